@@ -1,0 +1,383 @@
+"""The command line: arguments in, library calls out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from parafair import __version__
+from parafair.audit import Audit, audit
+from parafair.datasets import DATASETS, synthetic
+from parafair.errors import Interrupted, ParafairWarning, unknown_choice
+from parafair.estimator import FairCP
+from parafair.fit import Fit
+from parafair.problem import Objective
+from parafair.sensitive import SensitiveFeatures
+from parafair.solvers import GradientBCD
+from parafair.storage import check_new_folder, new_folder, read_table, read_tensor
+
+app = typer.Typer(
+    name="parafair",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Decompose a tensor so that the embedding of people reveals less about them.\n\n"
+    "Try it:\n\n"
+    "  parafair datasets synthetic --out data\n\n"
+    "  parafair fit data/tensor.npy --sensitive data/sensitive.csv --rank 8 --strength 1600 "
+    "--out run\n\n"
+    "  parafair audit run --sensitive data/sensitive.csv",
+)
+output, errors = Console(), Console(stderr=True)
+
+INTERRUPTED, BAD_INPUT = 130, 2
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        output.print(f"parafair {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    """Hold the options of the command itself."""
+
+
+@contextmanager
+def _readable_errors() -> Iterator[None]:
+    """Turn the library's errors and warnings into one line each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default", ParafairWarning)
+        try:
+            yield
+        except (ValueError, TypeError, OSError) as error:
+            errors.print(f"[bold red]Error:[/] {_escape(str(error))}", highlight=False)
+            raise typer.Exit(BAD_INPUT) from error
+        finally:
+            for warning in caught:
+                if issubclass(warning.category, ParafairWarning):
+                    text = _escape(str(warning.message))
+                    errors.print(f"[yellow]Warning:[/] {text}", highlight=False)
+
+
+def _escape(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+@app.command()
+def fit(
+    tensor: Annotated[Path, typer.Argument(help="The data: a .npy file, or .npz with one array.")],
+    out: Annotated[Path, typer.Option(help="Folder to create for the result.")],
+    rank: Annotated[int, typer.Option(help="Number of components.")],
+    sensitive: Annotated[
+        Path | None,
+        typer.Option(help="Table (.csv, .parquet) with one row per person, in tensor order."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Sensitive columns, as a,b; all but the key by default.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="State a column's kind, as age=numeric or code=categorical."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Column of the table that labels the people.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="khsic (the paper), hsic, fatr, or none for a plain fit.")
+    ] = "khsic",
+    strength: Annotated[
+        float | None,
+        typer.Option(help="Multiplier of the penalty, in the units of the formula. Default: 1."),
+    ] = None,
+    mode: Annotated[int, typer.Option(help="The mode whose indices are people.")] = 0,
+    solver: Annotated[
+        str, typer.Option(help="block (exact, extrapolated) or gradient (the paper's Algorithm 1).")
+    ] = "block",
+    step_sizes: Annotated[
+        str, typer.Option(help="Steps of the gradient solver: people's mode, other modes.")
+    ] = "0.5,1",
+    inner_steps: Annotated[
+        int, typer.Option(help="Steps of the gradient solver on one factor before the next.")
+    ] = 200,
+    start: Annotated[str, typer.Option(help="uniform, normal or svd.")] = "uniform",
+    n_init: Annotated[int, typer.Option(help="Random starts; the best is kept.")] = 1,
+    max_rounds: Annotated[int, typer.Option(help="Most rounds.")] = 500,
+    tolerance: Annotated[
+        float, typer.Option(help="Stop when the objective falls by less than this per round.")
+    ] = 1e-5,
+    seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
+    device: Annotated[str | None, typer.Option(help="Where to compute, such as cuda.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32 or float64.")] = None,
+    table_format: Annotated[
+        str, typer.Option("--format", help="Of the embedding: csv or parquet.")
+    ] = "csv",
+    force: Annotated[bool, typer.Option(help="Replace an earlier result in the folder.")] = False,
+) -> None:
+    """Decompose a tensor and write the embedding, the factors and a record of the fit.
+
+    The folder holds embedding.csv (one row per person), factors.safetensors (every factor) and
+    fit.json (settings, seed, versions, status, history). Ctrl-C stops after the last finished
+    round and writes that.
+    """
+    with _readable_errors():
+        check_new_folder(out, overwrite=force)
+        if table_format not in ("csv", "parquet"):
+            raise unknown_choice("--format", table_format, ("csv", "parquet"))
+        data = read_tensor(tensor)
+        table = None if sensitive is None else read_table(sensitive)
+        features = None if table is None else _features(table, columns, kind, key)
+        model = FairCP(
+            rank,
+            method=method,
+            strength=strength,
+            mode=mode,
+            solver=_gradient_solver(step_sizes, inner_steps) if solver == "gradient" else solver,
+            start=start,
+            n_init=n_init,
+            max_rounds=max_rounds,
+            tolerance=tolerance,
+            random_state=seed,
+            device=device,
+            dtype=dtype,
+        )
+        interrupted = False
+        try:
+            with _progress(max_rounds) as on_round:
+                model.fit(data, sensitive_features=features, on_round=on_round)
+        except Interrupted:
+            interrupted = True
+        labels = _labels(table, key, len(model.embedding_))
+        _write_run(out, model.fit_, model.embedding_, labels, table_format, force)
+        last = model.fit_.history[-1]
+        output.print(
+            f"residual {last.residual:.4f}, penalty {last.penalty:.4g}, {model.fit_.rounds} rounds "
+            f"in {last.seconds:.1f} s: {model.fit_.status.value}",
+            highlight=False,
+        )
+        output.print(f"written to {out}", highlight=False)
+        if interrupted:
+            raise typer.Exit(INTERRUPTED)
+
+
+@app.command(name="audit")
+def audit_command(
+    embedding: Annotated[
+        Path, typer.Argument(help="A run folder, or a table (.csv, .parquet) or .npy of rows.")
+    ],
+    sensitive: Annotated[Path, typer.Option(help="Table with one row per person.")],
+    columns: Annotated[
+        str | None, typer.Option(help="Sensitive columns, as a,b; all but the key by default.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="State a column's kind, as age=numeric or code=categorical."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Column in both tables that identifies the people.")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Parts of the cross-validation.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
+    json: Annotated[Path | None, typer.Option(help="Also write the audit to this file.")] = None,
+) -> None:
+    """Measure what an embedding reveals about sensitive features.
+
+    Cross-validated attackers guess each feature from the embedding; the paper's measures and a
+    permutation test stand beside them. Without --key, rows must be in the same order.
+    """
+    with _readable_errors():
+        if json is not None and json.exists():
+            raise FileExistsError(f"{json} already exists; choose another file for --json")
+        rows, labels = _read_embedding(embedding, key)
+        people = read_table(sensitive)
+        if key is not None:
+            people = _align(people, labels, key, sensitive)
+        result = audit(rows, _features(people, columns, kind, key), folds=folds, random_state=seed)
+        output.print(_audit_table(result))
+        if json is not None:
+            json.write_text(result.to_json() + "\n", encoding="utf-8")
+
+
+@app.command()
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="A data set to write to --out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to create.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of generated data.")] = 0,
+    shape: Annotated[str, typer.Option(help="Sizes of generated data.")] = "200,100,100",
+    rank: Annotated[int, typer.Option(help="Components of generated data.")] = 10,
+    force: Annotated[bool, typer.Option(help="Replace what is in the folder.")] = False,
+) -> None:
+    """List the data sets, or write one as tensor.npy and sensitive.csv."""
+    with _readable_errors():
+        if name is None:
+            table = Table("name", "about", box=None)
+            for known in DATASETS:
+                table.add_row(known, DATASETS[known](shape=(2, 1), rank=1).about)
+            output.print(table)
+            return
+        if name not in DATASETS:
+            raise unknown_choice("name", name, DATASETS)
+        if out is None:
+            raise ValueError("--out is missing; give the folder to write the data set to")
+        check_new_folder(out, overwrite=force)
+        data = synthetic(seed, shape=tuple(_numbers("--shape", shape, int)), rank=rank)
+        with new_folder(out, overwrite=force) as folder:
+            np.save(folder / "tensor.npy", data.tensor)
+            people = pandas.DataFrame(
+                {"person": range(len(data.sensitive)), "group": data.sensitive}
+            )
+            people.to_csv(folder / "sensitive.csv", index=False)
+        output.print(f"{data.about}\nwritten to {out}", highlight=False)
+
+
+def _numbers(option: str, text: str, convert: type) -> list[Any]:
+    try:
+        return [convert(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from error
+
+
+def _gradient_solver(step_sizes: str, inner_steps: int) -> GradientBCD:
+    steps = _numbers("--step-sizes", step_sizes, float)
+    return GradientBCD(tuple(steps), inner_steps)
+
+
+def _features(
+    table: pandas.DataFrame, columns: str | None, kinds: list[str] | None, key: str | None
+) -> SensitiveFeatures:
+    """Pick the sensitive columns of a table."""
+    names = [str(name) for name in table.columns if name != key]
+    wanted = names if columns is None else columns.split(",")
+    for name in [*wanted, *([] if key is None else [key])]:
+        if name not in table.columns:
+            raise unknown_choice("a column", name, map(str, table.columns))
+    stated: dict[str, Any] = {}
+    for entry in kinds or []:
+        name, separator, value = entry.partition("=")
+        if not separator:
+            raise ValueError(f"--kind must look like column=numeric, got {entry!r}")
+        stated[name] = value
+    return SensitiveFeatures.of(table[wanted], kinds=stated)
+
+
+def _labels(table: pandas.DataFrame | None, key: str | None, n: int) -> pandas.Series:
+    if table is None or key is None:
+        return pandas.Series(range(n), name="row")
+    return table[key]
+
+
+@contextmanager
+def _progress(max_rounds: int) -> Iterator[Any]:
+    """Show rounds, residual and penalty while a fit runs."""
+    with Progress(
+        TextColumn("fitting"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+    ) as progress:
+        task = progress.add_task("fit", total=max_rounds, state="")
+
+        def on_round(number: int, objective: Objective) -> None:
+            leader = int(objective.value.nan_to_num(float("inf")).argmin())
+            residual, penalty = float(objective.residual[leader]), float(objective.penalty[leader])
+            state = f"residual {residual:.4f}  penalty {penalty:.4g}"
+            progress.update(task, completed=number, state=state)
+
+        yield on_round
+
+
+def _write_run(
+    out: Path, fit: Fit, embedding: Any, labels: pandas.Series, table_format: str, force: bool
+) -> None:
+    """Write a run, whole or not at all."""
+    names = [f"component_{r}" for r in range(embedding.shape[1])]
+    table = pandas.DataFrame(embedding, columns=names)
+    table.insert(0, str(labels.name), labels.to_numpy())
+    with new_folder(out, overwrite=force) as folder:
+        fit.write(folder)
+        if table_format == "parquet":
+            table.to_parquet(folder / "embedding.parquet", index=False)
+        else:
+            table.to_csv(folder / "embedding.csv", index=False)
+
+
+def _read_embedding(path: Path, key: str | None) -> tuple[Any, pandas.Series | None]:
+    """Return the rows of an embedding and, with a key, whose they are."""
+    if path.is_dir():
+        found = [path / name for name in ("embedding.csv", "embedding.parquet")]
+        path = next((file for file in found if file.exists()), found[0])
+    if path.suffix in (".npy", ".npz"):
+        if key is not None:
+            raise ValueError(f"--key {key} needs a table with that column, but {path} is an array")
+        return read_tensor(path), None
+    table = read_table(path)
+    if key is not None and key not in table.columns:
+        raise unknown_choice("--key", key, map(str, table.columns))
+    components = [name for name in table.columns if str(name).startswith("component_")]
+    rows = table[components] if components else table.drop(columns=key or [])
+    text = [str(name) for name in rows.columns if not pandas.api.types.is_numeric_dtype(rows[name])]
+    if text:
+        raise ValueError(
+            f"{path} has columns that are not numbers: {', '.join(text[:5])}; name the column of "
+            "labels with --key, or call the columns of the embedding component_0, component_1, ..."
+        )
+    return rows.to_numpy(), None if key is None else table[key]
+
+
+def _align(
+    people: pandas.DataFrame, labels: pandas.Series | None, key: str, path: Path
+) -> pandas.DataFrame:
+    """Return the people in the order of the embedding's labels."""
+    if key not in people.columns:
+        raise unknown_choice("--key", key, map(str, people.columns))
+    if people[key].duplicated().any():
+        twice = people[key][people[key].duplicated()].iloc[0]
+        raise ValueError(f"{path} has more than one row for {key} {twice}; keep one per person")
+    indexed = people.set_index(key)
+    missing = [label for label in labels if label not in indexed.index]  # type: ignore[union-attr]
+    if missing:
+        raise ValueError(
+            f"{path} has no row for {len(missing)} people of the embedding, such as {key} "
+            f"{missing[0]}; add them"
+        )
+    return indexed.loc[labels].reset_index()
+
+
+def _audit_table(result: Audit) -> Table:
+    table = Table(
+        title=f"What {result.people} of {result.of} embeddings reveal",
+        caption=f"leakage {result.leakage:.3f}: the strongest attacker's advantage over chance",
+    )
+    for name in ("feature", "measure"):
+        table.add_column(name)
+    for name in ("value", "chance"):
+        table.add_column(name, justify="right")
+    table.add_column("how to read it", style="dim")
+    before = None
+    for row in result.rows:
+        if before not in (None, row.feature):
+            table.add_section()
+        chance = "" if row.chance is None else f"{row.chance:.3f}"
+        name = "" if before == row.feature else _escape(row.feature)
+        table.add_row(name, row.measure, f"{row.value:.4g}", chance, row.about)
+        before = row.feature
+    return table

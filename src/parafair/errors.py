@@ -1,0 +1,40 @@
+"""The exceptions and warnings of parafair, and the wording shared by its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
+
+if TYPE_CHECKING:
+    from parafair.fit import Fit
+
+
+class ParafairWarning(UserWarning):
+    """Something the reader of a result should know."""
+
+
+class ConvergenceWarning(ParafairWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
+    """A fit stopped before its objective stopped decreasing."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C arrived during a fit; `fit` holds the last finished round.
+
+    It is a `KeyboardInterrupt`, so a loop over many fits still ends; catch it by its own
+    name to keep what was computed.
+    """
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__(f"interrupted after {fit.rounds} rounds")
+        self.fit = fit
+
+
+def unknown_choice(argument: str, got: object, options: Iterable[str]) -> ValueError:
+    """Return the error for a word that is not among the options, naming the nearest one."""
+    options = list(options)
+    near = get_close_matches(str(got), options, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return ValueError(f"{argument} must be one of {', '.join(options)}; got {got!r}{hint}")

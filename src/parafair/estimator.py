@@ -1,0 +1,276 @@
+"""FairCP: the scikit-learn front of the library."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass, replace
+from importlib.metadata import version
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, unknown_choice
+from parafair.fit import Fit, Status, Stop, best
+from parafair.penalties import Penalty, resolve_method
+from parafair.problem import Problem, Sweep, as_tensor
+from parafair.quadratic import QuadraticForm
+from parafair.sensitive import SensitiveFeatures
+from parafair.solvers import BlockDescent, GradientBCD, Solver, solve_batch
+from parafair.solvers.base import OnRound
+from parafair.starts import StartName, make_starts
+from parafair.tensors import CPTensor, reconstruct
+
+SOLVERS: dict[str, Solver[Any]] = {"block": BlockDescent(), "gradient": GradientBCD()}
+LOSSES = ("squared",)
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """CP (PARAFAC) decomposition whose embedding of people depends less on sensitive features.
+
+    Args:
+        rank: Number of components.
+        method: "khsic" (the paper), "hsic", "fatr", "none", or a penalty object such as
+            ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
+        strength: Multiplier of the penalty of a method given by name, in the units of the
+            paper's formula; 1 if None. A penalty object has its own.
+        mode: The mode whose indices are people.
+        loss: "squared".
+        solver: "block" (exact block updates, extrapolated), "gradient" (Algorithm 1 of the
+            paper) or a solver object such as ``parafair.solvers.GradientBCD((3, 1))``.
+        start: "uniform" as in the paper, "normal", "svd", or factors to begin from.
+        n_init: Number of random starts, run as one batch; the best is kept.
+        max_rounds: Most rounds of the solver.
+        tolerance: Stop when the objective falls by less than this share per round.
+        random_state: Seed of the starts.
+        device: Where to compute, such as "cuda"; None is where the data is.
+        dtype: "float32" or "float64"; None keeps the precision of the data.
+
+    Attributes:
+        embedding_: One row per person, shape (n, rank): the factor of `mode`.
+        cp_: Weights and factors; unpacks like TensorLy's CPTensor.
+        fit_: Status, history and counts of the best start.
+        fits_: The same for every start.
+
+    >>> from parafair import FairCP, datasets
+    >>> data = datasets.synthetic(0, shape=(20, 8, 6), rank=3)
+    >>> model = FairCP(rank=2, method="hsic", strength=1.0, random_state=0)
+    >>> model.fit_transform(data.tensor, sensitive_features=data.sensitive).shape
+    (20, 2)
+    """
+
+    def __init__(
+        self,
+        rank: int = 2,
+        *,
+        method: str | Penalty = "khsic",
+        strength: float | None = None,
+        mode: int = 0,
+        loss: str = "squared",
+        solver: str | Solver[Any] = "block",
+        start: StartName | CPTensor | Sequence[Any] = "uniform",
+        n_init: int = 1,
+        max_rounds: int = 500,
+        tolerance: float = 1e-5,
+        random_state: int | np.random.RandomState | None = None,
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
+    ) -> None:
+        self.rank = rank
+        self.method = method
+        self.strength = strength
+        self.mode = mode
+        self.loss = loss
+        self.solver = solver
+        self.start = start
+        self.n_init = n_init
+        self.max_rounds = max_rounds
+        self.tolerance = tolerance
+        self.random_state = random_state
+        self.device = device
+        self.dtype = dtype
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        on_round: OnRound | None = None,
+    ) -> Self:
+        """Decompose a tensor.
+
+        Args:
+            X: Numbers in 2 or more dimensions: array, nested list, DataFrame or torch tensor.
+            y: Ignored; here because scikit-learn passes it.
+            sensitive_features: One row per index of `mode`: 1-D array, Series, DataFrame, or a
+                `SensitiveFeatures` in which the kind of each column is stated. Required unless
+                method is "none".
+            on_round: Called after each round with its number and the objective.
+
+        Raises:
+            Interrupted: On Ctrl-C, after the attributes were set from the last finished round.
+        """
+        penalty = resolve_method(self.method, self.strength)
+        solver = self._solver()
+        if self.loss not in LOSSES:
+            raise unknown_choice("loss", self.loss, LOSSES)
+        stop = Stop(max_rounds=self.max_rounds, tolerance=self.tolerance)
+        if penalty is not None and sensitive_features is None:
+            raise ValueError(
+                f"method={self.method!r} needs sensitive_features, but none were given; pass one "
+                "row per person to fit, or use method='none' for a plain decomposition"
+            )
+        tensor = self._validate(X, reset=True)
+        sensitive = None
+        if sensitive_features is not None:
+            sensitive = SensitiveFeatures.of(sensitive_features)
+        problem = Problem(tensor, self.rank, self.mode, penalty, sensitive)
+        seed = self._seed()
+        starts = make_starts(problem, self.start, count=self.n_init, seed=seed)
+        settings = self._settings(penalty, solver, seed, problem)
+        try:
+            fits = solve_batch(problem, solver, starts=starts, stop=stop, on_round=on_round)
+        except Interrupted as interruption:
+            self._keep([interruption.fit], settings)
+            interruption.fit = self.fit_
+            raise
+        self._keep(fits, settings)
+        if self.fit_.status is Status.DIVERGED or (
+            self.tolerance > 0 and self.fit_.status is Status.OUT_OF_ROUNDS
+        ):
+            warnings.warn(
+                f"FairCP after {self.fit_.rounds} rounds: {self.fit_.status.value}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def fit_transform(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None
+    ) -> NDArray[Any]:
+        """Decompose a tensor and return the embedding of its people."""
+        return self.fit(X, y, sensitive_features=sensitive_features).embedding_
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return embeddings of people, by least squares with the other factors fixed.
+
+        Only the fit counts here: a penalty acts on the population it was trained with. For
+        those people use `embedding_` or `fit_transform`.
+
+        Args:
+            X: A tensor with the shape of the training data except along `mode`.
+        """
+        check_is_fitted(self)
+        tensor = self._validate(X, reset=False)
+        if resolve_method(self.method, self.strength) is not None:
+            warnings.warn(
+                "transform fits new people without the penalty, so these embeddings may reveal "
+                "the sensitive features; audit them before use",
+                ParafairWarning,
+                stacklevel=2,
+            )
+        factors = [factor.to(tensor)[None] for factor in self.cp_.factors]
+        factors[self.mode] = tensor.new_zeros(1, tensor.shape[self.mode], self.cp_.rank)
+        block = Sweep(Problem(tensor, 1, self.mode), factors).block(self.mode)
+        embedding = block.minimizer(QuadraticForm.zero(factors[self.mode]))[0]
+        return np.asarray(embedding.cpu())
+
+    def inverse_transform(self, X: Any) -> NDArray[Any]:
+        """Return the tensor that embeddings stand for, people along `mode`."""
+        check_is_fitted(self)
+        embedding = as_tensor(X)
+        if embedding.shape[-1] != self.cp_.rank:
+            raise ValueError(
+                f"X must have {self.cp_.rank} columns, one per component; got {embedding.shape[-1]}"
+            )
+        factors = [factor.to(embedding) for factor in self.cp_.factors]
+        factors[self.mode] = embedding
+        return np.asarray(reconstruct(factors).cpu())
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.cp_.rank
+
+    def _validate(self, X: Any, *, reset: bool) -> Tensor:
+        """Return the data as a tensor, with scikit-learn's bookkeeping for matrices."""
+        dtype = DTYPES.get(self.dtype, self.dtype) if isinstance(self.dtype, str) else self.dtype
+        if dtype not in (None, *DTYPES.values()):
+            raise unknown_choice("dtype", self.dtype, DTYPES)
+        order = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+        if not isinstance(X, Tensor) and order <= 2 and self.mode == 0:
+            # Our own check of the entries says where the first bad one is.
+            allowed = (np.float64, np.float32)
+            X = validate_data(self, X, reset=reset, dtype=allowed, ensure_all_finite=False)
+        tensor = as_tensor(X, dtype=dtype, device=self.device)
+        if reset:
+            return tensor
+        trained = self.cp_.shape
+        expected = (*trained[: self.mode], "people", *trained[self.mode + 1 :])
+        if tensor.ndim != len(trained) or any(
+            have != want
+            for mode, (have, want) in enumerate(zip(tensor.shape, trained, strict=True))
+            if mode != self.mode
+        ):
+            raise ValueError(f"X must have shape {expected}, got {tuple(tensor.shape)}")
+        return tensor
+
+    def _solver(self) -> Solver[Any]:
+        if not isinstance(self.solver, str):
+            return self.solver
+        if self.solver not in SOLVERS:
+            raise unknown_choice("solver", self.solver, SOLVERS)
+        return SOLVERS[self.solver]
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, (int, np.integer)):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _keep(self, fits: Sequence[Fit], settings: Mapping[str, Any]) -> None:
+        """Set the attributes of a fitted model."""
+        self.fits_ = tuple(replace(fit, settings=settings) for fit in fits)
+        self.fit_ = best(self.fits_)
+        self.cp_ = self.fit_.cp
+        self.embedding_ = np.asarray(self.cp_.factors[self.mode].cpu())
+
+    def _settings(
+        self, penalty: Penalty | None, solver: Solver[Any], seed: int, problem: Problem
+    ) -> dict[str, Any]:
+        """Return all that is needed to repeat the fit, as plain values."""
+        start = self.start if isinstance(self.start, str) else "given"
+        return {
+            "parafair": version("parafair"),
+            "torch": torch.__version__,
+            "shape": list(problem.shape),
+            "rank": int(self.rank),
+            "mode": int(self.mode),
+            "loss": self.loss,
+            "penalty": None if penalty is None else _describe(penalty),
+            "solver": _describe(solver),
+            "start": start,
+            "n_init": int(self.n_init),
+            "max_rounds": int(self.max_rounds),
+            "tolerance": float(self.tolerance),
+            "seed": seed,
+            "dtype": str(problem.tensor.dtype).removeprefix("torch."),
+            "device": str(problem.tensor.device),
+        }
+
+
+def _describe(settings: object) -> dict[str, Any]:
+    """Return a settings object as its class name and plain values."""
+    described: dict[str, Any] = {"name": type(settings).__name__}
+    if is_dataclass(settings) and not isinstance(settings, type):
+        for name in asdict(settings):
+            value = getattr(settings, name)
+            plain = isinstance(value, (int, float, str, bool, tuple, type(None)))
+            described[name] = value if plain else _describe(value)
+    return described

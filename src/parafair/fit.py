@@ -1,0 +1,195 @@
+"""The result of a fit: the decomposition, why the solver stopped and how it got there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from parafair.storage import new_folder, read_json
+from parafair.tensors import CPTensor
+
+FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
+FORMAT = 1
+
+
+class Status(Enum):
+    """Why a solver stopped, in words fit for a report."""
+
+    RUNNING = "still running"
+    CONVERGED = "the objective stopped decreasing"
+    OUT_OF_ROUNDS = "the round limit came first; raise max_rounds or tolerance"
+    OUT_OF_TIME = "the time limit came first; raise max_seconds or tolerance"
+    DIVERGED = "the objective became infinite or undefined; these are the last finite factors"
+    INTERRUPTED = "interrupted; these are the factors of the last finished round"
+
+
+@dataclass(frozen=True)
+class Round:
+    """One line of a history: the objective after a round, and when.
+
+    Attributes:
+        objective: Loss plus penalty.
+        loss: ``||X - model||**2 / |X|``.
+        penalty: The penalty, its strength included.
+        residual: ``||X - model|| / ||X||``.
+        seconds: Since the solver began.
+    """
+
+    objective: float
+    loss: float
+    penalty: float
+    residual: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When to stop.
+
+    Attributes:
+        max_rounds: Most rounds.
+        tolerance: Stop when the objective falls by less than this share of itself per round,
+            on average over `window` rounds. Zero: only the limits count.
+        max_seconds: Stop after the round in which this time has passed.
+        window: Rounds to average over; extrapolated steps gain unevenly.
+    """
+
+    max_rounds: int = 1000
+    tolerance: float = 1e-6
+    max_seconds: float | None = None
+    window: int = 5
+
+    def __post_init__(self) -> None:
+        if self.max_rounds < 1:
+            raise ValueError(f"max_rounds must be at least 1, got {self.max_rounds!r}")
+        if not self.tolerance >= 0:
+            raise ValueError(f"tolerance must be at least 0, got {self.tolerance!r}")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise ValueError(f"max_seconds must be positive, got {self.max_seconds!r}")
+        if self.window < 1:
+            raise ValueError(f"window must be at least 1, got {self.window!r}")
+
+    def judge(self, history: Sequence[Round], floor: float = 0.0) -> Status:
+        """Return the status after the rounds so far; `floor` is an objective as good as zero."""
+        now = history[-1]
+        if not isfinite(now.objective):
+            return Status.DIVERGED
+        if self.tolerance > 0 and now.objective <= floor:
+            return Status.CONVERGED
+        if self.tolerance > 0 and len(history) > self.window:
+            gained = abs(history[-1 - self.window].objective - now.objective)
+            if gained <= self.window * self.tolerance * now.objective:
+                return Status.CONVERGED
+        if len(history) > self.max_rounds:
+            return Status.OUT_OF_ROUNDS
+        if self.max_seconds is not None and now.seconds >= self.max_seconds:
+            return Status.OUT_OF_TIME
+        return Status.RUNNING
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The decomposition a solver found, and how it got there.
+
+    Attributes:
+        cp: The decomposition.
+        status: Why the solver stopped.
+        history: One entry per round, the start first.
+        counts: What the solver counted, such as how often a step was capped.
+        settings: What was asked for: plain values that can be written as JSON.
+    """
+
+    cp: CPTensor
+    status: Status
+    history: tuple[Round, ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds taken."""
+        return len(self.history) - 1
+
+    @property
+    def objective(self) -> float:
+        """The last objective."""
+        return self.history[-1].objective
+
+    @property
+    def residual(self) -> float:
+        """The last relative residual, ``||X - model|| / ||X||``."""
+        return self.history[-1].residual
+
+    @property
+    def seconds(self) -> float:
+        """Time taken."""
+        return self.history[-1].seconds
+
+    def __repr__(self) -> str:
+        return (
+            f"Fit(rank {self.cp.rank}, {self.rounds} rounds in {self.seconds:.2f} s, "
+            f"residual {self.residual:.4f}: {self.status.value})"
+        )
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the fit into a new folder, whole or not at all."""
+        with new_folder(folder, overwrite=overwrite) as target:
+            self.write(target)
+
+    def write(self, folder: Path) -> None:
+        """Write the files of the fit into an existing folder."""
+        factors = {f"factor_{mode}": factor for mode, factor in enumerate(self.cp.factors)}
+        arrays = {"weights": self.cp.weights, **factors}
+        save_file({name: a.cpu().contiguous() for name, a in arrays.items()}, folder / FACTORS_FILE)
+        record = {
+            "format": FORMAT,
+            "status": self.status.name,
+            "status_text": self.status.value,
+            "settings": dict(self.settings),
+            "counts": dict(self.counts),
+            "history": [asdict(round_) for round_ in self.history],
+        }
+        (folder / FIT_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Fit:
+        """Read a fit that `save` wrote."""
+        folder = Path(folder)
+        record = read_json(folder / FIT_FILE)
+        if record.get("format") != FORMAT:
+            raise ValueError(
+                f"{folder / FIT_FILE} has format {record.get('format')!r}, but this version of "
+                f"parafair reads format {FORMAT}; fit again or install the version that wrote it"
+            )
+        try:
+            arrays = load_file(folder / FACTORS_FILE)
+            factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
+            return cls(
+                cp=CPTensor(arrays["weights"], tuple(factors)),
+                status=Status[record["status"]],
+                history=tuple(Round(**entry) for entry in record["history"]),
+                counts=record["counts"],
+                settings=record["settings"],
+            )
+        except (SafetensorError, OSError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{folder} does not hold a complete fit ({error}); it may be truncated: fit again"
+            ) from error
+
+
+def best(fits: Sequence[Fit]) -> Fit:
+    """Return the fit with the least objective; a diverged one only if all diverged."""
+
+    def rank(fit: Fit) -> tuple[bool, float]:
+        value = fit.objective if isfinite(fit.objective) else float("inf")
+        return fit.status is Status.DIVERGED, value
+
+    return min(fits, key=rank)

@@ -1,0 +1,231 @@
+"""Kernels: how alike two rows are. One class each; gamma fixed or by the median rule."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, Self, TypeAlias
+
+import torch
+from torch import Tensor
+
+Gamma: TypeAlias = float | Literal["median"]
+
+# Rows looked at by the median rule: the median of half a million distances is good enough.
+MEDIAN_ROWS = 1000
+
+# Kernel values below these are taken as these: they are as good as zero, and denormal numbers
+# would slow every later operation tenfold.
+LEAST_EXPONENT = {torch.float32: -60.0, torch.float64: -600.0}
+
+
+class Kernel(ABC):
+    """A positive definite function of two rows."""
+
+    @abstractmethod
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m), of rows (..., n, d) and (..., m, d)."""
+
+    def resolve(self, sample: Tensor) -> Kernel:
+        """Return this kernel with every data-dependent setting fixed from a sample."""
+        return self
+
+    def within(self, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return ``sum_ij weights_ij k(x_i, x_j)`` and its gradient in the sample.
+
+        A kernel may override this automatic derivative with a formula.
+
+        Args:
+            sample: Shape (..., n, d).
+            weights: Symmetric, shape (..., n, n).
+        """
+        with torch.enable_grad():
+            sample = sample.detach().requires_grad_()
+            value = (weights * self(sample, sample)).sum((-2, -1))
+            (gradient,) = torch.autograd.grad(value.sum(), (sample,))
+        return value.detach(), gradient
+
+    def between(
+        self, first: Tensor, second: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return ``sum_ij weights_ij k(x_i, y_j)`` and its gradients in both samples.
+
+        Args:
+            first: Shape (..., n, d).
+            second: Shape (..., m, d).
+            weights: Shape (..., n, m).
+        """
+        with torch.enable_grad():
+            first, second = first.detach().requires_grad_(), second.detach().requires_grad_()
+            value = (weights * self(first, second)).sum((-2, -1))
+            for_first, for_second = torch.autograd.grad(value.sum(), (first, second))
+        return value.detach(), for_first, for_second
+
+
+@dataclass(frozen=True)
+class _Scaled(Kernel):
+    """A kernel of a distance multiplied by gamma."""
+
+    gamma: Gamma = 1.0
+
+    def __post_init__(self) -> None:
+        valid = self.gamma == "median" or (
+            isinstance(self.gamma, (int, float)) and 0 < self.gamma < float("inf")
+        )
+        if not valid:
+            raise ValueError(
+                f"gamma must be a positive number or 'median', got {self.gamma!r}; it multiplies "
+                "the distance inside the kernel"
+            )
+
+    def resolve(self, sample: Tensor) -> Self:
+        """Replace ``gamma="median"`` by the value that puts the median pair at exp(-1/2)."""
+        if self.gamma != "median":
+            return self
+        rows = sample.detach().flatten(0, -2)
+        rows = rows[:: max(1, -(-len(rows) // MEDIAN_ROWS))]
+        n = len(rows)
+        distances = self._distance(rows, rows)[*torch.triu_indices(n, n, 1)]
+        distances = distances[distances > 0]
+        if not len(distances):
+            raise ValueError(
+                "the median rule needs at least two distinct rows, but all rows are equal; "
+                "give gamma as a number"
+            )
+        return replace(self, gamma=0.5 / float(distances.median()))
+
+    @property
+    def scale(self) -> float:
+        """Gamma as a number."""
+        if isinstance(self.gamma, str):
+            raise ValueError(
+                "gamma='median' must be resolved from a sample first: "
+                "call kernel.resolve(sample), or give gamma as a number"
+            )
+        return float(self.gamma)
+
+    @staticmethod
+    @abstractmethod
+    def _distance(first: Tensor, second: Tensor) -> Tensor:
+        """Return what gamma multiplies, shape (..., n, m)."""
+
+
+@dataclass(frozen=True)
+class Gaussian(_Scaled):
+    """The radial basis kernel ``exp(-gamma * ||x - y||**2)``, the paper's choice."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        center = second.mean(-2, keepdim=True)
+        return self._of_extended(_extend(first, center), _extend(second, center))
+
+    def within(self, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """With ``E = weights * K`` the gradient is ``4 gamma (E @ x - E.sum(1) * x)``."""
+        rows = _extend(sample, sample.mean(-2, keepdim=True))
+        pulled = self._of_extended(rows, rows).mul_(weights) @ rows
+        return pulled[..., -1].sum(-1), _drift(rows, pulled).mul_(4 * self.scale)
+
+    def between(
+        self, first: Tensor, second: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `within`, with ``2 gamma`` for each side."""
+        center = second.mean(-2, keepdim=True)
+        rows, columns = _extend(first, center), _extend(second, center)
+        mass = self._of_extended(rows, columns).mul_(weights)
+        on_rows, on_columns = mass @ columns, mass.mT @ rows
+        for_first = _drift(rows, on_rows).mul_(2 * self.scale)
+        for_second = _drift(columns, on_columns).mul_(2 * self.scale)
+        return on_rows[..., -1].sum(-1), for_first, for_second
+
+    def _of_extended(self, rows: Tensor, columns: Tensor) -> Tensor:
+        exponent_map = _exponent_map(rows.shape[-1], self.scale, rows.dtype, rows.device)
+        exponent = rows @ (columns @ exponent_map).mT
+        return exponent.clamp_(LEAST_EXPONENT[rows.dtype], 0).exp_()
+
+    @staticmethod
+    def _distance(first: Tensor, second: Tensor) -> Tensor:
+        return torch.cdist(first, second).square()
+
+
+def _drift(rows: Tensor, pulled: Tensor) -> Tensor:
+    """Return ``E @ y - E.sum(1) * x`` from ``pulled = E @ [y, |y|^2, 1]``."""
+    return torch.addcmul(pulled[..., :-2], rows[..., :-2], pulled[..., -1:], value=-1)
+
+
+def _extend(rows: Tensor, center: Tensor) -> Tensor:
+    """Return ``[x, |x|^2, 1]`` for each row less `center`, shape (..., n, d + 2).
+
+    Centering does not change distances, and without it large means would cost digits.
+    """
+    rows = rows - center
+    squares = torch.linalg.vecdot(rows, rows).unsqueeze(-1)
+    return torch.cat([rows, squares, torch.ones_like(squares)], -1)
+
+
+@lru_cache
+def _exponent_map(size: int, gamma: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return ``C`` with ``[x, |x|^2, 1] C.T [y, |y|^2, 1].T = -gamma ||x - y||^2``.
+
+    One matrix product then gives all exponents; separate sums cost more than the product.
+    """
+    matrix = torch.eye(size, dtype=dtype, device=device) * (2 * gamma)
+    matrix[-2:, -2:] = torch.tensor([[0.0, -gamma], [-gamma, 0.0]], dtype=dtype)
+    return matrix
+
+
+@dataclass(frozen=True)
+class Laplace(_Scaled):
+    """The kernel ``exp(-gamma * ||x - y||_1)``, as scikit-learn's laplacian_kernel."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        return (-self.scale * self._distance(first, second)).exp()
+
+    @staticmethod
+    def _distance(first: Tensor, second: Tensor) -> Tensor:
+        return torch.cdist(first, second, p=1)
+
+
+@dataclass(frozen=True)
+class InverseMultiquadric(_Scaled):
+    """The kernel ``(1 + gamma * ||x - y||**2) ** -0.5``; its tails never vanish."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        return (1 + self.scale * self._distance(first, second)).rsqrt()
+
+    @staticmethod
+    def _distance(first: Tensor, second: Tensor) -> Tensor:
+        # Not cdist: its derivative is undefined where two rows are equal.
+        return (first.unsqueeze(-2) - second.unsqueeze(-3)).square().sum(-1)
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """The kernel ``x . y``: HSIC with it sees correlation and nothing else."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        return first @ second.mT
+
+
+@dataclass(frozen=True)
+class Delta(Kernel):
+    """1 for equal rows and 0 for different ones: the kernel of categories."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        equal = (first.unsqueeze(-2) == second.unsqueeze(-3)).all(-1)
+        return equal.to(first.dtype if first.is_floating_point() else torch.get_default_dtype())
+
+    def within(self, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """The kernel is piecewise constant: its gradient is zero."""
+        return (weights * self(sample, sample)).sum((-2, -1)), torch.zeros_like(sample)
+
+    def between(
+        self, first: Tensor, second: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `within`."""
+        value = (weights * self(first, second)).sum((-2, -1))
+        return value, torch.zeros_like(first), torch.zeros_like(second)

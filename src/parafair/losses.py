@@ -1,0 +1,162 @@
+"""The loss as a function of one factor, with the others fixed.
+
+For the squared error this function is a quadratic known from two small matrices,
+
+    (1/|X|) ||X - [[A, B, C]]||^2 = (||X||^2 - 2 <A, M> + <A G, A>) / |X|,
+
+with ``M`` the MTTKRP and ``G`` the product of the other Gram matrices. Everything a solver
+does inside a block costs O(n R^2) and never touches the tensor again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from parafair.quadratic import QuadraticForm
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredErrorBlock:
+    """The mean squared error as a function of one factor ``A`` of shape (batch, n, rank).
+
+    Attributes:
+        target: ``M``, shape (batch, n, rank).
+        gram: ``G``, shape (batch, rank, rank).
+        norm_squared: ``||X||**2``.
+        entries: ``|X|``, the number of entries of the tensor.
+    """
+
+    target: Tensor
+    gram: Tensor
+    norm_squared: float
+    entries: int
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the loss of each member of the batch, in double precision, shape (batch,)."""
+        # ||X||^2 nearly cancels for a good fit, so the sums must not round to single precision.
+        factor, gram, target = factor.double(), self.gram.double(), self.target.double()
+        inner = ((factor @ gram - 2 * target) * factor).sum((-2, -1))
+        return (self.norm_squared + inner).clamp_min(0) / self.entries
+
+    def gradient(self, factor: Tensor) -> Tensor:
+        """Return ``2 (A G - M) / |X|``, shape (batch, n, rank)."""
+        return (factor @ self.gram).sub_(self.target).mul_(2 / self.entries)
+
+    def only(self) -> SquaredErrorBlock:
+        """Return the block of a batch of one without its batch dimension."""
+        return replace(self, target=self.target[0], gram=self.gram[0])
+
+    @cached_property
+    def spectrum(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues (batch, rank) and eigenvectors (batch, rank, rank) of ``G``."""
+        values, vectors = torch.linalg.eigh(self.gram)
+        return values.clamp_min(0), vectors
+
+    def curvature(self, form: QuadraticForm) -> Tensor:
+        """Return the Lipschitz constant of the gradient of loss + form, shape (batch,)."""
+        return 2 * self.spectrum[0][..., -1] / self.entries + 2 * form.largest
+
+    def minimizer(self, form: QuadraticForm) -> Tensor:
+        """Return the factor that minimizes loss + form exactly.
+
+        It solves the Sylvester equation ``A G / |X| + L A = M / |X|`` in the eigenvectors of
+        ``G`` and ``L``. Directions in which the objective is flat get zero.
+        """
+        flat = self.spectrum[0].amax(-1)[..., None, None] * (2 / self.entries)
+        flat = flat * self.gram.shape[-1] * torch.finfo(self.gram.dtype).eps
+
+        def solve(curvature: Tensor, target: Tensor) -> Tensor:
+            return torch.where(curvature > flat, target / curvature, 0.0)
+
+        return self._in_spectrum(form, solve, self.target * (2 / self.entries))
+
+    def descend(self, factor: Tensor, form: QuadraticForm, *, step: Tensor, count: int) -> Tensor:
+        """Return the factor after `count` gradient steps on loss + form, in closed form.
+
+        Each step is an affine map that is diagonal in the eigenvectors of ``G`` and ``L``:
+        an entry with curvature ``c`` becomes ``q a + step * t`` with ``q = 1 - step * c``, so
+        `count` of them give ``q**count a + step * t * (1 + q + ... + q**(count - 1))``.
+
+        Args:
+            factor: Where the steps begin, shape (batch, n, rank).
+            form: The quadratic penalty on this factor.
+            step: Step sizes, shape (batch,).
+            count: Number of steps.
+        """
+        step = step[..., None, None]
+
+        def steps(curvature: Tensor, factor: Tensor, target: Tensor) -> Tensor:
+            power, total = geometric(1 - step * curvature, count)
+            return power * factor + step * total * target
+
+        return self._in_spectrum(form, steps, factor, self.target * (2 / self.entries))
+
+    def proximal(self, anchor: Tensor, slope: Tensor, weight: Tensor) -> Tensor:
+        """Minimize loss + ``<slope, A> + weight/2 ||A - anchor||^2`` exactly.
+
+        Args:
+            anchor: Shape (batch, n, rank).
+            slope: Shape (batch, n, rank).
+            weight: Positive, shape (batch,).
+        """
+        values, vectors = self.spectrum
+        weight = weight[..., None, None]
+        right = self.target * (2 / self.entries) - slope + weight * anchor
+        curvature = values.unsqueeze(-2) * (2 / self.entries) + weight
+        return ((right @ vectors) / curvature) @ vectors.mT
+
+    def minimize_columns(self, factor: Tensor) -> Tensor:
+        """Minimize over one column after the other, each keeping its norm; one pass.
+
+        With its norm fixed, a column's own quadratic term is constant, so the best column
+        points along ``M[:, r] - sum_{s != r} G[s, r] A[:, s]``.
+        """
+        factor = factor.clone()
+        norms = torch.linalg.vector_norm(factor, dim=-2)
+        tiny = torch.finfo(factor.dtype).tiny
+        for r in range(factor.shape[-1]):
+            others = (factor @ self.gram[..., r : r + 1]).squeeze(-1)
+            own = factor[..., r] * self.gram[..., r, r].unsqueeze(-1)
+            column = self.target[..., r] - others + own
+            length = torch.linalg.vector_norm(column, dim=-1)
+            scaled = column * (norms[..., r] / length.clamp_min(tiny)).unsqueeze(-1)
+            factor[..., r] = torch.where(length.unsqueeze(-1) > tiny, scaled, factor[..., r])
+        return factor
+
+    def _in_spectrum(
+        self, form: QuadraticForm, function: Callable[..., Tensor], *matrices: Tensor
+    ) -> Tensor:
+        """Apply a function of the curvature, linear in `matrices`, where it is diagonal.
+
+        The curvature of loss + form in the eigenvectors of ``G`` (columns) and ``L`` (rows)
+        is ``2 g_j / |X| + 2 l_i``; all rows outside the thin range of ``L`` share one value.
+        """
+        values, vectors = self.spectrum
+        outside = values.unsqueeze(-2) * (2 / self.entries) + 2 * form.ridge
+        rotated = [matrix @ vectors for matrix in matrices]
+        result = function(outside, *rotated)
+        if len(form.values):
+            along = [form.directions.mT @ matrix for matrix in rotated]
+            inside = outside + 2 * form.values.unsqueeze(-1)
+            change = function(inside, *along) - function(outside, *along)
+            result = result + form.directions @ change
+        return result @ vectors.mT
+
+
+def geometric(ratio: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return ``ratio**count`` and ``1 + ratio + ... + ratio**(count - 1)``.
+
+    By repeated doubling: unlike ``(1 - ratio**count) / (1 - ratio)`` it loses no digits when
+    the ratio is close to one.
+    """
+    power, total = torch.ones_like(ratio), torch.zeros_like(ratio)
+    for bit in bin(count)[2:]:
+        power, total = power * power, total * (1 + power)
+        if bit == "1":
+            power, total = power * ratio, 1 + ratio * total
+    return power, total

@@ -1,0 +1,86 @@
+"""What a penalty is: settings that become a function of one factor once people are known.
+
+A `Penalty` holds settings and no data. `Problem` binds it to sensitive features, which gives
+a `Term`: the function a solver minimizes. There are three kinds of terms; a solver treats a
+`QuadraticTerm` exactly and any other one by its value and gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from parafair.quadratic import QuadraticForm
+
+
+@runtime_checkable
+class Term(Protocol):
+    """A penalty bound to data: a function of one factor."""
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the penalty of each member of a batch, shape (...)."""
+
+    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value, shape (...), and its gradient, shape (..., n, rank)."""
+
+
+@runtime_checkable
+class Penalty(Protocol):
+    """Settings of a penalty; usually a frozen dataclass."""
+
+    @property
+    def strength(self) -> float:
+        """The multiplier of the penalty."""
+
+    def bind(self, sensitive: Tensor) -> Term:
+        """Return the term for encoded sensitive features, shape (n, d)."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticTerm:
+    """A term equal to ``trace(A.T @ L @ A)``; its block is solved exactly."""
+
+    form: QuadraticForm
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the value of each member, shape (...)."""
+        return self.form.value(factor)
+
+    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value and ``2 L A``."""
+        return self.form.value(factor), 2 * self.form.apply(factor)
+
+
+@dataclass(frozen=True, eq=False)
+class AutogradTerm:
+    """A term given by a differentiable torch function: the short way to a penalty of one's own.
+
+    Attributes:
+        function: Maps factors (..., n, rank) to values (...).
+    """
+
+    function: Callable[[Tensor], Tensor]
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the value of each member, shape (...)."""
+        return self.function(factor)
+
+    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value and its automatic derivative."""
+        with torch.enable_grad():
+            factor = factor.detach().requires_grad_()
+            value = self.function(factor)
+            # Members do not depend on each other, so the sum's gradient holds all of theirs.
+            (gradient,) = torch.autograd.grad(value.sum(), (factor,))
+        return value.detach(), gradient
+
+
+def check_multiplier(name: str, value: float) -> None:
+    """Raise unless a multiplier of a penalty is a finite number of at least 0."""
+    if not (isinstance(value, (int, float)) and isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")

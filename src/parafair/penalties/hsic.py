@@ -1,0 +1,31 @@
+"""HSIC with linear kernels: correlation between a factor and the sensitive features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from parafair.penalties.base import QuadraticTerm, check_multiplier
+from parafair.quadratic import QuadraticForm
+
+
+@dataclass(frozen=True)
+class HSIC:
+    """``strength / n**2 * ||A~.T S~||**2`` with column-centered ``A~`` and ``S~``.
+
+    Attributes:
+        strength: The paper's lambda, in the units of its formula.
+    """
+
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_multiplier("strength", self.strength)
+
+    def bind(self, sensitive: Tensor) -> QuadraticTerm:
+        """Return the term for encoded sensitive features, shape (n, d)."""
+        # Centering one side is enough: A~.T S~ = A.T H H S = A.T S~.
+        centered = sensitive - sensitive.mean(0)
+        columns = centered * (self.strength**0.5 / len(sensitive))
+        return QuadraticTerm(QuadraticForm.from_columns(columns))

@@ -1,0 +1,59 @@
+"""KHSIC, the paper's penalty: dependence between a factor and the sensitive features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+
+from parafair.independence import CenteredGram, kernel_sum
+from parafair.kernels import Gaussian, Kernel
+from parafair.penalties.base import check_multiplier
+
+
+@dataclass(frozen=True)
+class KHSIC:
+    """``strength / n**2 * <HKH, HLH>`` for kernels of the factor's rows and of the features.
+
+    The value depends on the scale of the factor: rows far apart or close together look
+    independent to a kernel of fixed width. A small value is not a proof of fairness; see the
+    audit.
+
+    Attributes:
+        strength: The paper's lambda, in the units of its formula.
+        kernel: Kernel of the rows of the factor; its bandwidth must be a number.
+        sensitive_kernel: Kernel of the sensitive features.
+    """
+
+    strength: float = 1.0
+    kernel: Kernel = field(default_factory=Gaussian)
+    sensitive_kernel: Kernel = field(default_factory=Gaussian)
+
+    def __post_init__(self) -> None:
+        check_multiplier("strength", self.strength)
+        if getattr(self.kernel, "gamma", None) == "median":
+            raise ValueError(
+                "kernel must have a fixed gamma, got 'median': the bandwidth would change with "
+                "the factor during the fit; give gamma as a number"
+            )
+
+    def bind(self, sensitive: Tensor) -> KernelTerm:
+        """Return the term for encoded sensitive features, shape (n, d)."""
+        weights = CenteredGram.of(sensitive, self.sensitive_kernel)
+        return KernelTerm(self.kernel, replace(weights, scale=weights.scale * self.strength))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTerm:
+    """``sum_ij W_ij k(a_i, a_j)`` for the rows ``a`` of a factor."""
+
+    kernel: Kernel
+    weights: CenteredGram
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the value of each member, shape (...)."""
+        return self.value_and_gradient(factor)[0]
+
+    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value and its gradient from one pass over the pairs of rows."""
+        return kernel_sum(factor, self.kernel, self.weights)

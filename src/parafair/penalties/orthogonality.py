@@ -1,0 +1,35 @@
+"""FATR's penalty: orthogonality between a factor and the sensitive features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from parafair.penalties.base import QuadraticTerm, check_multiplier
+from parafair.quadratic import QuadraticForm
+
+
+@dataclass(frozen=True)
+class Orthogonality:
+    """``strength * ||A.T S||**2 + ridge * ||A||**2``, with ``S`` not centered, as published.
+
+    Zhu, Hu and Caverlee, "Fairness-aware tensor-based recommendation", 2018. Theorem 1 of the
+    paper shows that a value of zero does not keep a classifier from recognizing the groups.
+
+    Attributes:
+        strength: The paper's a_o.
+        ridge: The paper's a_l2.
+    """
+
+    strength: float = 1.0
+    ridge: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_multiplier("strength", self.strength)
+        check_multiplier("ridge", self.ridge)
+
+    def bind(self, sensitive: Tensor) -> QuadraticTerm:
+        """Return the term for encoded sensitive features, shape (n, d)."""
+        columns = sensitive * self.strength**0.5
+        return QuadraticTerm(QuadraticForm.from_columns(columns, self.ridge))

@@ -1,0 +1,52 @@
+"""Quadratic forms on the rows of a factor, kept thin: never an n x n matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticForm:
+    """The function ``trace(A.T @ L @ A)`` with ``L = Q diag(values) Q.T + ridge * I``.
+
+    Attributes:
+        directions: ``Q``, orthonormal columns, shape (n, k); k may be 0.
+        values: Non-negative, shape (k,).
+        ridge: Non-negative multiple of the identity.
+    """
+
+    directions: Tensor
+    values: Tensor
+    ridge: float = 0.0
+
+    @classmethod
+    def from_columns(cls, columns: Tensor, ridge: float = 0.0) -> QuadraticForm:
+        """Return the form with ``L = columns @ columns.T + ridge * I``, columns (n, d)."""
+        directions, singular, _ = torch.linalg.svd(columns, full_matrices=False)
+        kept = singular > singular.max() * columns.shape[0] * torch.finfo(columns.dtype).eps
+        return cls(directions[:, kept], singular[kept] ** 2, ridge)
+
+    @classmethod
+    def zero(cls, like: Tensor) -> QuadraticForm:
+        """Return the form that is zero on factors such as `like`, shape (..., n, rank)."""
+        return cls(like.new_zeros(like.shape[-2], 0), like.new_zeros(0))
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue of ``L``."""
+        top = float(self.values.max()) if len(self.values) else 0.0
+        return top + self.ridge
+
+    def apply(self, factor: Tensor) -> Tensor:
+        """Return ``L @ A``, shape (..., n, rank)."""
+        inside = self.directions.mT @ factor
+        return self.directions @ (self.values.unsqueeze(-1) * inside) + self.ridge * factor
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return ``trace(A.T @ L @ A)``, shape (...)."""
+        # As a sum of squares, so that rounding cannot make it negative.
+        inside = self.values.sqrt().unsqueeze(-1) * (self.directions.mT @ factor)
+        return inside.square().sum((-2, -1)) + self.ridge * factor.square().sum((-2, -1))

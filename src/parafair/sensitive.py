@@ -1,0 +1,175 @@
+"""Sensitive features: one row per person, columns categorical or numeric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from parafair.errors import unknown_choice
+
+Kind: TypeAlias = Literal["categorical", "numeric"]
+KINDS = ("categorical", "numeric")
+
+# Integers with few distinct values are codes of categories more often than measurements.
+MOST_INTEGER_CATEGORIES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One sensitive feature.
+
+    Attributes:
+        name: What reports call it.
+        kind: "categorical" or "numeric".
+        values: Codes 0, 1, ... of the categories, or the numbers; shape (n,).
+        categories: The label behind each code; empty for a numeric column.
+    """
+
+    name: str
+    kind: Kind
+    values: NDArray[Any]
+    categories: tuple[str, ...] = ()
+
+    def encode(self) -> NDArray[np.float64]:
+        """Return the numbers that enter a penalty, shape (n, d).
+
+        Two categories give one 0/1 column, more give one indicator column each, and a
+        numeric feature is standardized.
+        """
+        if self.kind == "numeric":
+            numbers = self.values.astype(np.float64)[:, None]
+            return np.asarray((numbers - numbers.mean()) / numbers.std())
+        if len(self.categories) == 2:
+            return self.values.astype(np.float64)[:, None]
+        return np.asarray(np.eye(len(self.categories))[self.values])
+
+
+@dataclass(frozen=True, eq=False)
+class SensitiveFeatures:
+    """Sensitive features of the people along one mode, checked and encoded once."""
+
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(
+        cls,
+        features: Any,
+        *,
+        kinds: Kind | Mapping[str, Kind] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> SensitiveFeatures:
+        """Read an array, list, Series or DataFrame.
+
+        Text, booleans, pandas categories, anything with two distinct values and integers
+        with at most 10 are categorical; other numbers are numeric. State it with `kinds`.
+
+        Args:
+            features: One row per person: shape (n,) or (n, columns).
+            kinds: One kind for all columns, or a dictionary from column name to kind.
+            names: Names of the columns, if `features` has none of its own.
+
+        >>> SensitiveFeatures.of(["f", "m", "f"]).columns[0].categories
+        ('f', 'm')
+        """
+        if isinstance(features, SensitiveFeatures):
+            return features
+        raw = _split_columns(features, names)
+        if isinstance(kinds, Mapping):
+            for name in kinds:
+                if name not in raw:
+                    raise unknown_choice("a key of kinds", name, raw)
+            chosen = dict(kinds)
+        else:
+            chosen = {} if kinds is None else dict.fromkeys(raw, kinds)
+        return cls(
+            tuple(_read_column(name, values, chosen.get(name)) for name, values in raw.items())
+        )
+
+    def __post_init__(self) -> None:
+        lengths = {len(column.values) for column in self.columns}
+        if len(lengths) > 1:
+            raise ValueError(f"sensitive columns must have equal lengths; got {sorted(lengths)}")
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values)
+
+    def encode(self, *, like: Tensor | None = None) -> Tensor:
+        """Return all encoded columns side by side, shape (n, d), as the paper's ``S``.
+
+        Args:
+            like: A tensor whose dtype and device to use; float64 on the CPU without it.
+        """
+        matrix = torch.from_numpy(np.hstack([column.encode() for column in self.columns]))
+        return matrix if like is None else matrix.to(dtype=like.dtype, device=like.device)
+
+
+def _split_columns(features: Any, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
+    """Return the columns by name, each as a one-dimensional array."""
+    if hasattr(features, "columns") and hasattr(features, "__getitem__"):
+        found = {str(name): np.asarray(features[name]) for name in features.columns}
+    else:
+        if isinstance(features, Tensor):
+            features = features.detach().cpu().numpy()
+        array = np.asarray(features)
+        if array.ndim not in (1, 2):
+            raise ValueError(
+                f"sensitive_features must have 1 or 2 dimensions, got shape {array.shape}; "
+                "pass one row per person and one column per feature"
+            )
+        stacked = array[:, None] if array.ndim == 1 else array
+        own = getattr(features, "name", None) if array.ndim == 1 else None
+        if names is None and own is not None:
+            names = [str(own)]
+        if names is None:
+            names = ["sensitive"] if array.ndim == 1 else [f"s{i}" for i in range(stacked.shape[1])]
+        if len(names) != stacked.shape[1]:
+            raise ValueError(f"names must have {stacked.shape[1]} entries, got {len(names)}")
+        found = {name: stacked[:, i] for i, name in enumerate(names)}
+    if not found or not len(next(iter(found.values()))):
+        raise ValueError(
+            "sensitive_features is empty; pass one row per person and at least one column"
+        )
+    return found
+
+
+def _read_column(name: str, values: NDArray[Any], kind: Kind | None) -> Column:
+    """Check one column, decide its kind and encode it."""
+    missing = np.array([value is None or bool(value != value) for value in values.tolist()])
+    if missing.any():
+        rows = ", ".join(map(str, np.flatnonzero(missing)[:5]))
+        raise ValueError(
+            f"sensitive feature {name!r} has {missing.sum()} missing values (rows {rows}); "
+            "fill them, drop these people, or make 'unknown' a category of its own"
+        )
+    values = np.array(values.tolist())
+    is_number = values.dtype.kind in "iuf"
+    distinct = np.unique(values)
+    if len(distinct) < 2:
+        raise ValueError(
+            f"sensitive feature {name!r} is constant (only {str(distinct[0])!r}): nothing can "
+            "depend on it; drop the column"
+        )
+    if kind is None:
+        few = values.dtype.kind in "iu" and len(distinct) <= MOST_INTEGER_CATEGORIES
+        kind = "numeric" if is_number and not few and len(distinct) > 2 else "categorical"
+    if kind not in KINDS:
+        raise unknown_choice(f"the kind of sensitive feature {name!r}", kind, KINDS)
+    if kind == "categorical":
+        categories, codes = np.unique(values.astype(str), return_inverse=True)
+        return Column(name, kind, codes, tuple(categories.tolist()))
+    if not is_number:
+        raise ValueError(
+            f"sensitive feature {name!r} is stated to be numeric but holds "
+            f"{str(distinct[0])!r}; make it numbers or state it categorical"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"sensitive feature {name!r} holds infinite values; numeric features must be finite"
+        )
+    return Column(name, kind, values)

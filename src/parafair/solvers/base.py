@@ -1,0 +1,148 @@
+"""The one loop that runs every solver, and what it expects of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from parafair.errors import Interrupted
+from parafair.fit import Fit, Round, Status, Stop, best
+from parafair.problem import Objective, Problem
+from parafair.tensors import CPTensor, Factors
+
+
+class State(Protocol):
+    """Where a solver is, for every member of a batch."""
+
+    @property
+    def factors(self) -> tuple[Tensor, ...]:
+        """One per mode, each (batch, size, rank)."""
+
+    @property
+    def objective(self) -> Objective:
+        """The objective at `factors`."""
+
+    @property
+    def counts(self) -> Mapping[str, Tensor]:
+        """Totals worth reporting, each (batch,)."""
+
+    def take(self, members: Tensor) -> Self:
+        """Return the state of some members."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class Solver(Protocol[S]):
+    """Settings of a solver; usually a frozen dataclass. Members of a batch must not mix."""
+
+    def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> S:
+        """Return the state before the first round."""
+
+    def step(self, problem: Problem, state: S) -> S:
+        """Return the state after one more round."""
+
+
+OnRound = Callable[[int, Objective], None]
+
+
+def solve(
+    problem: Problem,
+    solver: Solver[S],
+    *,
+    start: Factors,
+    stop: Stop | None = None,
+    on_round: OnRound | None = None,
+) -> Fit:
+    """Run a solver from one start until `stop` says so.
+
+    Args:
+        problem: What to minimize.
+        solver: How.
+        start: One factor (size, rank) per mode.
+        stop: When to stop; ``Stop()`` if None.
+        on_round: Called after each round with its number and the objective.
+    """
+    factors = tuple(factor[None] for factor in start)
+    return solve_batch(problem, solver, starts=factors, stop=stop, on_round=on_round)[0]
+
+
+def solve_batch(
+    problem: Problem,
+    solver: Solver[S],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop | None = None,
+    on_round: OnRound | None = None,
+) -> tuple[Fit, ...]:
+    """Run a solver from many starts at once; a member that is done leaves the batch.
+
+    Args:
+        problem: What to minimize.
+        solver: How.
+        starts: One factor (batch, size, rank) per mode.
+        stop: When a member stops; ``Stop()`` if None.
+        on_round: Called after each round with its number and the objective of the members
+            still running.
+
+    Returns:
+        One fit per start, in order.
+
+    Raises:
+        Interrupted: On Ctrl-C, with the best fit after the last finished round.
+    """
+    stop = stop or Stop()
+    # An objective this small is rounding error of the data.
+    floor = (
+        torch.finfo(problem.tensor.dtype).eps ** 2 * problem.norm_squared / problem.tensor.numel()
+    )
+    begin = perf_counter()
+    state = solver.init(problem, starts)
+    histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]
+    if not torch.isfinite(state.objective.value).all():
+        raise ValueError("the objective is not finite at the start; begin from smaller factors")
+    fits: dict[int, Fit] = {}
+    running = list(range(len(histories)))  # the member at each position of the state
+    try:
+        while running:
+            previous, state = state, solver.step(problem, state)
+            statuses = []
+            entries = _entries(state.objective, perf_counter() - begin)
+            for position, (member, entry) in enumerate(zip(running, entries, strict=True)):
+                histories[member].append(entry)
+                statuses.append(status := stop.judge(histories[member], floor))
+                if status is Status.DIVERGED:
+                    histories[member].pop()
+                    fits[member] = _finish(previous, position, status, histories[member])
+                elif status is not Status.RUNNING:
+                    fits[member] = _finish(state, position, status, histories[member])
+            if on_round is not None:
+                on_round(max(map(len, histories)) - 1, state.objective)
+            kept = [i for i, status in enumerate(statuses) if status is Status.RUNNING]
+            if len(kept) < len(running):
+                running = [running[i] for i in kept]
+                state = state.take(torch.tensor(kept, dtype=torch.long, device=starts[0].device))
+    except KeyboardInterrupt as error:
+        for position, member in enumerate(running):
+            last = _finish(state, position, Status.INTERRUPTED, histories[member])
+            fits.setdefault(member, last)
+        raise Interrupted(best(list(fits.values()))) from error
+    return tuple(fits[member] for member in range(len(histories)))
+
+
+def _entries(objective: Objective, seconds: float) -> list[Round]:
+    """Return one line of history for each member."""
+    columns = (objective.value, objective.loss, objective.penalty, objective.residual)
+    rows: list[list[float]] = torch.stack(columns, 1).tolist()
+    return [Round(value, loss, pen, residual, seconds) for value, loss, pen, residual in rows]
+
+
+def _finish(state: State, position: int, status: Status, history: list[Round]) -> Fit:
+    """Return the fit of one member, with its own copy of the factors."""
+    cp = CPTensor.from_factors([factor[position].clone() for factor in state.factors])
+    counts = {name: int(count[position]) for name, count in state.counts.items()}
+    return Fit(cp, status, tuple(history), counts)

@@ -1,0 +1,236 @@
+"""Exact block updates with extrapolation: the fast alternative to Algorithm 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from parafair.losses import SquaredErrorBlock
+from parafair.penalties import QuadraticTerm, Term
+from parafair.problem import Objective, Problem, Sweep
+from parafair.quadratic import QuadraticForm
+
+# Tries of one majorize-minimize step; the curvature grows fourfold with each.
+MOST_TRIES = 20
+
+# The penalty is never assumed flatter than this share of the loss's curvature.
+LEAST_CURVATURE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class BlockState:
+    """Where block descent is.
+
+    Attributes:
+        factors: The best factors so far; columns of all but the sensitive mode have root mean
+            square 1.
+        objective: The objective there.
+        ahead: The extrapolated factors the next round begins from.
+        momentum: Nesterov's sequence, shape (batch,).
+        curvature: Curvature assumed for the penalty, shape (batch,); adapted.
+        restarts: Rounds whose extrapolation did not pay, shape (batch,).
+        stalls: Majorize-minimize steps that found no descent, shape (batch,).
+    """
+
+    factors: tuple[Tensor, ...]
+    objective: Objective
+    ahead: tuple[Tensor, ...]
+    momentum: Tensor
+    curvature: Tensor
+    restarts: Tensor
+    stalls: Tensor
+
+    @property
+    def counts(self) -> dict[str, Tensor]:
+        """Rounds without extrapolation and steps without descent."""
+        return {"restarts": self.restarts, "stalls": self.stalls}
+
+    def take(self, members: Tensor) -> BlockState:
+        """Return the state of some members."""
+        return BlockState(
+            tuple(factor[members] for factor in self.factors),
+            self.objective.take(members),
+            tuple(factor[members] for factor in self.ahead),
+            self.momentum[members],
+            self.curvature[members],
+            self.restarts[members],
+            self.stalls[members],
+        )
+
+    def put(self, members: Tensor, other: BlockState) -> BlockState:
+        """Return this state with some members replaced by those of another."""
+
+        def mix(old: Tensor, new: Tensor) -> Tensor:
+            return old.index_copy(0, members, new)
+
+        return BlockState(
+            tuple(map(mix, self.factors, other.factors)),
+            self.objective.put(members, other.objective),
+            tuple(map(mix, self.ahead, other.ahead)),
+            mix(self.momentum, other.momentum),
+            mix(self.curvature, other.curvature),
+            mix(self.restarts, other.restarts),
+            mix(self.stalls, other.stalls),
+        )
+
+
+@dataclass(frozen=True)
+class BlockDescent:
+    """Minimize over one factor at a time, extrapolate over all of them, restart if that fails.
+
+    A CP tensor can move scale from one factor to another at no cost, and a penalty that
+    shrinks with its factor could be made small that way without any change to the model. So
+    the sensitive mode carries the scale: the columns of all other factors have root mean
+    square 1, and the sensitive factor has the units of the data.
+
+    * Without a penalty, every block is an exact least-squares problem (ALS).
+    * The sensitive block with a quadratic penalty is solved exactly too.
+    * With any other penalty it takes majorize-minimize steps: the penalty is replaced by its
+      tangent plus a multiple of the squared distance, the sum with the loss is minimized
+      exactly, and the multiple is adapted until the step is a descent.
+    * With a penalty, the columns of the other factors are minimized one by one at fixed norm.
+
+    The objective never increases.
+
+    Attributes:
+        extrapolate: Whether to extrapolate; leaves the swamps of plain ALS.
+        inner_steps: Majorize-minimize steps, and passes over the columns, per round.
+    """
+
+    extrapolate: bool = True
+    inner_steps: int = 3
+
+    def __post_init__(self) -> None:
+        if self.inner_steps < 1:
+            raise ValueError(f"inner_steps must be at least 1, got {self.inner_steps!r}")
+
+    def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> BlockState:
+        """Move the scale into the sensitive mode and fit that factor to the others."""
+        sweep = Sweep(problem, carry_scale(factors, problem.mode))
+        block = sweep.block(problem.mode)
+        ones = torch.ones_like(block.gram[:, 0, 0])
+        # Nothing is known of the penalty's curvature yet; that of the loss is a fair first try.
+        curvature = block.curvature(QuadraticForm.zero(sweep.factors[problem.mode]))
+        zero = torch.zeros_like(ones, dtype=torch.long)
+        begin = tuple(sweep.factors)
+        objective = problem.evaluate(begin)
+        state = BlockState(begin, objective, begin, ones, curvature, zero, zero)
+        state = self._finish(problem, sweep, block, state)
+        return replace(state, ahead=state.factors)
+
+    def step(self, problem: Problem, state: BlockState) -> BlockState:
+        """Sweep from the extrapolated factors, or from the best ones if that was no descent."""
+        new = self._sweep(problem, state, state.ahead)
+        if not self.extrapolate:
+            return replace(new, ahead=new.factors)
+        descent = new.objective.value <= state.objective.value
+        failed = (~descent).nonzero().flatten()
+        if len(failed):
+            plain = state.take(failed)
+            plain = self._sweep(problem, plain, plain.factors)
+            plain = replace(plain, restarts=plain.restarts + 1, momentum=plain.momentum * 0 + 1)
+            new = new.put(failed, plain)
+        momentum = (1 + (1 + 4 * new.momentum**2).sqrt()) / 2
+        weight = ((new.momentum - 1) / momentum)[:, None, None]
+        pairs = zip(new.factors, state.factors, strict=True)
+        ahead = tuple(factor + weight * (factor - before) for factor, before in pairs)
+        return replace(new, ahead=ahead, momentum=momentum)
+
+    def _sweep(self, problem: Problem, state: BlockState, begin: tuple[Tensor, ...]) -> BlockState:
+        """Update every factor once, the sensitive one last."""
+        if problem.term is None:
+            # Exact updates do not need the scale, and equations are solved best without it.
+            begin = tuple(map(unit_columns, begin))
+        sweep = Sweep(problem, begin)
+        for mode in range(problem.order):
+            if mode == problem.mode:
+                continue
+            block, factor = sweep.block(mode), sweep.factors[mode]
+            if problem.term is None:
+                factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
+            else:
+                factor = unit_columns(factor)
+                for _ in range(self.inner_steps):
+                    factor = block.minimize_columns(factor)
+            sweep.replace(mode, factor)
+        return self._finish(problem, sweep, sweep.block(problem.mode), state)
+
+    def _finish(
+        self, problem: Problem, sweep: Sweep, block: SquaredErrorBlock, state: BlockState
+    ) -> BlockState:
+        """Update the sensitive factor and evaluate; its block holds all that is needed."""
+        term, factor = problem.term, sweep.factors[problem.mode]
+        curvature, stalls, penalty = state.curvature, state.stalls, None
+        if term is None:
+            factor = block.minimizer(QuadraticForm.zero(factor))
+        elif isinstance(term, QuadraticTerm):
+            factor = block.minimizer(term.form)
+            penalty = term.value(factor)
+        else:
+            factor, penalty, curvature, stalled = self._majorize(block, term, factor, curvature)
+            stalls = stalls + stalled
+        sweep.replace(problem.mode, factor)
+        factors = tuple(sweep.factors)
+        objective = problem.objective(factors, block.value(factor), penalty)
+        return replace(
+            state, factors=factors, objective=objective, curvature=curvature, stalls=stalls
+        )
+
+    def _majorize(
+        self, block: SquaredErrorBlock, term: Term, factor: Tensor, curvature: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Take majorize-minimize steps on the sensitive factor.
+
+        Returns:
+            The factor, its penalty, the curvature for the next time and how many steps found
+            no descent.
+        """
+        value, slope = term.value_and_gradient(factor)
+        stalls = torch.zeros(len(factor), dtype=torch.long, device=factor.device)
+        least = block.curvature(QuadraticForm.zero(factor)) * LEAST_CURVATURE
+        for _ in range(self.inner_steps):
+            accepted = torch.zeros_like(stalls, dtype=torch.bool)
+            best = (factor, value, slope)
+            for _ in range(MOST_TRIES):
+                trial = block.proximal(factor, slope, curvature)
+                move = trial - factor
+                bound = value + (slope * move).sum((-2, -1))
+                bound = bound + curvature / 2 * move.square().sum((-2, -1))
+                trial_value, trial_slope = term.value_and_gradient(trial)
+                good = (trial_value <= bound) & ~accepted
+                rows = good[:, None, None]
+                best = (
+                    torch.where(rows, trial, best[0]),
+                    torch.where(good, trial_value, best[1]),
+                    torch.where(rows, trial_slope, best[2]),
+                )
+                accepted = accepted | good
+                if accepted.all():
+                    break
+                curvature = torch.where(accepted, curvature, curvature * 4)
+            factor, value, slope = best
+            stalls = stalls + ~accepted
+            curvature = torch.where(accepted, curvature / 2, curvature).clamp_min(least)
+        return factor, value, curvature, stalls
+
+
+def unit_columns(factor: Tensor) -> Tensor:
+    """Return the factor with columns of root mean square 1; zero columns stay zero."""
+    return factor / _column_scale(factor).unsqueeze(-2)
+
+
+def carry_scale(factors: tuple[Tensor, ...], mode: int) -> tuple[Tensor, ...]:
+    """Return the same model with unit columns in all modes but one, which carries the scale."""
+    units, carrier = [], factors[mode]
+    for factor in factors:
+        units.append(unit_columns(factor))
+        carrier = carrier * _column_scale(factor).unsqueeze(-2)
+    units[mode] = carrier / _column_scale(factors[mode]).unsqueeze(-2)
+    return tuple(units)
+
+
+def _column_scale(factor: Tensor) -> Tensor:
+    scale = factor.square().mean(-2).sqrt()
+    return torch.where(scale > 0, scale, torch.ones_like(scale))

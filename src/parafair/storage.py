@@ -1,0 +1,139 @@
+"""Files: folders that appear whole or not at all, and reading that never unpickles."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas
+
+# What we write. Overwriting deletes a folder, so it must not hold anything else.
+OUR_FILES = frozenset(
+    {
+        "fit.json",
+        "factors.safetensors",
+        "embedding.csv",
+        "embedding.parquet",
+        "tensor.npy",
+        "sensitive.csv",
+    }
+)
+
+
+@contextmanager
+def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Give a temporary folder that takes the wanted name when the block ends well.
+
+    An existing folder is refused unless `overwrite`, and then it is replaced only after the
+    new one is complete. If anything goes wrong, nothing on disk has changed.
+    """
+    folder = Path(folder).absolute()
+    check_new_folder(folder, overwrite=overwrite)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    old = beside.with_name(beside.name + "-old")
+    try:
+        content = beside / "content"
+        content.mkdir()
+        yield content
+        # Between the two renames the old run has another name; it is never gone before the
+        # new one is there.
+        if folder.exists():
+            folder.rename(old)
+        try:
+            content.rename(folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def check_new_folder(folder: str | Path, *, overwrite: bool) -> None:
+    """Raise if a folder cannot be created, before any work is done."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file; give the name of a folder to create")
+    present = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if present and not overwrite:
+        raise FileExistsError(
+            f"{folder} already holds files; choose another folder, or allow overwriting "
+            "(--force on the command line, overwrite=True in Python)"
+        )
+    foreign = sorted(present - OUR_FILES)
+    if foreign:
+        raise FileExistsError(
+            f"{folder} holds files that are not parafair's ({', '.join(foreign[:5])}) and would be "
+            "lost; choose another folder"
+        )
+
+
+def read_tensor(path: Path) -> NDArray[Any]:
+    """Read one array of numbers from a .npy or .npz file."""
+    _check_file(path, (".npy", ".npz"))
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            if len(loaded.files) != 1:
+                raise ValueError(
+                    f"it must hold one array, but holds {len(loaded.files)}: "
+                    f"{', '.join(loaded.files[:5])}"
+                )
+            array: NDArray[Any] = loaded[loaded.files[0]]
+            return array
+    except (ValueError, EOFError, OSError, BadZipFile) as error:
+        raise ValueError(
+            f"{path} could not be read as a NumPy array ({error}); write it again with numpy.save, "
+            "without Python objects"
+        ) from error
+
+
+def read_table(path: Path) -> pandas.DataFrame:
+    """Read a table from a .csv or .parquet file."""
+    import pandas
+
+    _check_file(path, (".csv", ".parquet"))
+    try:
+        table = pandas.read_parquet(path) if path.suffix == ".parquet" else pandas.read_csv(path)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{path} could not be read as a table ({error})") from error
+    if table.empty:
+        raise ValueError(f"{path} holds no rows; expected a header and one row per person")
+    return table
+
+
+def _check_file(path: Path, suffixes: tuple[str, ...]) -> None:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
+    if path.suffix not in suffixes:
+        raise ValueError(f"{path} must be a {' or '.join(suffixes)} file, got {path.suffix!r}")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object, or say what is wrong with the file."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path} does not exist; give the folder of a saved run") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path} is not readable as JSON ({error}); it may be truncated"
+        ) from error
+    if not isinstance(record, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(record).__name__}")
+    return record

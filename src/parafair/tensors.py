@@ -1,0 +1,201 @@
+"""CP tensors and the algebra on them; everything broadcasts over leading batch dimensions.
+
+A factor has shape (..., size, rank). A tensor is either shared by the whole batch, with
+exactly one dimension per factor, or has leading batch dimensions of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    import tensorly
+
+Factors = Sequence[Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class CPTensor:
+    """A sum of rank-one terms: ``sum_r weights[r] * outer(factors[0][:, r], ...)``.
+
+    It unpacks like TensorLy's: ``weights, factors = cp``.
+
+    Attributes:
+        weights: One weight per component, shape (..., rank).
+        factors: One matrix per mode, each of shape (..., size, rank).
+    """
+
+    weights: Tensor
+    factors: tuple[Tensor, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.factors) < 2:
+            raise ValueError(
+                f"factors must hold at least 2 matrices, one per mode; got {len(self.factors)}"
+            )
+        ranks = [factor.shape[-1] for factor in self.factors] + [self.weights.shape[-1]]
+        if len(set(ranks)) > 1:
+            raise ValueError(
+                "factors and weights must agree on the rank (their last dimension); "
+                f"got {ranks[:-1]} for the factors and {ranks[-1]} for the weights"
+            )
+
+    @classmethod
+    def from_factors(cls, factors: Factors) -> CPTensor:
+        """Return a CP tensor with all weights one."""
+        first = factors[0]
+        return cls(first.new_ones(*first.shape[:-2], first.shape[-1]), tuple(factors))
+
+    def __iter__(self) -> Iterator[Tensor | list[Tensor]]:
+        yield self.weights
+        yield list(self.factors)
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Tensor | list[Tensor]:
+        return (self.weights, list(self.factors))[index]
+
+    @property
+    def rank(self) -> int:
+        """Number of components."""
+        return self.weights.shape[-1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the full tensor, without batch dimensions."""
+        return tuple(factor.shape[-2] for factor in self.factors)
+
+    def reconstruct(self) -> Tensor:
+        """Return the full tensor, shape (..., *shape)."""
+        first, *rest = self.factors
+        return reconstruct([first * self.weights.unsqueeze(-2), *rest])
+
+    def normalize(self) -> CPTensor:
+        """Return the same tensor with unit-norm columns, their scale moved to the weights."""
+        weights, factors = self.weights, []
+        for factor in self.factors:
+            norms = torch.linalg.vector_norm(factor, dim=-2)
+            factors.append(factor / norms.clamp_min(torch.finfo(norms.dtype).tiny).unsqueeze(-2))
+            weights = weights * norms
+        return CPTensor(weights, tuple(factors))
+
+    def to_tensorly(self) -> tensorly.cp_tensor.CPTensor:
+        """Return TensorLy's CPTensor, in the arrays of TensorLy's current backend."""
+        import tensorly
+
+        arrays = [tensorly.tensor(array.cpu().numpy()) for array in (self.weights, *self.factors)]
+        return tensorly.cp_tensor.CPTensor((arrays[0], arrays[1:]))
+
+
+def khatri_rao(factors: Factors) -> Tensor:
+    """Return the column-wise Kronecker product, shape (..., product of sizes, rank)."""
+    product = factors[0]
+    for factor in factors[1:]:
+        product = (product.unsqueeze(-2) * factor.unsqueeze(-3)).flatten(-3, -2)
+    return product
+
+
+def reconstruct(factors: Factors) -> Tensor:
+    """Return ``[[A, B, C, ...]]`` as a full tensor, shape (..., I, J, K, ...)."""
+    flat = factors[0] @ khatri_rao(factors[1:]).mT
+    return flat.reshape(*flat.shape[:-2], *(factor.shape[-2] for factor in factors))
+
+
+def cross_gram(grams: Sequence[Tensor], mode: int) -> Tensor:
+    """Return the entrywise product of every Gram matrix but one, shape (..., rank, rank).
+
+    With ``grams[m] = F_m.T @ F_m`` this is ``G``, the curvature of the squared error in
+    the factor of `mode`.
+    """
+    return product_of([gram for other, gram in enumerate(grams) if other != mode])
+
+
+def product_of(matrices: Sequence[Tensor]) -> Tensor:
+    """Return the entrywise product."""
+    product = matrices[0]
+    for matrix in matrices[1:]:
+        product = product * matrix
+    return product
+
+
+def gram(factor: Tensor) -> Tensor:
+    """Return ``F.T @ F``, shape (..., rank, rank)."""
+    return factor.mT @ factor
+
+
+def norm_squared(factors: Factors) -> Tensor:
+    """Return ``||[[A, B, C, ...]]||**2`` without forming the tensor, shape (...)."""
+    return product_of([gram(factor) for factor in factors]).sum((-2, -1))
+
+
+def contract_first(tensor: Tensor, factor: Tensor, order: int) -> Tensor:
+    """Contract mode 0 with every column of its factor, shape (..., rank, J, K, ...).
+
+    All of `mttkrp` for the modes after the first can be had from this one pass over the
+    tensor.
+    """
+    sizes = tensor.shape[-order + 1 :]
+    rows = tensor.reshape(*tensor.shape[:-order], tensor.shape[-order], prod(sizes))
+    if tensor.ndim > order:
+        flat = factor.mT @ rows
+    else:
+        # One wide product for the whole batch, so that the tensor is read once.
+        flat = factor.mT.reshape(-1, factor.shape[-2]) @ rows
+        flat = flat.reshape(*factor.shape[:-2], factor.shape[-1], prod(sizes))
+    return flat.reshape(*flat.shape[:-1], *sizes)
+
+
+def mttkrp(tensor: Tensor, factors: Factors, mode: int, first: Tensor | None = None) -> Tensor:
+    """Return the matricized tensor times the Khatri-Rao product of the other factors.
+
+    This is ``M``, the inner products of the tensor with the model's rank-one slices; its
+    shape is that of ``factors[mode]``. The tensor is never unfolded by copying.
+
+    Args:
+        tensor: Shape (I, J, ...), or with the batch dimensions of the factors in front.
+        factors: One matrix per mode; the one of `mode` is not used.
+        mode: The mode that stays.
+        first: ``contract_first(tensor, factors[0], order)`` if it is at hand and `mode` is
+            not 0.
+    """
+    if mode == 0:
+        return _mttkrp_first(tensor, factors)
+    if first is None:
+        first = contract_first(tensor, factors[0], len(factors))
+    # first has shape (..., rank, I_1, ..., I_last): strip the modes after `mode` from the
+    # end and those before it from the front, each by a batched matrix-vector product.
+    partial = first
+    for other in range(len(factors) - 1, mode, -1):
+        column = factors[other].mT.unsqueeze(-1)
+        flat = partial.reshape(*column.shape[:-2], -1, column.shape[-2])
+        partial = (flat @ column).squeeze(-1)
+    for other in range(1, mode):
+        row = factors[other].mT.unsqueeze(-2)
+        flat = partial.reshape(*row.shape[:-2], row.shape[-1], -1)
+        partial = (row @ flat).squeeze(-2)
+    return partial.reshape(*factors[mode].mT.shape).mT
+
+
+def _mttkrp_first(tensor: Tensor, factors: Factors) -> Tensor:
+    """`mttkrp` for mode 0: contract the last mode by one product, then the middle ones."""
+    order, rank = len(factors), factors[0].shape[-1]
+    batch = factors[-1].shape[:-2]
+    if tensor.ndim > order:
+        others = list(factors[1:])
+    else:
+        # The batch becomes more columns: (size, batch * rank), read side by side.
+        others = [factor.movedim(-2, 0).reshape(factor.shape[-2], -1) for factor in factors[1:]]
+    partial = tensor.flatten(-order, -2) @ others[-1]
+    for factor in reversed(others[:-1]):
+        blocks = partial.reshape(*factor.shape[:-2], -1, *factor.shape[-2:])
+        partial = (blocks * factor.unsqueeze(-3)).sum(-2)
+    if tensor.ndim > order:
+        return partial
+    return partial.reshape(-1, *batch, rank).movedim(0, -2)
