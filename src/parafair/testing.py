@@ -1,0 +1,166 @@
+"""Contract tests for penalties, kernels and solvers: ours, or yours.
+
+Subclass a contract in a test file, provide the fixtures it names, and pytest does the rest::
+
+    class TestMyPenalty(PenaltyContract):
+        @pytest.fixture
+        def penalty(self):
+            return MyPenalty(strength=2.0)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from parafair.fit import Stop
+from parafair.kernels import Kernel
+from parafair.penalties import Penalty
+from parafair.problem import Problem
+from parafair.solvers import Solver, solve_batch
+from parafair.starts import make_starts
+
+
+def example_rows(n: int, columns: int, seed: int) -> Tensor:
+    """Return standard normal rows in double precision, shape (n, columns)."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, columns, generator=generator, dtype=torch.float64)
+
+
+def example_groups(n: int, seed: int) -> Tensor:
+    """Return a 0/1 column with both values, shape (n, 1)."""
+    groups = (example_rows(n, 1, seed) > 0).double()
+    groups[0], groups[1] = 0, 1
+    return groups
+
+
+class PenaltyContract:
+    """What every penalty promises; provide the fixture `penalty`."""
+
+    people, rank = 13, 3
+
+    def bound(self, penalty: Penalty) -> tuple[Any, Tensor]:
+        """Return the penalty bound to example groups, and an example factor."""
+        term = penalty.bind(example_groups(self.people, seed=1))
+        return term, example_rows(self.people, self.rank, seed=2)
+
+    def test_value_is_one_finite_number_of_at_least_zero(self, penalty: Penalty) -> None:
+        """A single factor gives a scalar."""
+        term, factor = self.bound(penalty)
+        value = term.value(factor)
+        assert value.shape == ()
+        assert torch.isfinite(value)
+        # A kernel sum of a constant factor may round to just below zero.
+        assert value > -1e-12
+
+    def test_gradient_matches_finite_differences(self, penalty: Penalty) -> None:
+        """Central differences along random directions agree with the gradient."""
+        term, factor = self.bound(penalty)
+        value, gradient = term.value_and_gradient(factor)
+        torch.testing.assert_close(value, term.value(factor))
+        for seed in range(5):
+            direction = example_rows(self.people, self.rank, seed=10 + seed)
+            width = 1e-5
+            ahead, behind = (term.value(factor + sign * width * direction) for sign in (1, -1))
+            slope = (ahead - behind) / (2 * width)
+            torch.testing.assert_close((gradient * direction).sum(), slope, rtol=1e-6, atol=1e-9)
+
+    def test_members_of_a_batch_do_not_mix(self, penalty: Penalty) -> None:
+        """A batch gives what its members give alone."""
+        term, factor = self.bound(penalty)
+        factors = torch.stack([factor, 2 * factor, factor.flip(0)])
+        values, gradients = term.value_and_gradient(factors)
+        for member, alone in enumerate(factors):
+            value, gradient = term.value_and_gradient(alone)
+            torch.testing.assert_close(values[member], value)
+            torch.testing.assert_close(gradients[member], gradient)
+
+    def test_order_of_people_and_components_does_not_matter(self, penalty: Penalty) -> None:
+        """Shuffling people together with their features, or components, changes nothing."""
+        sensitive = example_groups(self.people, seed=1)
+        factor = example_rows(self.people, self.rank, seed=2)
+        value = penalty.bind(sensitive).value(factor)
+        order = torch.randperm(self.people, generator=torch.Generator().manual_seed(3))
+        torch.testing.assert_close(penalty.bind(sensitive[order]).value(factor[order]), value)
+        torch.testing.assert_close(penalty.bind(sensitive).value(factor.flip(1)), value)
+
+    def test_factor_is_left_alone(self, penalty: Penalty) -> None:
+        """Evaluating does not change the argument."""
+        term, factor = self.bound(penalty)
+        before = factor.clone()
+        term.value_and_gradient(factor)
+        assert torch.equal(factor, before)
+
+
+class KernelContract:
+    """What every kernel promises; provide the fixture `kernel`."""
+
+    def test_gram_is_symmetric_and_positive(self, kernel: Kernel) -> None:
+        """Gram matrices have no negative eigenvalues."""
+        rows = example_rows(12, 3, seed=0)
+        gram = kernel(rows, rows)
+        torch.testing.assert_close(gram, gram.mT)
+        assert torch.linalg.eigvalsh(gram).min() > -1e-10
+
+    def test_leading_dimensions_are_a_batch(self, kernel: Kernel) -> None:
+        """A batch gives what its members give alone."""
+        first, second = example_rows(5, 3, seed=0), example_rows(4, 3, seed=1)
+        batch = kernel(torch.stack([first, -first]), torch.stack([second, second]))
+        torch.testing.assert_close(batch[0], kernel(first, second))
+        torch.testing.assert_close(batch[1], kernel(-first, second))
+
+    def test_sums_and_gradients_match_automatic_ones(self, kernel: Kernel) -> None:
+        """`within` and `between` agree with autograd through the kernel itself."""
+        first, second = example_rows(6, 3, seed=0), example_rows(5, 3, seed=1)
+        weights, symmetric = example_rows(6, 5, seed=2), example_rows(6, 6, seed=3)
+        symmetric = symmetric + symmetric.mT
+        for ours, automatic in (
+            (
+                kernel.between(first, second, weights),
+                Kernel.between(kernel, first, second, weights),
+            ),
+            (kernel.within(first, symmetric), Kernel.within(kernel, first, symmetric)),
+        ):
+            for mine, theirs in zip(ours, automatic, strict=True):
+                torch.testing.assert_close(mine, theirs)
+
+
+class SolverContract:
+    """What every solver promises; provide the fixtures `solver` and `problem`."""
+
+    rounds = 5
+
+    def test_reported_objective_is_the_judges(self, solver: Solver[Any], problem: Problem) -> None:
+        """The last objective in the history is what `Problem.evaluate` says."""
+        starts = make_starts(problem, "uniform", count=2, seed=0)
+        for fit in solve_batch(problem, solver, starts=starts, stop=Stop(self.rounds, 0)):
+            judged = problem.evaluate([factor[None] for factor in fit.cp.factors])
+            torch.testing.assert_close(float(judged.value), fit.objective, rtol=1e-7, atol=1e-12)
+
+    def test_objective_falls(self, solver: Solver[Any], problem: Problem) -> None:
+        """The end is better than the start."""
+        starts = make_starts(problem, "uniform", count=1, seed=0)
+        (fit,) = solve_batch(problem, solver, starts=starts, stop=Stop(self.rounds, 0))
+        assert fit.objective < fit.history[0].objective
+
+    def test_a_batch_of_one_equals_a_member_of_many(
+        self, solver: Solver[Any], problem: Problem
+    ) -> None:
+        """Members do not disturb each other."""
+        starts = make_starts(problem, "uniform", count=3, seed=0)
+        together = solve_batch(problem, solver, starts=starts, stop=Stop(self.rounds, 0))
+        for member, fit in enumerate(together):
+            alone = tuple(factor[member : member + 1] for factor in starts)
+            (expected,) = solve_batch(problem, solver, starts=alone, stop=Stop(self.rounds, 0))
+            torch.testing.assert_close(fit.objective, expected.objective, rtol=1e-9, atol=1e-12)
+            for mine, theirs in zip(fit.cp.factors, expected.cp.factors, strict=True):
+                torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-8)
+
+    def test_start_is_left_alone(self, solver: Solver[Any], problem: Problem) -> None:
+        """A solver does not write into the caller's factors."""
+        starts = make_starts(problem, "uniform", count=1, seed=0)
+        before = [factor.clone() for factor in starts]
+        solve_batch(problem, solver, starts=starts, stop=Stop(1, 0))
+        assert all(map(torch.equal, starts, before))

@@ -1,0 +1,149 @@
+import pytest
+import torch
+
+from parafair import kernels
+from parafair.independence import hsic
+from parafair.penalties import (
+    HSIC,
+    KHSIC,
+    METHODS,
+    AutogradTerm,
+    Orthogonality,
+    Penalty,
+    QuadraticTerm,
+    resolve_method,
+)
+from parafair.testing import PenaltyContract, example_groups, example_rows
+from tests.reference import paper_bcd
+
+FACTOR, GROUPS = example_rows(13, 3, seed=0), example_groups(13, seed=1)
+
+
+def check_against(penalty, slow):
+    """Compare value and gradient with a reference and its automatic derivative."""
+    factor = FACTOR.clone().requires_grad_()
+    expected = slow(factor)
+    value, gradient = penalty.bind(GROUPS).value_and_gradient(FACTOR)
+    torch.testing.assert_close(value, expected.detach())
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, factor)[0])
+
+
+class TestOrthogonality(PenaltyContract):
+    @pytest.fixture
+    def penalty(self):
+        return Orthogonality(strength=2.0, ridge=0.5)
+
+    def test_is_the_published_formula(self, penalty):
+        check_against(penalty, lambda a: paper_bcd.fatr_penalty(a, GROUPS, 2.0, 0.5))
+
+    def test_theorem_1_a_zero_penalty_hides_nothing(self):
+        # The paper's counterexample: A'S = 0, yet the norm of a row tells its group.
+        factor = torch.tensor([[1.0, 0], [0, 0], [0, 0], [-1, 0], [-1, 0], [1, 0]]).double()
+        groups = torch.tensor([[1.0, 0], [0, 1], [0, 1], [1, 0], [1, 0], [1, 0]]).double()
+        assert Orthogonality(1.0).bind(groups).value(factor) == pytest.approx(0, abs=1e-30)
+        recognized = factor.norm(dim=1) == groups[:, 0]
+        assert recognized.all()
+        # KHSIC is not fooled.
+        assert KHSIC(1.0).bind(groups).value(factor) > 0.01
+
+    def test_features_are_not_centered(self):
+        constant = torch.ones(13, 3, dtype=torch.float64)
+        assert Orthogonality(1.0).bind(GROUPS).value(constant) > 1
+        assert HSIC(1.0).bind(GROUPS).value(constant) == pytest.approx(0, abs=1e-25)
+
+
+class TestHSIC(PenaltyContract):
+    @pytest.fixture
+    def penalty(self):
+        return HSIC(strength=2.0)
+
+    def test_is_the_papers_formula(self, penalty):
+        check_against(penalty, lambda a: paper_bcd.hsic_penalty(a, GROUPS, 2.0))
+
+    def test_equals_hsic_with_linear_kernels(self, penalty):
+        linear = (kernels.Linear(), kernels.Linear())
+        expected = 2 * hsic(FACTOR, GROUPS, kernels=linear)
+        torch.testing.assert_close(penalty.bind(GROUPS).value(FACTOR), expected)
+
+
+class TestKHSIC(PenaltyContract):
+    @pytest.fixture(
+        params=[
+            KHSIC(strength=2.0),
+            KHSIC(2.0, kernel=kernels.InverseMultiquadric(0.5), sensitive_kernel=kernels.Delta()),
+            KHSIC(2.0, kernel=kernels.Laplace(0.5)),
+        ],
+        ids=["Gaussian", "inverse multiquadric", "Laplace"],
+    )
+    def penalty(self, request):
+        return request.param
+
+    def test_is_the_papers_formula(self):
+        check_against(KHSIC(2.0), lambda a: paper_bcd.khsic_penalty(a, GROUPS, 2.0))
+
+    def test_median_bandwidth_is_for_the_features_only(self):
+        assert KHSIC(1.0, sensitive_kernel=kernels.Gaussian("median")).bind(GROUPS)
+        with pytest.raises(ValueError, match="kernel must have a fixed gamma, got 'median'"):
+            KHSIC(1.0, kernel=kernels.Gaussian("median"))
+
+    def test_spread_rows_look_independent_to_a_fixed_bandwidth(self):
+        # Why a small KHSIC alone proves nothing: the same embedding in other units.
+        term = KHSIC(1.0).bind(GROUPS)
+        revealing = torch.cat([GROUPS, FACTOR[:, :1]], 1)
+        assert term.value(1000 * revealing) < term.value(revealing)
+
+
+class Spread:
+    """A penalty of a user's own, by automatic differentiation."""
+
+    strength = 1.0
+
+    def bind(self, sensitive):
+        return AutogradTerm(lambda factor: (sensitive.mT @ factor.tanh()).square().sum((-2, -1)))
+
+
+class TestPenaltyOfOnesOwn(PenaltyContract):
+    @pytest.fixture
+    def penalty(self):
+        return Spread()
+
+    def test_is_a_penalty(self):
+        assert isinstance(Spread(), Penalty)
+
+
+@pytest.mark.parametrize("penalty", [Orthogonality, HSIC, KHSIC])
+@pytest.mark.parametrize("strength", [-1, float("nan"), float("inf"), "1"])
+def test_bad_strengths_are_refused(penalty, strength):
+    with pytest.raises(ValueError, match="strength must be a finite number of at least 0, got"):
+        penalty(strength)
+
+
+def test_strength_multiplies():
+    for name, penalty in METHODS.items():
+        if name != "none":
+            one, three = (penalty(s).bind(GROUPS).value(FACTOR) for s in (1.0, 3.0))
+            torch.testing.assert_close(three, 3 * one)
+
+
+class TestResolveMethod:
+    def test_names_are_shorthands(self):
+        assert resolve_method("none") is None
+        assert resolve_method("khsic", 2.0) == KHSIC(2.0)
+        assert resolve_method("hsic") == HSIC(1.0)
+        assert resolve_method("fatr", 0.1) == Orthogonality(0.1, ridge=0.0)
+        assert isinstance(resolve_method("fatr").bind(GROUPS), QuadraticTerm)
+
+    def test_objects_have_their_own_strength(self):
+        penalty = Orthogonality(0.1, ridge=1.0)
+        assert resolve_method(penalty) is penalty
+        with pytest.raises(ValueError, match="has its own; set it there"):
+            resolve_method(penalty, 2.0)
+
+    @pytest.mark.parametrize("method", ["kshic", "khsci", "kernel-hsic"])
+    def test_unknown_names_get_the_nearest(self, method):
+        with pytest.raises(ValueError, match="method must be one of khsic.*did you mean 'k?hsic'"):
+            resolve_method(method)
+
+    def test_other_objects_are_refused(self):
+        with pytest.raises(ValueError, match="method must be one of"):
+            resolve_method(3)

@@ -1,0 +1,108 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parafair.sensitive import SensitiveFeatures
+
+N = 6
+GENDER = ["f", "m", "f", "m", "m", "f"]
+AGE = [21.5, 34.0, 56.2, 18.0, 44.9, 30.1]
+
+
+def only(features, **options):
+    (column,) = SensitiveFeatures.of(features, **options).columns
+    return column
+
+
+@pytest.mark.parametrize(
+    ("features", "kind"),
+    [
+        (GENDER, "categorical"),
+        (np.array(GENDER, dtype=object), "categorical"),
+        (pd.Series(GENDER, name="gender"), "categorical"),
+        (pd.Series(GENDER, dtype="category"), "categorical"),
+        (pd.Series([True, False, True, False, True, True], dtype="boolean"), "categorical"),
+        ([True, False, True, False, True, True], "categorical"),
+        ([0, 1, 0, 1, 1, 0], "categorical"),
+        ([0.0, 1.0, 0.0, 1.0, 1.0, 0.0], "categorical"),
+        ([1, 2, 3, 1, 2, 3], "categorical"),
+        (AGE, "numeric"),
+        (torch.tensor(AGE), "numeric"),
+        (list(range(20)), "numeric"),
+        (pd.Series([1, 2, 3, 40, 50, 60, 7, 8, 9, 10, 11], dtype="Int64"), "numeric"),
+    ],
+)
+def test_kind_is_inferred(features, kind):
+    assert only(features).kind == kind
+
+
+def test_kind_can_be_stated():
+    assert only([1, 2, 3, 1, 2, 3], kinds="numeric").kind == "numeric"
+    table = pd.DataFrame({"gender": GENDER, "band": [1, 2, 3, 1, 2, 3]})
+    kinds = [c.kind for c in SensitiveFeatures.of(table, kinds={"band": "numeric"}).columns]
+    assert kinds == ["categorical", "numeric"]
+
+
+def test_names_come_from_the_data():
+    assert only(pd.Series(GENDER, name="gender")).name == "gender"
+    assert only(GENDER).name == "sensitive"
+    table = pd.DataFrame({"gender": GENDER, "age": AGE})
+    assert [c.name for c in SensitiveFeatures.of(table).columns] == ["gender", "age"]
+    plain = SensitiveFeatures.of(np.array([[1.5, 0], [2.5, 1], [3.5, 0]]))
+    assert [c.name for c in plain.columns] == ["s0", "s1"]
+
+
+def test_encoding_is_the_papers():
+    assert only(GENDER).encode().ravel().tolist() == [0, 1, 0, 1, 1, 0]
+    three = only(["a", "b", "c", "a", "b", "c"]).encode()
+    assert np.array_equal(three, np.tile(np.eye(3), (2, 1)))
+    number = only(AGE).encode()
+    assert number.mean() == pytest.approx(0, abs=1e-12)
+    assert number.std() == pytest.approx(1)
+
+
+def test_several_columns_stand_side_by_side():
+    table = pd.DataFrame({"gender": GENDER, "age": AGE, "area": list("abcabc")})
+    encoded = SensitiveFeatures.of(table).encode(like=torch.zeros(1, dtype=torch.float32))
+    assert encoded.shape == (N, 1 + 1 + 3)
+    assert encoded.dtype == torch.float32
+
+
+@given(st.lists(st.sampled_from(["x", "y", "z"]), min_size=2, max_size=20))
+def test_all_forms_of_the_same_values_agree(values):
+    if len(set(values)) < 2:
+        return
+    forms = [
+        values,
+        np.array(values),
+        pd.Series(values),
+        pd.DataFrame({"v": values}),
+        tuple(values),
+    ]
+    encoded = [SensitiveFeatures.of(form).encode() for form in forms]
+    assert all(torch.equal(encoded[0], other) for other in encoded)
+
+
+@pytest.mark.parametrize(
+    ("features", "options", "message"),
+    [
+        (["f", "f", "f"], {}, "'sensitive' is constant"),
+        (["f", None, "m"], {}, r"1 missing values \(rows 1\)"),
+        ([1.5, float("nan"), 2.5], {}, r"1 missing values \(rows 1\)"),
+        (pd.Series(["f", pd.NA, "m"], name="sex"), {}, "'sex' has 1 missing"),
+        ([], {}, "sensitive_features is empty"),
+        (pd.DataFrame(index=range(3)), {}, "sensitive_features is empty"),
+        (np.zeros((2, 2, 2)), {}, r"1 or 2 dimensions, got shape \(2, 2, 2\)"),
+        (GENDER, {"kinds": "numeric"}, "stated to be numeric but holds 'f'"),
+        (GENDER, {"kinds": "categoric"}, "did you mean 'categorical'"),
+        (GENDER, {"kinds": {"sensitve": "numeric"}}, "did you mean 'sensitive'"),
+        ([1.0, 2.0, np.inf], {}, "infinite"),
+        (np.ones((3, 2)), {"names": ["a"]}, "names must have 2 entries, got 1"),
+    ],
+)
+def test_bad_features_are_refused(features, options, message):
+    with pytest.raises(ValueError, match=message):
+        SensitiveFeatures.of(features, **options)
