@@ -54,8 +54,10 @@ class SquaredErrorBlock:
     @cached_property
     def spectrum(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues (batch, rank) and eigenvectors (batch, rank, rank) of ``G``."""
-        values, vectors = torch.linalg.eigh(self.gram)
-        return values.clamp_min(0), vectors
+        # A member that has overflowed must turn undefined without failing the whole batch.
+        finite = torch.isfinite(self.gram).all(-1).all(-1)[..., None]
+        values, vectors = torch.linalg.eigh(self.gram.where(finite[..., None], 0.0))
+        return values.clamp_min(0).where(finite, torch.nan), vectors
 
     def curvature(self, form: QuadraticForm) -> Tensor:
         """Return the Lipschitz constant of the gradient of loss + form, shape (batch,)."""

@@ -1,0 +1,72 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from parafair import audit
+from parafair.testing import example_groups, example_rows
+
+GROUPS = example_groups(120, seed=1).numpy().ravel()
+ROWS = example_rows(120, 3, seed=0).numpy()
+
+
+def attackers(result):
+    return [row for row in result.rows if row.measure.startswith("attacker")]
+
+
+def test_an_independent_embedding_leaks_little():
+    result = audit(ROWS, GROUPS)
+    assert abs(result.leakage) < 0.15
+    assert {row.chance for row in attackers(result)} == {0.5}
+
+
+def test_a_leak_in_a_tiny_column_is_found():
+    # The paper's network and KHSIC see the columns as they are; the attackers do not.
+    hidden = np.column_stack([1e-6 * GROUPS, 10 * ROWS])
+    result = audit(hidden, GROUPS)
+    assert result.leakage > 0.45
+    measures = {row.measure: row.value for row in result.rows}
+    assert measures["network, balanced"] < 0.8
+    assert measures["normalized KHSIC"] < 0.2
+    assert measures["independence p-value"] < 0.01
+
+
+def test_numeric_features_are_predicted_by_regression():
+    age = ROWS[:, 0] ** 2 + 0.1 * example_rows(120, 1, seed=5).numpy().ravel()
+    result = audit(ROWS, pd.Series(age, name="age"))
+    scores = {row.measure: row.value for row in attackers(result)}
+    assert scores["attacker: forest"] > 0.6  # nonlinear: seen by the forest
+    assert scores["attacker: ridge"] < 0.3  # but not by a line
+
+
+def test_every_feature_has_its_rows():
+    table = pd.DataFrame({"gender": np.where(GROUPS, "f", "m"), "age": ROWS[:, 1] * 3})
+    result = audit(ROWS, table)
+    assert [row.feature for row in result.rows][0] == "gender"
+    assert {row.feature for row in result.rows} == {"gender", "age"}
+
+
+def test_seed_is_honored():
+    one, two = audit(ROWS, GROUPS, random_state=3), audit(ROWS, GROUPS, random_state=3)
+    assert one == two
+
+
+def test_large_data_is_sampled_and_says_so():
+    result = audit(ROWS, GROUPS, max_people=60)
+    assert (result.people, result.of) == (60, 120)
+    assert "random sample of 60 of 120 people" in str(result)
+
+
+def test_prints_as_a_table_and_writes_json():
+    result = audit(ROWS, GROUPS)
+    text = str(result)
+    assert "attacker: forest" in text
+    assert f"leakage {result.leakage:.3f}" in text
+    assert json.loads(result.to_json())["leakage"] == result.leakage
+
+
+def test_groups_of_one_are_refused():
+    groups = np.array(["a"] * 119 + ["b"])
+    with pytest.raises(ValueError, match="group 'b' of sensitive feature .* only one member"):
+        audit(ROWS, groups)
