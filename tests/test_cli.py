@@ -1,0 +1,250 @@
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from parafair import Fit, FairCP, Status, datasets
+
+pytest.importorskip("typer")
+from typer.testing import CliRunner
+
+from parafair.cli import app
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with a small data set in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    data = datasets.synthetic(0, shape=(40, 8, 6), rank=3)
+    np.save("tensor.npy", data.tensor)
+    people = pd.DataFrame({"person": [f"p{i}" for i in range(40)], "group": data.sensitive})
+    people.to_csv("people.csv", index=False)
+    return tmp_path
+
+
+def run(*arguments, code=0):
+    """Run a command; return everything it printed, on one line."""
+    result = runner.invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+FIT = ("fit", "tensor.npy", "--rank", 2, "--out", "run")
+PEOPLE = ("--sensitive", "people.csv", "--key", "person")
+
+
+def test_end_to_end(folder):
+    text = run(*FIT, *PEOPLE, "--method", "hsic", "--strength", 2, "--seed", 3)
+    assert "residual" in text
+    assert "written to run" in text
+    assert sorted(path.name for path in (folder / "run").iterdir()) == [
+        "embedding.csv",
+        "factors.safetensors",
+        "fit.json",
+    ]
+    table = pd.read_csv("run/embedding.csv")
+    assert list(table.columns) == ["person", "component_0", "component_1"]
+    assert table["person"].tolist() == [f"p{i}" for i in range(40)]
+    fit = Fit.load("run")
+    np.testing.assert_allclose(table.iloc[:, 1:], fit.cp.factors[0], rtol=1e-12)
+    record = json.loads((folder / "run" / "fit.json").read_text())
+    assert record["settings"]["seed"] == 3
+    assert record["settings"]["penalty"] == {"name": "HSIC", "strength": 2.0}
+    assert record["settings"]["parafair"]
+    assert record["status"] == "CONVERGED"
+    # The same from Python is the same.
+    people = pd.read_csv("people.csv")
+    model = FairCP(2, method="hsic", strength=2.0, random_state=3)
+    model.fit(np.load("tensor.npy"), sensitive_features=people["group"])
+    np.testing.assert_array_equal(model.embedding_, fit.cp.factors[0])
+
+    shown = run("audit", "run", *PEOPLE, "--json", "audit.json")
+    assert "attacker: forest" in shown
+    audit = json.loads((folder / "audit.json").read_text())
+    assert f"leakage {audit['leakage']:.3f}" in shown
+
+
+def test_audit_follows_the_key_not_the_order(folder):
+    run(*FIT, *PEOPLE, "--method", "none")
+    run("audit", "run", *PEOPLE, "--json", "one.json")
+    pd.read_csv("people.csv").sample(frac=1, random_state=0).to_csv("shuffled.csv", index=False)
+    run("audit", "run", "--sensitive", "shuffled.csv", "--key", "person", "--json", "two.json")
+    assert (folder / "one.json").read_text() == (folder / "two.json").read_text()
+
+
+def test_parquet_and_npy(folder):
+    pytest.importorskip("pyarrow")
+    run(*FIT, *PEOPLE, "--method", "none", "--format", "parquet")
+    table = pd.read_parquet("run/embedding.parquet")
+    assert len(table) == 40
+    run("audit", "run", *PEOPLE)
+    np.save("rows.npy", table.iloc[:, 1:].to_numpy())
+    run("audit", "rows.npy", "--sensitive", "people.csv", "--columns", "group")
+
+
+def test_gradient_solver_with_its_steps(folder):
+    run(
+        *FIT, *PEOPLE, "--method", "fatr", "--strength", 0.1, "--solver", "gradient",
+        "--step-sizes", "3,1", "--inner-steps", 50, "--max-rounds", 3, "--tolerance", 0,
+    )  # fmt: skip
+    solver = Fit.load("run").settings["solver"]
+    assert solver == {
+        "name": "GradientBCD", "step_sizes": [3.0, 1.0], "inner_steps": 50, "cap": True,
+    }  # fmt: skip
+
+
+def test_stated_kinds_and_chosen_columns(folder):
+    people = pd.read_csv("people.csv")
+    people["band"], people["constant"] = np.arange(40) % 4, 1
+    people.to_csv("people.csv", index=False)
+    run(*FIT, *PEOPLE, "--columns", "group,band", "--kind", "band=numeric", "--max-rounds", 3)
+    run(*FIT, *PEOPLE, "--force", "--columns", "group,band", "--max-rounds", 3)
+
+
+def test_not_converging_is_said(folder):
+    text = run(*FIT, "--method", "none", "--max-rounds", 2)
+    assert "Warning: FairCP after 2 rounds: the round limit came first" in text
+
+
+def test_an_existing_run_is_kept_unless_forced(folder):
+    run(*FIT, "--method", "none")
+    before = (folder / "run" / "fit.json").read_bytes()
+    text = run(*FIT, "--method", "none", "--seed", 1, code=2)
+    assert "already holds files" in text
+    assert (folder / "run" / "fit.json").read_bytes() == before
+    run(*FIT, "--method", "none", "--seed", 1, "--force")
+    assert (folder / "run" / "fit.json").read_bytes() != before
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def write(path, content):
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "arguments", "message"),
+    [
+        ("tensor.npy", b"\x93NUMPY\x01", FIT, "could not be read as a NumPy array"),
+        ("tensor.npy", "hello", FIT, "could not be read as a NumPy array"),
+        ("people.csv", "", (*FIT, *PEOPLE), "could not be read as a table"),
+        ("people.csv", "person,group\n", (*FIT, *PEOPLE), "holds no rows"),
+        (
+            "people.csv",
+            b"person,group\n\xff\xfe,1\n",
+            (*FIT, *PEOPLE),
+            "could not be read as a table",
+        ),
+        ("people.csv", "person,group\np0,a\np1,b\n", (*FIT, *PEOPLE), "has 2 rows but mode 0"),
+    ],
+)
+def test_unreadable_files_are_named(folder, name, content, arguments, message):
+    write(folder / name, content)
+    text = run(*arguments, "--method", "hsic" if "people" in name else "none", code=2)
+    assert text.startswith("Error:")
+    assert message in text
+    assert not (folder / "run").exists()
+
+
+def test_pickled_arrays_are_not_loaded(folder):
+    np.save("tensor.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    assert "could not be read as a NumPy array" in run(*FIT, "--method", "none", code=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fit", "no.npy", "--rank", 2, "--out", "run"), "no.npy does not exist"),
+        (("fit", "people.csv", "--rank", 2, "--out", "run"), "must be a .npy or .npz file"),
+        ((*FIT,), "needs sensitive_features, but none were given"),
+        ((*FIT, *PEOPLE, "--method", "khsik"), "did you mean 'khsic'"),
+        ((*FIT, *PEOPLE, "--columns", "grup"), "did you mean 'group'"),
+        ((*FIT, "--sensitive", "people.csv", "--key", "persn"), "did you mean 'person'"),
+        ((*FIT, *PEOPLE, "--kind", "group"), "--kind must look like column=numeric"),
+        ((*FIT, *PEOPLE, "--format", "xls"), "--format must be one of csv, parquet"),
+        (
+            (*FIT, *PEOPLE, "--solver", "gradient", "--step-sizes", "a,b"),
+            "--step-sizes must be num",
+        ),
+        ((*FIT, *PEOPLE, "--solver", "gradient", "--step-sizes", "1"), "must be two positive"),
+        (("audit", "run", "--sensitive", "people.csv"), "does not exist"),
+        (("audit", "people.csv", "--sensitive", "people.csv"), "columns that are not numbers"),
+        (("datasets", "synthetik", "--out", "d"), "did you mean 'synthetic'"),
+        (("datasets", "synthetic"), "--out is missing"),
+        (("datasets", "synthetic", "--out", "d", "--shape", "3,x"), "--shape must be numbers"),
+    ],
+)
+def test_bad_arguments_get_one_clear_line(folder, arguments, message):
+    text = run(*arguments, code=2)
+    assert text.startswith("Error:")
+    assert message in text
+    assert not (folder / "run").exists()
+
+
+def test_audit_checks_the_key(folder):
+    run(*FIT, *PEOPLE, "--method", "none")
+    people = pd.read_csv("people.csv")
+    people.iloc[1:].to_csv("few.csv", index=False)
+    text = run("audit", "run", "--sensitive", "few.csv", "--key", "person", code=2)
+    assert "has no row for 1 people of the embedding, such as person p0" in text
+    pd.concat([people, people.iloc[:1]]).to_csv("twice.csv", index=False)
+    text = run("audit", "run", "--sensitive", "twice.csv", "--key", "person", code=2)
+    assert "more than one row for person p0" in text
+    (folder / "audit.json").write_text("{}")
+    text = run("audit", "run", *PEOPLE, "--json", "audit.json", code=2)
+    assert "already exists" in text
+
+
+def test_datasets_are_listed_and_written(folder):
+    assert "synthetic" in run("datasets")
+    run("datasets", "synthetic", "--out", "data", "--shape", "10,4,3", "--rank", 2, "--seed", 1)
+    expected = datasets.synthetic(1, shape=(10, 4, 3), rank=2)
+    np.testing.assert_array_equal(np.load("data/tensor.npy"), expected.tensor)
+    assert pd.read_csv("data/sensitive.csv")["group"].tolist() == expected.sensitive.tolist()
+
+
+def test_help_teaches():
+    assert "parafair fit data/tensor.npy" in run("--help")
+    assert "Ctrl-C" in run("fit", "--help")
+    assert "parafair" in run("--version")
+
+
+def test_ctrl_c_leaves_a_usable_result(folder):
+    command = [
+        sys.executable, "-m", "parafair", "fit", "tensor.npy", "--rank", "2", "--out", "run",
+        "--sensitive", "people.csv", "--key", "person", "--max-rounds", "100000000",
+        "--tolerance", "0", "--solver", "gradient",
+    ]  # fmt: skip
+    # The bar is drawn on terminals only, so give it one and wait for its first round.
+    terminal, child = pty.openpty()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=child, env={**os.environ, "TERM": "xterm"}
+    )
+    os.close(child)
+    try:
+        seen, deadline = b"", time.monotonic() + 60
+        while b"residual" not in seen and time.monotonic() < deadline:
+            seen += os.read(terminal, 1000)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        os.close(terminal)
+    assert process.returncode == 130, out
+    assert b"interrupted" in out
+    fit = Fit.load(folder / "run")
+    assert fit.status is Status.INTERRUPTED
+    assert fit.rounds > 0
+    assert len(pd.read_csv("run/embedding.csv")) == 40

@@ -1,0 +1,274 @@
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from parafair import (
+    ConvergenceWarning,
+    CPTensor,
+    FairCP,
+    Interrupted,
+    ParafairWarning,
+    SensitiveFeatures,
+    Status,
+)
+from parafair.metrics import residual_fit
+from parafair.penalties import HSIC, Orthogonality
+from parafair.solvers import BlockDescent, GradientBCD
+
+
+# A fairness method needs sensitive_features, which scikit-learn's checks do not pass; the checks
+# run on the plain decomposition. None of them has to be excused.
+@parametrize_with_checks([FairCP(rank=1, method="none", random_state=0)])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def matrix():
+    random = np.random.default_rng(0)
+    groups = np.repeat(["a", "b"], 30)
+    loadings = random.standard_normal((60, 3)) + (groups == "a")[:, None]
+    return loadings @ random.standard_normal((3, 8)) + 0.1 * random.standard_normal((60, 8)), groups
+
+
+@pytest.mark.parametrize("method", ["khsic", "hsic", "fatr", "none"])
+@pytest.mark.parametrize("solver", ["block", "gradient"])
+def test_every_method_runs_with_every_solver(data, method, solver):
+    model = FairCP(3, method=method, solver=solver, max_rounds=5, tolerance=0, random_state=0)
+    model.fit(data.tensor, sensitive_features=data.sensitive)
+    assert model.embedding_.shape == (40, 3)
+    assert model.cp_.shape == data.tensor.shape
+    assert model.fit_.residual == pytest.approx(residual_fit(data.tensor, model.cp_))
+    assert model.fit_.objective < model.fit_.history[0].objective
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize("mode", [0, 1])
+def test_any_order_and_any_sensitive_mode(order, mode):
+    tensor = np.random.default_rng(0).uniform(size=(6, 6, 5, 4)[:order])
+    model = FairCP(2, method="hsic", mode=mode, tolerance=1e-3, random_state=0)
+    model.fit(tensor, sensitive_features=[0, 1, 0, 1, 1, 0])
+    assert model.embedding_.shape == (6, 2)
+    np.testing.assert_array_equal(model.embedding_, model.cp_.factors[mode])
+
+
+def test_transform_of_the_training_data_is_the_embedding(data):
+    for mode in (0, 1, 2):
+        tensor = np.moveaxis(data.tensor, 0, mode)
+        model = FairCP(3, method="none", mode=mode, random_state=0).fit(tensor)
+        np.testing.assert_allclose(model.transform(tensor), model.embedding_, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            model.inverse_transform(model.embedding_), model.cp_.reconstruct(), rtol=1e-10
+        )
+
+
+def test_transform_takes_new_people_and_checks_their_shape(data):
+    model = FairCP(3, method="none", random_state=0).fit(data.tensor)
+    assert model.transform(data.tensor[:5]).shape == (5, 3)
+    with pytest.raises(
+        ValueError, match=r"X must have shape \('people', 12, 10\), got \(40, 12, 9\)"
+    ):
+        model.transform(data.tensor[:, :, :9])
+    with pytest.raises(ValueError, match="X must have 3 columns"):
+        model.inverse_transform(np.ones((2, 4)))
+
+
+def test_transform_warns_that_new_people_are_not_penalized(data):
+    model = FairCP(2, method="hsic", tolerance=1e-3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit_transform(data.tensor, sensitive_features=data.sensitive)
+    with pytest.warns(ParafairWarning, match="without the penalty"):
+        model.transform(data.tensor)
+
+
+def test_pipeline_and_pandas_output(matrix):
+    values, groups = matrix
+    table = pd.DataFrame(values, columns=[f"item {i}" for i in range(8)])
+    pipeline = make_pipeline(StandardScaler(), FairCP(2, method="hsic", random_state=0))
+    pipeline.set_output(transform="pandas")
+    embedded = pipeline.fit_transform(table, faircp__sensitive_features=groups)
+    assert list(embedded.columns) == ["faircp0", "faircp1"]
+    assert list(embedded.index) == list(table.index)
+    assert list(pipeline[-1].feature_names_in_) == list(table.columns)
+
+
+def test_metadata_routing(matrix):
+    values, groups = matrix
+    with config_context(enable_metadata_routing=True):
+        step = FairCP(2, method="none", random_state=0).set_fit_request(sensitive_features=True)
+        pipeline = make_pipeline(step, LogisticRegression())
+        pipeline.fit(values, groups, sensitive_features=groups)
+        assert pipeline.predict(values).shape == (60,)
+
+
+def test_clone_keeps_every_setting():
+    model = FairCP(3, method=Orthogonality(0.1, ridge=1.0), solver=GradientBCD((3, 1)), n_init=4)
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert copy is not model
+
+
+def test_seed_reaches_everything(data):
+    fits = [
+        FairCP(3, method="khsic", random_state=s, max_rounds=5, tolerance=0)
+        .fit(data.tensor, sensitive_features=data.sensitive)
+        .embedding_
+        for s in (0, 0, 1)
+    ]
+    assert np.array_equal(fits[0], fits[1])
+    assert not np.array_equal(fits[0], fits[2])
+
+
+def test_best_of_many_starts_is_kept(data):
+    model = FairCP(3, method="none", n_init=5, random_state=0).fit(data.tensor)
+    assert len(model.fits_) == 5
+    assert model.fit_.objective == min(fit.objective for fit in model.fits_)
+    single = FairCP(3, method="none", random_state=0).fit(data.tensor)
+    assert model.fits_[0].objective == pytest.approx(single.fit_.objective, rel=1e-6)
+
+
+def test_warm_start_from_an_earlier_model(data):
+    first = FairCP(3, method="none", random_state=0).fit(data.tensor)
+    second = FairCP(3, method="none", start=first.cp_, max_rounds=2, tolerance=0).fit(data.tensor)
+    assert second.fit_.objective <= first.fit_.objective
+    third = FairCP(3, method="none", start=[f.numpy() for f in first.cp_.factors], tolerance=1e-2)
+    assert third.fit(data.tensor).fit_.rounds <= 6
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        lambda s: s,
+        lambda s: s.tolist(),
+        lambda s: pd.Series(s, name="group"),
+        lambda s: pd.DataFrame({"group": s}),
+        lambda s: s == "normal",
+        lambda s: SensitiveFeatures.of(s),
+        lambda s: torch.from_numpy((s == "uniform").astype(int)),
+    ],
+)
+def test_all_forms_of_sensitive_features_give_the_same_fit(data, features):
+    options = {"method": "hsic", "random_state": 0, "max_rounds": 3, "tolerance": 0}
+    expected = FairCP(2, **options).fit(data.tensor, sensitive_features=data.sensitive)
+    model = FairCP(2, **options).fit(data.tensor, sensitive_features=features(data.sensitive))
+    np.testing.assert_allclose(model.embedding_, expected.embedding_, rtol=1e-8)
+
+
+def test_several_features_of_both_kinds(data):
+    table = pd.DataFrame({"group": data.sensitive, "age": np.linspace(20, 60, 40)})
+    model = FairCP(2, method="khsic", random_state=0, max_rounds=3, tolerance=0)
+    assert model.fit(data.tensor, sensitive_features=table).embedding_.shape == (40, 2)
+
+
+def test_data_may_be_a_torch_tensor_or_a_frame(data, matrix):
+    tensor = torch.from_numpy(data.tensor).float()
+    model = FairCP(2, method="none", random_state=0, tolerance=1e-3).fit(tensor)
+    assert model.embedding_.dtype == np.float32
+    double = FairCP(2, method="none", random_state=0, tolerance=1e-3, dtype="float64").fit(tensor)
+    assert double.embedding_.dtype == np.float64
+    frame = pd.DataFrame(matrix[0])
+    assert FairCP(2, method="none", random_state=0).fit(frame).n_features_in_ == 8
+
+
+def test_settings_are_recorded(data):
+    model = FairCP(2, method=HSIC(3.0), random_state=5, tolerance=1e-3)
+    settings = model.fit(data.tensor, sensitive_features=data.sensitive).fit_.settings
+    assert settings["penalty"] == {"name": "HSIC", "strength": 3.0}
+    assert settings["solver"] == {"name": "BlockDescent", "extrapolate": True, "inner_steps": 3}
+    assert settings["seed"] == 5
+    assert settings["shape"] == [40, 12, 10]
+
+
+def test_not_converging_is_a_status_and_one_warning(data):
+    with pytest.warns(ConvergenceWarning, match="after 2 rounds: the round limit came first") as w:
+        model = FairCP(3, method="none", max_rounds=2, random_state=0).fit(data.tensor)
+    assert len(w) == 1
+    assert model.fit_.status is Status.OUT_OF_ROUNDS
+
+
+def test_diverging_is_a_status_and_a_warning_and_leaves_finite_factors(data):
+    solver = GradientBCD((1e6, 1e6), cap=False)
+    with pytest.warns(ConvergenceWarning, match="infinite or undefined"):
+        model = FairCP(3, method="none", solver=solver, random_state=0).fit(data.tensor)
+    assert model.fit_.status is Status.DIVERGED
+    assert np.isfinite(model.embedding_).all()
+
+
+def test_interrupted_model_is_usable(data):
+    def interrupt(number, objective):
+        if number == 2:
+            raise KeyboardInterrupt
+
+    model = FairCP(3, method="none", random_state=0)
+    with pytest.raises(Interrupted):
+        model.fit(data.tensor, on_round=interrupt)
+    assert model.fit_.status is Status.INTERRUPTED
+    assert model.fit_.settings["rank"] == 3
+    assert model.transform(data.tensor).shape == (40, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "sensitive", "message"),
+    [
+        ({"method": "khsic"}, None, "method='khsic' needs sensitive_features, but none were given"),
+        ({"method": "ksic"}, [0, 1], "did you mean 'khsic'"),
+        (
+            {"method": "hsic", "strength": -2.0},
+            [0, 1],
+            "strength must be a finite number.*got -2.0",
+        ),
+        ({"method": "none", "solver": "blok"}, None, "solver must be one of.*did you mean 'block'"),
+        ({"method": "none", "loss": "huber"}, None, "loss must be one of squared; got 'huber'"),
+        ({"method": "none", "dtype": "float16"}, None, "dtype must be one of float32, float64"),
+        ({"method": "none", "rank": 0}, None, "rank must be a whole number of at least 1, got 0"),
+        ({"method": "none", "rank": 500}, None, "rank must be at most 120 for shape"),
+        ({"method": "none", "mode": 3}, None, "mode must be between 0 and 2"),
+        ({"method": "none", "n_init": 0}, None, "n_init must be at least 1"),
+        ({"method": "none", "max_rounds": 0}, None, "max_rounds must be at least 1"),
+        ({"method": "none", "start": "zero"}, None, "start must be one of"),
+        ({"method": "hsic"}, [0, 1], "sensitive_features has 2 rows but mode 0 .* has 40"),
+        ({"method": "hsic"}, [1] * 40, "is constant"),
+        ({"method": "hsic"}, [1, None] * 20, "has 20 missing values"),
+    ],
+)
+def test_bad_settings_are_refused_before_any_work(data, options, sensitive, message):
+    with pytest.raises(ValueError, match=message):
+        FairCP(**{"rank": 2, **options}).fit(data.tensor, sensitive_features=sensitive)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "error", "message"),
+    [
+        (np.full((3, 3), np.nan), ValueError, "9 NaN or infinite entries, the first at index"),
+        (np.ones((3, 0, 3)), ValueError, "empty mode"),
+        (np.array([[["x", "y"]]]), TypeError, "must hold numbers"),
+        (np.ones(3), ValueError, "Expected 2D array, got 1D array"),
+    ],
+)
+def test_bad_tensors_are_refused(tensor, error, message):
+    with pytest.raises(error, match=message):
+        FairCP(1, method="none").fit(tensor)
+
+
+def test_result_unpacks_like_tensorlys(data):
+    tensorly = pytest.importorskip("tensorly")
+    model = FairCP(2, method="none", random_state=0).fit(data.tensor)
+    weights, factors = model.cp_
+    assert isinstance(model.cp_, CPTensor)
+    rebuilt = tensorly.cp_to_tensor((weights.numpy(), [factor.numpy() for factor in factors]))
+    np.testing.assert_allclose(rebuilt, model.cp_.reconstruct())
+
+
+def test_gradient_solver_by_name_is_the_papers():
+    assert FairCP(2, solver="gradient")._solver() == GradientBCD()
+    assert FairCP(2)._solver() == BlockDescent()
