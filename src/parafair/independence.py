@@ -23,9 +23,9 @@ from parafair.kernels import Gaussian, Kernel
 Estimator: TypeAlias = Literal["biased", "unbiased"]
 ESTIMATORS = ("biased", "unbiased")
 
-# Entries of a tile, all members of a batch together: small enough for a processor's cache,
-# large enough to hide the cost of a call.
-TILE_ENTRIES = {"cpu": 2**20, "cuda": 2**26}
+# Bytes of a tile, all members of a batch together: small enough for a processor's cache, large
+# enough to hide the cost of a call.
+TILE_BYTES = {"cpu": 2**21, "cuda": 2**29}
 
 # A Gram matrix of at most this rank is kept as a thin factor instead of by kernel calls.
 MOST_THIN_RANK = 64
@@ -137,25 +137,24 @@ def gram_diagonal(sample: Tensor, kernel: Kernel) -> Tensor:
     return kernel(rows, rows).flatten(-3)
 
 
-def tile_size(batch: int, device: torch.device) -> int:
-    """Return the number of rows and columns of a tile for this many members."""
-    return max(32, isqrt(TILE_ENTRIES[device.type] // max(1, batch)))
+def tile_size(sample: Tensor) -> int:
+    """Return the number of rows and columns of a tile, for a sample of shape (..., n, d)."""
+    entry = sample.element_size() * max(1, sample.shape[:-2].numel())
+    return max(32, isqrt(TILE_BYTES[sample.device.type] // entry))
 
 
-def tiles(n: int, batch: int, device: torch.device) -> Iterator[tuple[slice, slice]]:
-    """Yield the tiles of an n x n matrix on and above the diagonal."""
-    size = tile_size(batch, device)
-    starts = range(0, n, size)
-    for start in starts:
+def tiles(sample: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Yield the tiles of the sample's n x n Gram matrix on and above the diagonal."""
+    n, size = sample.shape[-2], tile_size(sample)
+    for start in range(0, n, size):
         for other in range(start, n, size):
             yield slice(start, min(start + size, n)), slice(other, min(other + size, n))
 
 
 def gram_product(sample: Tensor, kernel: Kernel, columns: Tensor) -> Tensor:
     """Return ``K @ columns``, shape (..., n, c), with ``K`` made tile by tile."""
-    n, batch = sample.shape[-2], sample.shape[:-2].numel()
     result = torch.zeros_like(columns.expand(*sample.shape[:-2], *columns.shape[-2:]))
-    for rows, others in tiles(n, batch, sample.device):
+    for rows, others in tiles(sample):
         block = kernel(sample[..., rows, :], sample[..., others, :])
         result[..., rows, :] += block @ columns[..., others, :]
         if rows != others:
@@ -174,12 +173,12 @@ def kernel_sum(sample: Tensor, kernel: Kernel, weights: CenteredGram) -> tuple[T
     Returns:
         The sum, shape (...), and its gradient, shape (..., n, d).
     """
-    n, batch = sample.shape[-2], sample.shape[:-2].numel()
-    if n <= tile_size(batch, sample.device):
+    n = sample.shape[-2]
+    if n <= tile_size(sample):
         return kernel.within(sample, weights.tile(slice(0, n), slice(0, n)))
     value = sample.new_zeros(sample.shape[:-2])
     gradient = torch.zeros_like(sample)
-    for rows, others in tiles(n, batch, sample.device):
+    for rows, others in tiles(sample):
         first, weight = sample[..., rows, :], weights.tile(rows, others)
         if rows == others:
             part, for_first = kernel.within(first, weight)

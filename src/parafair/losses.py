@@ -11,7 +11,7 @@ does inside a block costs O(n R^2) and never touches the tensor again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -47,17 +47,26 @@ class SquaredErrorBlock:
         """Return ``2 (A G - M) / |X|``, shape (batch, n, rank)."""
         return (factor @ self.gram).sub_(self.target).mul_(2 / self.entries)
 
-    def only(self) -> SquaredErrorBlock:
-        """Return the block of a batch of one without its batch dimension."""
-        return replace(self, target=self.target[0], gram=self.gram[0])
+    def affine_step(self, step: Tensor) -> tuple[Tensor, Tensor]:
+        """Return ``P`` and ``Q`` such that a gradient step on the loss is ``A P + Q``.
+
+        Args:
+            step: Step sizes, shape (batch, 1, 1).
+        """
+        scale = step * (2 / self.entries)
+        return torch.eye(self.gram.shape[-1]).to(self.gram) - scale * self.gram, scale * self.target
 
     @cached_property
     def spectrum(self) -> tuple[Tensor, Tensor]:
         """Eigenvalues (batch, rank) and eigenvectors (batch, rank, rank) of ``G``."""
-        # A member that has overflowed must turn undefined without failing the whole batch.
-        finite = torch.isfinite(self.gram).all(-1).all(-1)[..., None]
-        values, vectors = torch.linalg.eigh(self.gram.where(finite[..., None], 0.0))
-        return values.clamp_min(0).where(finite, torch.nan), vectors
+        try:
+            values, vectors = torch.linalg.eigh(self.gram)
+        except torch.linalg.LinAlgError:
+            # A member that has overflowed must turn undefined without failing the whole batch.
+            finite = torch.isfinite(self.gram).all(-1).all(-1)[..., None]
+            values, vectors = torch.linalg.eigh(self.gram.where(finite[..., None], 0.0))
+            values = values.where(finite, torch.nan)
+        return values, vectors
 
     def curvature(self, form: QuadraticForm) -> Tensor:
         """Return the Lipschitz constant of the gradient of loss + form, shape (batch,)."""
@@ -69,8 +78,8 @@ class SquaredErrorBlock:
         It solves the Sylvester equation ``A G / |X| + L A = M / |X|`` in the eigenvectors of
         ``G`` and ``L``. Directions in which the objective is flat get zero.
         """
-        flat = self.spectrum[0].amax(-1)[..., None, None] * (2 / self.entries)
-        flat = flat * self.gram.shape[-1] * torch.finfo(self.gram.dtype).eps
+        rounding = 2 / self.entries * self.gram.shape[-1] * torch.finfo(self.gram.dtype).eps
+        flat = self.spectrum[0][..., -1, None, None] * rounding
 
         def solve(curvature: Tensor, target: Tensor) -> Tensor:
             return torch.where(curvature > flat, target / curvature, 0.0)

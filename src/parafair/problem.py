@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -204,7 +204,7 @@ def as_tensor(
         raise TypeError(f"tensor must hold real numbers, got {value.dtype}; split it into parts")
     if dtype is None:
         dtype = value.dtype if value.dtype == torch.float32 else torch.float64
-    tensor: Tensor = value.to(dtype=dtype, device=device).contiguous()
+    tensor: Tensor = value.detach().to(dtype=dtype, device=device).contiguous()
     check_tensor(tensor)
     return tensor
 
@@ -222,16 +222,17 @@ def check_tensor(tensor: Tensor) -> None:
             f"tensor has an empty mode: shape {tuple(tensor.shape)}, mode {empty} has size 0; "
             "every mode needs at least one index"
         )
-    finite = torch.isfinite(tensor)
-    if not finite.all():
-        bad = int((~finite).sum())
-        where = tuple((~finite).nonzero()[0].tolist())
-        raise ValueError(
-            f"tensor has {bad} NaN or infinite entries, the first at index {where}; remove or "
-            "impute them first"
-        )
-    if not tensor.any():
+    # The norm is undefined or infinite if any entry is, and needs no memory to find out.
+    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
+    if norm == 0:
         raise ValueError("tensor is zero everywhere; there is nothing to decompose")
+    if not isfinite(norm):
+        bad = ~torch.isfinite(tensor)
+        where = tuple(bad.nonzero()[0].tolist()) if bad.any() else "none: the norm overflows"
+        raise ValueError(
+            f"tensor has {int(bad.sum())} NaN or infinite entries, the first at index {where}; "
+            "remove, impute or rescale them first"
+        )
 
 
 def check_rank(rank: int, shape: tuple[int, ...]) -> None:

@@ -77,7 +77,7 @@ def _given(problem: Problem, start: CPTensor | Sequence[Any]) -> tuple[Tensor, .
     else:
         weights, factors = None, parts
     # Copied: a solver may not change what belongs to the caller.
-    copies = [torch.as_tensor(factor).to(problem.tensor, copy=True) for factor in factors]
+    copies = [torch.as_tensor(factor).detach().to(problem.tensor, copy=True) for factor in factors]
     expected = [(size, problem.rank) for size in problem.shape]
     if [tuple(copy.shape) for copy in copies] != expected:
         raise ValueError(

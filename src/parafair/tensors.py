@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Factors = Sequence[Tensor]
 
+# Slices of the first mode contracted at once.
+SLICES = 32
+
 
 @dataclass(frozen=True, eq=False)
 class CPTensor:
@@ -146,8 +149,13 @@ def contract_first(tensor: Tensor, factor: Tensor, order: int) -> Tensor:
     if tensor.ndim > order:
         flat = factor.mT @ rows
     else:
-        # One wide product for the whole batch, so that the tensor is read once.
-        flat = factor.mT.reshape(-1, factor.shape[-2]) @ rows
+        # One wide product for the whole batch, so that the tensor is read once; a few slices at
+        # a time, which memory delivers faster than columns across all of them.
+        wide = factor.mT.reshape(-1, factor.shape[-2])
+        flat = wide[:, :SLICES] @ rows[:SLICES]
+        for begin in range(SLICES, len(rows), SLICES):
+            some = slice(begin, begin + SLICES)
+            flat.addmm_(wide[:, some], rows[some])
         flat = flat.reshape(*factor.shape[:-2], factor.shape[-1], prod(sizes))
     return flat.reshape(*flat.shape[:-1], *sizes)
 

@@ -100,12 +100,16 @@ class GradientBCD:
         self, block: SquaredErrorBlock, term: Term, factor: Tensor, step: Tensor
     ) -> Tensor:
         """Take the inner steps one by one; none of them touches the tensor."""
-        shape, step = factor.shape, -step[:, None, None]
-        if len(factor) == 1:
+        # The loss's part of a step is one affine map, A -> A P + Q.
+        step = step[:, None, None]
+        stretch, shift = block.affine_step(step)
+        if len(factor) > 1:
+            affine = torch.baddbmm
+        else:
             # Plain matrices are a quarter faster to handle than a batch of one.
-            factor, step, block = factor[0], step[0], block.only()
-        factor = factor.clone()
+            affine = torch.addmm
+            factor, step, stretch, shift = factor[0], step[0], stretch[0], shift[0]
         for _ in range(self.inner_steps):
-            gradient = term.value_and_gradient(factor)[1].add_(block.gradient(factor))
-            factor.addcmul_(gradient, step)
-        return factor.reshape(shape)
+            slope = term.value_and_gradient(factor)[1]
+            factor = affine(shift, factor, stretch).addcmul_(slope, step, value=-1)
+        return factor.reshape(block.target.shape)

@@ -1,0 +1,126 @@
+"""Plain CP by the peers: each takes a tensor, a start and a number of sweeps, and returns factors.
+
+What a peer needs before it can begin (its own tensor class, its own copy of the start) is made
+outside the clock.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from parafair.fit import Stop
+from parafair.problem import Problem
+from parafair.solvers import BlockDescent, solve_batch
+
+# prepare(tensor, start) returns run(sweeps), which returns the factors.
+Run = Callable[[int], list[np.ndarray]]
+
+
+def parafair(extrapolate: bool) -> Callable[[np.ndarray, list[np.ndarray]], Run]:
+    """Our block descent, with or without extrapolation."""
+
+    def prepare(tensor: np.ndarray, start: list[np.ndarray]) -> Run:
+        data = torch.from_numpy(tensor)
+        starts = tuple(torch.from_numpy(factor)[None] for factor in start)
+
+        def run(sweeps: int) -> list[np.ndarray]:
+            problem = Problem(data, start[0].shape[1])
+            solver = BlockDescent(extrapolate)
+            (fit,) = solve_batch(problem, solver, starts=starts, stop=Stop(sweeps, 0))
+            return [factor.numpy() for factor in fit.cp.factors]
+
+        return run
+
+    return prepare
+
+
+def tensorly(backend: str) -> Callable[[np.ndarray, list[np.ndarray]], Run]:
+    """``tensorly.decomposition.parafac``."""
+
+    def prepare(tensor: np.ndarray, start: list[np.ndarray]) -> Run:
+        import tensorly as tl
+        from tensorly.decomposition import parafac
+
+        tl.set_backend(backend)
+        data = tl.tensor(tensor)
+
+        def run(sweeps: int) -> list[np.ndarray]:
+            init = tl.cp_tensor.CPTensor((None, [tl.tensor(factor.copy()) for factor in start]))
+            weights, factors = parafac(
+                data, start[0].shape[1], n_iter_max=sweeps, init=init, tol=1e-300
+            )
+            factors = [np.asarray(factor) for factor in factors]
+            return [factors[0] * np.asarray(weights), *factors[1:]]
+
+        return run
+
+    return prepare
+
+
+def pyttb(tensor: np.ndarray, start: list[np.ndarray]) -> Run:
+    """``pyttb.cp_als``."""
+    import pyttb as ttb
+
+    data = ttb.tensor(tensor)
+
+    def run(sweeps: int) -> list[np.ndarray]:
+        init = ttb.ktensor([factor.copy() for factor in start])
+        result, _, _ = ttb.cp_als(
+            data, start[0].shape[1], init=init, maxiters=sweeps, stoptol=1e-300, printitn=0
+        )
+        return [result.factor_matrices[0] * result.weights, *result.factor_matrices[1:]]
+
+    return run
+
+
+def pygenten(tensor: np.ndarray, start: list[np.ndarray]) -> Run:
+    """``pygenten.cp_als`` (OpenMP)."""
+    os.environ.setdefault("OMP_PROC_BIND", "false")
+    import pygenten as gt
+    import pyttb as ttb
+
+    data = gt.Tensor(np.asfortranarray(tensor))
+
+    def run(sweeps: int) -> list[np.ndarray]:
+        init = gt.Ktensor(
+            np.ones(start[0].shape[1]), [np.array(factor, order="F") for factor in start]
+        )
+        with quiet():
+            result, _, _ = gt.cp_als(
+                data, rank=start[0].shape[1], init=init, maxiters=sweeps, tol=1e-300, printitn=0
+            )
+        weights, factors = np.array(result.weights), [np.array(f) for f in result.factor_matrices]
+        return [factors[0] * weights, *factors[1:]]
+
+    del ttb
+    return run
+
+
+@contextmanager
+def quiet():
+    """Silence output written from C++."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with open(os.devnull, "w") as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), 1)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+CONTENDERS = {
+    "parafair": parafair(True),
+    "parafair, no extrapolation": parafair(False),
+    "tensorly (numpy)": tensorly("numpy"),
+    "tensorly (torch)": tensorly("pytorch"),
+    "pyttb": pyttb,
+    "pygenten": pygenten,
+}
