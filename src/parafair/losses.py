@@ -61,7 +61,7 @@ class SquaredErrorBlock:
         """Eigenvalues (batch, rank) and eigenvectors (batch, rank, rank) of ``G``."""
         try:
             values, vectors = torch.linalg.eigh(self.gram)
-        except torch.linalg.LinAlgError:
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
             # A member that has overflowed must turn undefined without failing the whole batch.
             finite = torch.isfinite(self.gram).all(-1).all(-1)[..., None]
             values, vectors = torch.linalg.eigh(self.gram.where(finite[..., None], 0.0))

@@ -36,14 +36,20 @@ def objective(tensor: Tensor, factors: list[Tensor], penalty, mode: int = 0) -> 
     return loss if penalty is None else loss + penalty(factors[mode])
 
 
+def steps_on(tensor, factors, penalty, step, count, current, mode=0) -> list[Tensor]:
+    """Return the factors after `count` gradient steps on one of them."""
+    factors = [factor.clone() for factor in factors]
+    for _ in range(count):
+        factor = factors[current].requires_grad_()
+        value = objective(tensor, factors, penalty, mode)
+        (gradient,) = torch.autograd.grad(value, factor)
+        factors[current] = factor.detach() - step * gradient
+    return factors
+
+
 def round_of_steps(tensor, factors, penalty, step_sizes, inner_steps, mode=0) -> list[Tensor]:
     """Return the factors after `inner_steps` gradient steps on each factor in turn."""
-    factors = [factor.clone() for factor in factors]
     for current in range(len(factors)):
         step = step_sizes[0] if current == mode else step_sizes[1]
-        for _ in range(inner_steps):
-            factor = factors[current].requires_grad_()
-            value = objective(tensor, factors, penalty, mode)
-            (gradient,) = torch.autograd.grad(value, factor)
-            factors[current] = factor.detach() - step * gradient
+        factors = steps_on(tensor, factors, penalty, step, inner_steps, current, mode)
     return factors

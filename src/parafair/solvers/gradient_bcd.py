@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -92,9 +93,11 @@ class GradientBCD:
             else:
                 factor = self._descend(block, term, factor, step)
             sweep.replace(mode, factor)
-        factors = tuple(sweep.factors)
-        blocks = state.blocks + problem.order
-        return GradientState(factors, problem.evaluate(factors), blocks, capped)
+        # The last block knows the loss without another look at the tensor.
+        factors, loss = tuple(sweep.factors), block.value(factor)
+        penalty = None if problem.term is None else problem.term.value(factors[problem.mode])
+        objective = problem.objective(factors, loss, penalty)
+        return GradientState(factors, objective, state.blocks + problem.order, capped)
 
     def _descend(
         self, block: SquaredErrorBlock, term: Term, factor: Tensor, step: Tensor
@@ -103,9 +106,8 @@ class GradientBCD:
         # The loss's part of a step is one affine map, A -> A P + Q.
         step = step[:, None, None]
         stretch, shift = block.affine_step(step)
-        if len(factor) > 1:
-            affine = torch.baddbmm
-        else:
+        affine: Callable[..., Tensor] = torch.baddbmm
+        if len(factor) == 1:
             # Plain matrices are a quarter faster to handle than a batch of one.
             affine = torch.addmm
             factor, step, stretch, shift = factor[0], step[0], stretch[0], shift[0]
