@@ -21,7 +21,7 @@ check: $(VENV)/.check
 	$(BIN)/mypy
 
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict

@@ -83,7 +83,6 @@ def pygenten(tensor: np.ndarray, start: list[np.ndarray]) -> Run:
     """``pygenten.cp_als`` (OpenMP)."""
     os.environ.setdefault("OMP_PROC_BIND", "false")
     import pygenten as gt
-    import pyttb as ttb
 
     data = gt.Tensor(np.asfortranarray(tensor))
 
@@ -98,7 +97,6 @@ def pygenten(tensor: np.ndarray, start: list[np.ndarray]) -> Run:
         weights, factors = np.array(result.weights), [np.array(f) for f in result.factor_matrices]
         return [factors[0] * weights, *factors[1:]]
 
-    del ttb
     return run
 
 

@@ -43,7 +43,7 @@ def test_numeric_features_are_predicted_by_regression():
 def test_every_feature_has_its_rows():
     table = pd.DataFrame({"gender": np.where(GROUPS, "f", "m"), "age": ROWS[:, 1] * 3})
     result = audit(ROWS, table)
-    assert [row.feature for row in result.rows][0] == "gender"
+    assert result.rows[0].feature == "gender"
     assert {row.feature for row in result.rows} == {"gender", "age"}
 
 
@@ -64,6 +64,15 @@ def test_prints_as_a_table_and_writes_json():
     assert "attacker: forest" in text
     assert f"leakage {result.leakage:.3f}" in text
     assert json.loads(result.to_json())["leakage"] == result.leakage
+
+
+def test_attackers_below_chance_are_a_warning():
+    # Every embedding occurs once in each group: a held-out twin is always guessed wrong.
+    twins = np.repeat(example_rows(60, 3, seed=4).numpy(), 2, axis=0)
+    result = audit(twins, np.tile(["a", "b"], 60))
+    assert min(result.advantages) < -0.1
+    assert "below chance: a warning, not a success" in str(result)
+    assert "below chance" not in str(audit(ROWS, GROUPS))
 
 
 def test_groups_of_one_are_refused():

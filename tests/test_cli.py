@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from parafair import Fit, FairCP, Status, datasets
+from parafair import FairCP, Fit, Status, datasets
 
 pytest.importorskip("typer")
 from typer.testing import CliRunner

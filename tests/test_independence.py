@@ -26,9 +26,9 @@ def slow_hsic(first_gram, second_gram, estimator="biased"):
     if estimator == "biased":
         centering = torch.eye(n, dtype=first_gram.dtype) - 1 / n
         return torch.trace(first_gram @ centering @ second_gram @ centering) / n**2
-    k, l = (g - torch.diag(g.diagonal()) for g in (first_gram, second_gram))
+    k, m = (g - torch.diag(g.diagonal()) for g in (first_gram, second_gram))
     total = (
-        torch.trace(k @ l) + k.sum() * l.sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * (k @ l).sum()
+        torch.trace(k @ m) + k.sum() * m.sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * (k @ m).sum()
     )
     return total / (n * (n - 3))
 
@@ -104,8 +104,8 @@ def test_alignment_is_a_cosine_and_zero_without_variation():
     kernels = (Gaussian(1.0), Gaussian(1.0))
     value = float(centered_alignment(x, y, kernels=kernels))
     centering = torch.eye(40, dtype=torch.float64) - 1 / 40
-    k, l = (centering @ Gaussian(1.0)(z, z) @ centering for z in (x, y))
-    assert value == pytest.approx(float((k * l).sum() / (k.norm() * l.norm())))
+    k, m = (centering @ Gaussian(1.0)(z, z) @ centering for z in (x, y))
+    assert value == pytest.approx(float((k * m).sum() / (k.norm() * m.norm())))
     assert 0 < value < 1
     constant = torch.ones(40, 3, dtype=torch.float64)
     assert float(centered_alignment(constant, y, kernels=kernels)) == 0

@@ -22,6 +22,11 @@ from parafair import metrics
 from parafair.independence import permutation_test
 from parafair.sensitive import Column, SensitiveFeatures
 
+ATTACKER = "attacker: "
+
+# Cross-validated scores this far below chance are not the noise of a small sample.
+BELOW_CHANCE = 0.1
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -57,18 +62,37 @@ class Audit:
     of: int
 
     @property
-    def leakage(self) -> float:
-        """The strongest attacker's advantage over chance; picking the strongest favors it."""
-        return max(
+    def advantages(self) -> tuple[float, ...]:
+        """How far each attacker is above chance."""
+        return tuple(
             row.value - row.chance
             for row in self.rows
-            if row.chance is not None and row.measure.startswith("attacker")
+            if row.chance is not None and row.measure.startswith(ATTACKER)
         )
+
+    @property
+    def leakage(self) -> float:
+        """The strongest attacker's advantage over chance; picking the strongest favors it."""
+        return max(self.advantages)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know besides the rows, as sentences."""
+        notes = [f"leakage {self.leakage:.3f}: the strongest attacker's advantage over chance"]
+        if min(self.advantages) < -BELOW_CHANCE:
+            notes.append(
+                f"an attacker is {-min(self.advantages):.3f} below chance: a warning, not a "
+                "success. People may be matched in pairs across groups, which predictions invert"
+            )
+        if self.people < self.of:
+            notes.append(f"on a random sample of {self.people} of {self.of} people")
+        return tuple(notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that can be written as JSON."""
         return {
             "leakage": self.leakage,
+            "notes": list(self.notes),
             "people": self.people,
             "of": self.of,
             "rows": [asdict(row) for row in self.rows],
@@ -90,10 +114,7 @@ class Audit:
             ).rstrip()
             for line in cells
         ]
-        lines.append(f"leakage {self.leakage:.3f}: the strongest attacker's advantage over chance")
-        if self.people < self.of:
-            lines.append(f"on a random sample of {self.people} of {self.of} people")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
 
 def audit(
@@ -165,14 +186,12 @@ def _attack(table: NDArray[Any], column: Column, folds: int, seed: int) -> list[
             "RBF SVM": SVR(),
             "forest": RandomForestRegressor(200, random_state=seed),
         }
-    about = {"balanced_accuracy": "held-out balanced accuracy", "r2": "held-out R squared"}[scoring]
+    about = {"balanced_accuracy": "balanced accuracy", "r2": "R squared"}[scoring]
     measures = []
     for name, attacker in attackers.items():
         model = make_pipeline(StandardScaler(), attacker)
         scores = cross_val_score(model, table, column.values, cv=split, scoring=scoring)
-        measures.append(
-            Measure(column.name, f"attacker: {name}", float(scores.mean()), chance, about)
-        )
+        measures.append(Measure(column.name, ATTACKER + name, float(scores.mean()), chance, about))
     return measures
 
 
@@ -186,19 +205,19 @@ def _paper_measures(
         network = metrics.unfairness(table, sensitive, random_state=seed)
         bound = metrics.parity_bound(table, sensitive)
         found += [
-            ("unfairness (paper)", network.value, network.floor, "network's accuracy - even guess"),
+            ("unfairness (paper)", network.value, network.floor, "accuracy - even guess"),
             ("network, balanced", network.balanced_accuracy, 1 / network.groups, "same, balanced"),
-            ("parity bound (paper)", bound.paper, None, "not a bound: see the documentation"),
-            ("largest mean gap", bound.mean_gap, None, "true for smooth unit-ball functions"),
+            ("parity bound (paper)", bound.paper, None, "not a bound; see docs"),
+            ("largest mean gap", bound.mean_gap, None, "of unit-ball functions"),
         ]
     scaled = torch.from_numpy(StandardScaler().fit_transform(table))
     test = permutation_test(
         scaled, sensitive.encode(like=scaled), permutations=permutations, random_state=seed
     )
     found += [
-        ("KHSIC", metrics.khsic(table, sensitive), None, "gamma 1; changes with scale"),
-        ("normalized KHSIC", metrics.normalized_khsic(table, sensitive), None, "0 to 1, gamma 1"),
+        ("KHSIC", metrics.khsic(table, sensitive), None, "depends on scale"),
+        ("normalized KHSIC", metrics.normalized_khsic(table, sensitive), None, "0 to 1; same"),
         ("orthogonality", metrics.orthogonality(table, sensitive), None, "||A'S||"),
-        ("independence p-value", test.p_value, None, "HSIC, standardized columns"),
+        ("independence p-value", test.p_value, None, "permutation test"),
     ]
     return [Measure(column.name, *line) for line in found]

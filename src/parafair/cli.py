@@ -364,14 +364,14 @@ def _align(
 
 def _audit_table(result: Audit) -> Table:
     table = Table(
-        title=f"What {result.people} of {result.of} embeddings reveal",
-        caption=f"leakage {result.leakage:.3f}: the strongest attacker's advantage over chance",
+        title="What the embedding reveals",
+        caption="\n".join(result.notes),
     )
     for name in ("feature", "measure"):
         table.add_column(name)
     for name in ("value", "chance"):
         table.add_column(name, justify="right")
-    table.add_column("how to read it", style="dim")
+    table.add_column("what it is", style="dim")
     before = None
     for row in result.rows:
         if before not in (None, row.feature):

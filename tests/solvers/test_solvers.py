@@ -229,7 +229,7 @@ def test_plain_cp_reaches_tensorlys_error_from_the_same_start(shape):
     problem = small_problem(shape=shape)
     starts = starts_of(problem)
     init = tensorly.cp_tensor.CPTensor((None, [factor[0].numpy().copy() for factor in starts]))
-    theirs, errors = parafac(
+    _, errors = parafac(
         problem.tensor.numpy(), 3, n_iter_max=2000, init=init, tol=1e-14, return_errors=True
     )
     (fit,) = solve_batch(problem, BlockDescent(), starts=starts, stop=Stop(2000, 1e-12))

@@ -1,0 +1,71 @@
+"""Examples and the code in the README run; links lead somewhere."""
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("0*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run(path, capsys):
+    runpy.run_path(str(path), run_name="__main__")
+    assert "residual" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_demo_draws_its_picture(tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("rich")
+    command = [sys.executable, ROOT / "examples" / "demo.py", tmp_path]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "KHSIC-BCD" in result.stdout
+    assert (tmp_path / "four_methods.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_python_code_on_the_page_runs(page, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.S)
+    exec(compile(code, page, "exec"), {})
+    printed = capsys.readouterr().out
+    assert "leakage" in printed
+    if page == "README.md":
+        # The page shows this output; other processors may round to other values.
+        shown = (ROOT / page).read_text("utf-8")
+        for line in printed.splitlines()[2:-2]:
+            assert line[:30] in shown
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        *(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*.md")),
+    ],
+)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text("utf-8")):
+        assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_shell_commands_of_the_readme_run(tmp_path, monkeypatch):
+    """The shell commands of the README, word for word."""
+    pytest.importorskip("typer")
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(
+        r"```sh\n(parafair datasets.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S
+    )
+    for command in block.replace("\\\n", " ").strip().splitlines():
+        words = [sys.executable, "-m", *command.split()]
+        subprocess.run(words, check=True, capture_output=True)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "embedding.csv",
+        "factors.safetensors",
+        "fit.json",
+    ]

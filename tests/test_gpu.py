@@ -1,0 +1,52 @@
+"""The same results on a CUDA device as on the CPU; skipped where there is none."""
+
+import numpy as np
+import pytest
+import torch
+
+from parafair import FairCP, audit
+from parafair.independence import khsic
+from parafair.penalties import HSIC, KHSIC, Orthogonality
+from parafair.solvers import GradientBCD
+from parafair.testing import example_groups, example_rows
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+
+@pytest.mark.parametrize(
+    "method", ["none", Orthogonality(0.05, 0.1), HSIC(20.0), KHSIC(50.0)], ids=str
+)
+@pytest.mark.parametrize(
+    "solver", ["block", GradientBCD((0.05, 0.05), 20)], ids=["block", "gradient"]
+)
+def test_fits_agree_with_the_cpu(data, method, solver):
+    options = {"method": method, "solver": solver, "max_rounds": 5, "tolerance": 0, "n_init": 2}
+    models = [
+        FairCP(3, **options, random_state=0, device=device).fit(
+            data.tensor, sensitive_features=data.sensitive
+        )
+        for device in ("cpu", "cuda")
+    ]
+    assert models[1].cp_.factors[0].is_cuda
+    np.testing.assert_allclose(models[1].embedding_, models[0].embedding_, rtol=1e-6, atol=1e-8)
+    assert audit(models[1].embedding_, data.sensitive, permutations=20).people == 40
+
+
+def test_data_on_the_device_stays_there(data):
+    tensor = torch.from_numpy(data.tensor).cuda()
+    model = FairCP(3, method="none", random_state=0).fit(tensor)
+    assert model.fit_.settings["device"].startswith("cuda")
+    np.testing.assert_allclose(model.transform(tensor), model.embedding_, rtol=1e-6, atol=1e-8)
+
+
+def test_large_samples_need_no_square_matrix():
+    n = 50_000
+    rows = example_rows(n, 16, seed=0).float().cuda().requires_grad_()
+    groups = example_groups(n, seed=1).float().cuda()
+    torch.cuda.reset_peak_memory_stats()
+    khsic(rows, groups).backward()
+    assert torch.isfinite(rows.grad).all()
+    assert torch.cuda.max_memory_allocated() < 4e9  # one n x n matrix would be 10 GB
