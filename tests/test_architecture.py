@@ -19,7 +19,7 @@ LAYERS = [
     {"fit"},
     {"starts", "metrics"},
     {"solvers"},
-    {"estimator", "audit", "testing"},
+    {"estimator", "audits", "testing"},
     {"__init__"},
     {"cli"},
     {"__main__"},

@@ -29,6 +29,7 @@ def folder(tmp_path, monkeypatch):
     np.save("tensor.npy", data.tensor)
     people = pd.DataFrame({"person": [f"p{i}" for i in range(40)], "group": data.sensitive})
     people.to_csv("people.csv", index=False)
+    people.assign(person=range(40)).to_csv("numbered.csv", index=False)
     return tmp_path
 
 
@@ -172,6 +173,8 @@ def test_pickled_arrays_are_not_loaded(folder):
         ((*FIT, *PEOPLE, "--method", "khsik"), "did you mean 'khsic'"),
         ((*FIT, *PEOPLE, "--columns", "grup"), "did you mean 'group'"),
         ((*FIT, "--sensitive", "people.csv", "--key", "persn"), "did you mean 'person'"),
+        ((*FIT, "--sensitive", "people.csv"), "'person' has a different value for each"),
+        ((*FIT, "--sensitive", "numbered.csv"), "'person' has another whole number for every"),
         ((*FIT, *PEOPLE, "--kind", "group"), "--kind must look like column=numeric"),
         ((*FIT, *PEOPLE, "--format", "xls"), "--format must be one of csv, parquet"),
         (

@@ -1,9 +1,9 @@
-"""Low-rank decompositions of tensors whose embedding of people hides sensitive features."""
+"""Low-rank decompositions of tensors whose embedding of people reveals less about them."""
 
 from importlib.metadata import version
 
 from parafair import datasets, kernels, metrics, penalties, solvers
-from parafair.audit import Audit, audit
+from parafair.audits import Audit, Measure, audit
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.estimator import FairCP
 from parafair.fit import Fit, Status, Stop
@@ -20,6 +20,7 @@ __all__ = [
     "FairCP",
     "Fit",
     "Interrupted",
+    "Measure",
     "ParafairWarning",
     "Problem",
     "SensitiveFeatures",

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from parafair import __version__
-from parafair.audit import Audit, audit
+from parafair.audits import Audit, audit
 from parafair.datasets import DATASETS, synthetic
 from parafair.errors import Interrupted, ParafairWarning, unknown_choice
 from parafair.estimator import FairCP
@@ -31,17 +31,38 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="Decompose a tensor so that the embedding of people reveals less about them.\n\n"
-    "Try it:\n\n"
-    "  parafair datasets synthetic --out data\n\n"
-    "  parafair fit data/tensor.npy --sensitive data/sensitive.csv --rank 8 --strength 1600 "
-    "--out run\n\n"
-    "  parafair audit run --sensitive data/sensitive.csv",
+    rich_markup_mode="markdown",
+    help="""Decompose a tensor so that the embedding of people reveals less about them.
+
+Try it:
+
+parafair datasets synthetic --out data
+
+parafair fit data/tensor.npy --sensitive data/sensitive.csv --key person --rank 8 --strength 20000
+--out run
+
+parafair audit run --sensitive data/sensitive.csv --key person
+""",
 )
 output, errors = Console(), Console(stderr=True)
 
 INTERRUPTED, BAD_INPUT = 130, 2
+
+
+def _option(panel: str, text: str, *names: str) -> Any:
+    """Return an option of the command line, listed under a heading."""
+    return typer.Option(*names, help=text, rich_help_panel=panel)
+
+
+PEOPLE, MODEL, SOLVER, RESULT = "People", "Model", "Solver", "Result"
+
+Columns = Annotated[
+    str | None, _option(PEOPLE, "Sensitive columns, as a,b; by default all but the key.")
+]
+Kinds = Annotated[
+    list[str] | None, _option(PEOPLE, "State a column's kind, as age=numeric or code=categorical.")
+]
+Force = Annotated[bool, _option(RESULT, "Replace an earlier result in the folder.", "--force")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -53,7 +74,8 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Hold the options of the command itself."""
@@ -83,52 +105,44 @@ def _escape(text: str) -> str:
 @app.command()
 def fit(
     tensor: Annotated[Path, typer.Argument(help="The data: a .npy file, or .npz with one array.")],
-    out: Annotated[Path, typer.Option(help="Folder to create for the result.")],
-    rank: Annotated[int, typer.Option(help="Number of components.")],
+    out: Annotated[Path, _option(RESULT, "Folder to create.")],
+    rank: Annotated[int, _option(MODEL, "Number of components.")],
     sensitive: Annotated[
-        Path | None,
-        typer.Option(help="Table (.csv, .parquet) with one row per person, in tensor order."),
+        Path | None, _option(PEOPLE, "Table (.csv, .parquet), a row per person in tensor order.")
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Sensitive columns, as a,b; all but the key by default.")
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(help="State a column's kind, as age=numeric or code=categorical."),
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="Column of the table that labels the people.")
-    ] = None,
+    columns: Columns = None,
+    kind: Kinds = None,
+    key: Annotated[str | None, _option(PEOPLE, "Column of the table that labels people.")] = None,
+    mode: Annotated[int, _option(PEOPLE, "The mode of the tensor whose indices are people.")] = 0,
     method: Annotated[
-        str, typer.Option(help="khsic (the paper), hsic, fatr, or none for a plain fit.")
+        str, _option(MODEL, "khsic (the paper), hsic, fatr, or none for a plain fit.")
     ] = "khsic",
     strength: Annotated[
         float | None,
-        typer.Option(help="Multiplier of the penalty, in the units of the formula. Default: 1."),
+        _option(MODEL, "Multiplier of the penalty, in the formula's units; 1 if left out."),
     ] = None,
-    mode: Annotated[int, typer.Option(help="The mode whose indices are people.")] = 0,
     solver: Annotated[
-        str, typer.Option(help="block (exact, extrapolated) or gradient (the paper's Algorithm 1).")
+        str, _option(SOLVER, "block (exact, extrapolated) or gradient (the paper's Algorithm 1).")
     ] = "block",
     step_sizes: Annotated[
-        str, typer.Option(help="Steps of the gradient solver: people's mode, other modes.")
+        str, _option(SOLVER, "Gradient solver: steps for the people's mode and the others.")
     ] = "0.5,1",
     inner_steps: Annotated[
-        int, typer.Option(help="Steps of the gradient solver on one factor before the next.")
+        int, _option(SOLVER, "Gradient solver: steps on one factor before the next.")
     ] = 200,
-    start: Annotated[str, typer.Option(help="uniform, normal or svd.")] = "uniform",
-    n_init: Annotated[int, typer.Option(help="Random starts; the best is kept.")] = 1,
-    max_rounds: Annotated[int, typer.Option(help="Most rounds.")] = 500,
+    start: Annotated[str, _option(SOLVER, "uniform, normal or svd.")] = "uniform",
+    n_init: Annotated[int, _option(SOLVER, "Random starts; the best is kept.")] = 1,
+    max_rounds: Annotated[int, _option(SOLVER, "Most rounds.")] = 500,
     tolerance: Annotated[
-        float, typer.Option(help="Stop when the objective falls by less than this per round.")
+        float, _option(SOLVER, "Stop when the objective falls by less than this share per round.")
     ] = 1e-5,
-    seed: Annotated[int, typer.Option(help="Seed of the random starts.")] = 0,
-    device: Annotated[str | None, typer.Option(help="Where to compute, such as cuda.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32 or float64.")] = None,
+    seed: Annotated[int, _option(SOLVER, "Seed of the random starts.")] = 0,
+    device: Annotated[str | None, _option(SOLVER, "Where to compute, such as cuda.")] = None,
+    dtype: Annotated[str | None, _option(SOLVER, "float32 or float64.")] = None,
     table_format: Annotated[
-        str, typer.Option("--format", help="Of the embedding: csv or parquet.")
+        str, _option(RESULT, "Of the embedding: csv or parquet.", "--format")
     ] = "csv",
-    force: Annotated[bool, typer.Option(help="Replace an earlier result in the folder.")] = False,
+    force: Force = False,
 ) -> None:
     """Decompose a tensor and write the embedding, the factors and a record of the fit.
 
@@ -181,20 +195,15 @@ def audit_command(
     embedding: Annotated[
         Path, typer.Argument(help="A run folder, or a table (.csv, .parquet) or .npy of rows.")
     ],
-    sensitive: Annotated[Path, typer.Option(help="Table with one row per person.")],
-    columns: Annotated[
-        str | None, typer.Option(help="Sensitive columns, as a,b; all but the key by default.")
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(help="State a column's kind, as age=numeric or code=categorical."),
-    ] = None,
+    sensitive: Annotated[Path, _option(PEOPLE, "Table (.csv, .parquet), a row per person.")],
+    columns: Columns = None,
+    kind: Kinds = None,
     key: Annotated[
-        str | None, typer.Option(help="Column in both tables that identifies the people.")
+        str | None, _option(PEOPLE, "Column of both tables that identifies people.")
     ] = None,
     folds: Annotated[int, typer.Option(help="Parts of the cross-validation.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
-    json: Annotated[Path | None, typer.Option(help="Also write the audit to this file.")] = None,
+    json: Annotated[Path | None, _option(RESULT, "Also write the audit to this file.")] = None,
 ) -> None:
     """Measure what an embedding reveals about sensitive features.
 
@@ -221,7 +230,7 @@ def datasets(
     seed: Annotated[int, typer.Option(help="Seed of generated data.")] = 0,
     shape: Annotated[str, typer.Option(help="Sizes of generated data.")] = "200,100,100",
     rank: Annotated[int, typer.Option(help="Components of generated data.")] = 10,
-    force: Annotated[bool, typer.Option(help="Replace what is in the folder.")] = False,
+    force: Force = False,
 ) -> None:
     """List the data sets, or write one as tensor.npy and sensitive.csv."""
     with _readable_errors():
@@ -264,6 +273,12 @@ def _features(
     """Pick the sensitive columns of a table."""
     names = [str(name) for name in table.columns if name != key]
     wanted = names if columns is None else columns.split(",")
+    for name in wanted if columns is None else ():
+        if pandas.api.types.is_integer_dtype(table[name]) and table[name].is_unique:
+            raise ValueError(
+                f"column {name!r} has another whole number for every person, so it seems to label "
+                "them; name it with --key, or list the sensitive columns with --columns"
+            )
     for name in [*wanted, *([] if key is None else [key])]:
         if name not in table.columns:
             raise unknown_choice("a column", name, map(str, table.columns))

@@ -160,6 +160,11 @@ def _read_column(name: str, values: NDArray[Any], kind: Kind | None) -> Column:
         kind = "numeric" if is_number and not few and len(distinct) > 2 else "categorical"
     if kind not in KINDS:
         raise unknown_choice(f"the kind of sensitive feature {name!r}", kind, KINDS)
+    if kind == "categorical" and len(distinct) == len(values) > 2:
+        raise ValueError(
+            f"sensitive feature {name!r} has a different value for each of the {len(values)} "
+            "people, so it seems to label them; leave it out, or state it numeric"
+        )
     if kind == "categorical":
         categories, codes = np.unique(values.astype(str), return_inverse=True)
         return Column(name, kind, codes, tuple(categories.tolist()))
