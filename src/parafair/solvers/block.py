@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -187,33 +188,52 @@ class BlockDescent:
             The factor, its penalty, the curvature for the next time and how many steps found
             no descent.
         """
-        value, slope = term.value_and_gradient(factor)
+        point = _Point(factor, *term.value_and_gradient(factor))
         stalls = torch.zeros(len(factor), dtype=torch.long, device=factor.device)
         least = block.curvature(QuadraticForm.zero(factor)) * LEAST_CURVATURE
         for _ in range(self.inner_steps):
-            accepted = torch.zeros_like(stalls, dtype=torch.bool)
-            best = (factor, value, slope)
-            for _ in range(MOST_TRIES):
-                trial = block.proximal(factor, slope, curvature)
-                move = trial - factor
-                bound = value + (slope * move).sum((-2, -1))
-                bound = bound + curvature / 2 * move.square().sum((-2, -1))
-                trial_value, trial_slope = term.value_and_gradient(trial)
-                good = (trial_value <= bound) & ~accepted
-                rows = good[:, None, None]
-                best = (
-                    torch.where(rows, trial, best[0]),
-                    torch.where(good, trial_value, best[1]),
-                    torch.where(rows, trial_slope, best[2]),
-                )
-                accepted = accepted | good
-                if accepted.all():
-                    break
-                curvature = torch.where(accepted, curvature, curvature * 4)
-            factor, value, slope = best
+            point, curvature, accepted = _majorize_once(block, term, point, curvature)
             stalls = stalls + ~accepted
             curvature = torch.where(accepted, curvature / 2, curvature).clamp_min(least)
-        return factor, value, curvature, stalls
+        return point.factor, point.value, curvature, stalls
+
+
+class _Point(NamedTuple):
+    """A factor with the value and the slope of the penalty there."""
+
+    factor: Tensor
+    value: Tensor
+    slope: Tensor
+
+
+def _majorize_once(
+    block: SquaredErrorBlock, term: Term, point: _Point, curvature: Tensor
+) -> tuple[_Point, Tensor, Tensor]:
+    """Minimize the loss plus a bound on the penalty, raising its curvature until it is a bound.
+
+    Returns:
+        The new point, the curvature that made it a descent, and for which members it did.
+    """
+    best, accepted = point, torch.zeros_like(curvature, dtype=torch.bool)
+    # Near the minimum the values differ by rounding only, which must not look like an ascent.
+    rounding = 4 * torch.finfo(curvature.dtype).eps * point.value.abs()
+    for _ in range(MOST_TRIES):
+        factor = block.proximal(point.factor, point.slope, curvature)
+        trial = _Point(factor, *term.value_and_gradient(factor))
+        move = trial.factor - point.factor
+        bound = point.value + (point.slope * move).sum((-2, -1))
+        bound = bound + curvature / 2 * move.square().sum((-2, -1))
+        good = (trial.value <= bound + rounding) & ~accepted
+        best = _Point(
+            torch.where(good[:, None, None], trial.factor, best.factor),
+            torch.where(good, trial.value, best.value),
+            torch.where(good[:, None, None], trial.slope, best.slope),
+        )
+        accepted = accepted | good
+        if accepted.all():
+            break
+        curvature = torch.where(accepted, curvature, curvature * 4)
+    return best, curvature, accepted
 
 
 def unit_columns(factor: Tensor) -> Tensor:
