@@ -1,4 +1,4 @@
-"""Fit, audit, compare with a plain decomposition: the library in thirty lines."""
+"""Fit, audit, compare with a plain decomposition: the library in a dozen lines."""
 
 from parafair import FairCP, audit, datasets
 

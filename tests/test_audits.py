@@ -58,6 +58,18 @@ def test_large_data_is_sampled_and_says_so():
     assert "random sample of 60 of 120 people" in str(result)
 
 
+def test_rare_groups_survive_sampling():
+    groups = np.where(np.arange(120) < 3, "rare", "common")
+    result = audit(ROWS, groups, max_people=40)
+    assert result.people == 40
+
+
+def test_an_ignorant_regression_is_no_warning():
+    result = audit(ROWS[:60], example_rows(60, 1, seed=9).numpy().ravel())
+    assert min(result.advantages) < 0
+    assert result.below_chance == 0
+
+
 def test_prints_as_a_table_and_writes_json():
     result = audit(ROWS, GROUPS)
     text = str(result)

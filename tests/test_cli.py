@@ -62,6 +62,8 @@ def test_end_to_end(folder):
     assert record["settings"]["seed"] == 3
     assert record["settings"]["penalty"] == {"name": "HSIC", "strength": 2.0}
     assert record["settings"]["parafair"]
+    inputs = {"tensor": "tensor.npy", "sensitive": "people.csv", "key": "person"}
+    assert record["settings"]["inputs"] == inputs
     assert record["status"] == "CONVERGED"
     # The same from Python is the same.
     people = pd.read_csv("people.csv")
@@ -109,7 +111,11 @@ def test_stated_kinds_and_chosen_columns(folder):
     people["band"], people["constant"] = np.arange(40) % 4, 1
     people.to_csv("people.csv", index=False)
     run(*FIT, *PEOPLE, "--columns", "group,band", "--kind", "band=numeric", "--max-rounds", 3)
-    run(*FIT, *PEOPLE, "--force", "--columns", "group,band", "--max-rounds", 3)
+    kinds = {column["name"]: column["kind"] for column in Fit.load("run").settings["sensitive"]}
+    assert kinds == {"group": "categorical", "band": "numeric"}
+    run(*FIT, *PEOPLE, "--force", "--columns", "band", "--max-rounds", 3)
+    (column,) = Fit.load("run").settings["sensitive"]
+    assert column == {"name": "band", "kind": "categorical", "categories": ["0", "1", "2", "3"]}
 
 
 def test_not_converging_is_said(folder):
@@ -176,6 +182,7 @@ def test_pickled_arrays_are_not_loaded(folder):
         ((*FIT, "--sensitive", "people.csv"), "'person' has a different value for each"),
         ((*FIT, "--sensitive", "numbered.csv"), "'person' has another whole number for every"),
         ((*FIT, *PEOPLE, "--kind", "group"), "--kind must look like column=numeric"),
+        ((*FIT, *PEOPLE, "--device", "gpu"), "device='gpu' cannot be used here"),
         ((*FIT, *PEOPLE, "--format", "xls"), "--format must be one of csv, parquet"),
         (
             (*FIT, *PEOPLE, "--solver", "gradient", "--step-sizes", "a,b"),

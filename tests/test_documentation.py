@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from parafair.testing import PenaltyContract
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("0*.py"))
 
@@ -16,6 +18,22 @@ EXAMPLES = sorted((ROOT / "examples").glob("0*.py"))
 def test_examples_run(path, capsys):
     runpy.run_path(str(path), run_name="__main__")
     assert "residual" in capsys.readouterr().out
+
+
+class TestPenaltyOfTheExample(PenaltyContract):
+    """What docs/add-a-penalty.md tells a reader to do."""
+
+    @pytest.fixture
+    def penalty(self):
+        example = runpy.run_path(str(ROOT / "examples" / "02_custom_penalty.py"))
+        return example["MeanMatching"](strength=2.0)
+
+
+def test_pages_include_real_files():
+    page = (ROOT / "docs" / "add-a-penalty.md").read_text("utf-8")
+    for name in re.findall(r'^--8<-- "(.*)"$', page, re.M):
+        assert (ROOT / name).is_file()
+    assert page.count("--8<--") == 2
 
 
 @pytest.mark.slow

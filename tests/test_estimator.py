@@ -15,6 +15,7 @@ from parafair import (
     ConvergenceWarning,
     CPTensor,
     FairCP,
+    Fit,
     Interrupted,
     ParafairWarning,
     SensitiveFeatures,
@@ -22,7 +23,7 @@ from parafair import (
 )
 from parafair.metrics import residual_fit
 from parafair.penalties import HSIC, Orthogonality
-from parafair.solvers import BlockDescent, GradientBCD
+from parafair.solvers import GradientBCD
 
 
 # A fairness method needs sensitive_features, which scikit-learn's checks do not pass; the checks
@@ -186,6 +187,10 @@ def test_settings_are_recorded(data):
     assert settings["penalty"] == {"name": "HSIC", "strength": 3.0}
     assert settings["solver"] == {"name": "BlockDescent", "extrapolate": True, "inner_steps": 3}
     assert settings["seed"] == 5
+    groups = ["normal", "uniform"]
+    assert settings["sensitive"] == [
+        {"name": "sensitive", "kind": "categorical", "categories": groups}
+    ]
     assert settings["shape"] == [40, 12, 10]
 
 
@@ -202,6 +207,19 @@ def test_diverging_is_a_status_and_a_warning_and_leaves_finite_factors(data):
         model = FairCP(3, method="none", solver=solver, random_state=0).fit(data.tensor)
     assert model.fit_.status is Status.DIVERGED
     assert np.isfinite(model.embedding_).all()
+
+
+def test_a_rising_objective_is_said(data):
+    with pytest.warns(ConvergenceWarning, match="larger objective than it began with"):
+        FairCP(3, method="khsic", strength=1e6, solver="gradient", random_state=0).fit(
+            data.tensor, sensitive_features=data.sensitive
+        )
+
+
+def test_people_without_any_entry_get_zero(data):
+    model = FairCP(3, method="none", random_state=0).fit(data.tensor)
+    assert not model.transform(np.zeros((2, 12, 10))).any()
+    assert not model.inverse_transform(np.zeros((2, 3))).any()
 
 
 def test_interrupted_model_is_usable(data):
@@ -230,6 +248,9 @@ def test_interrupted_model_is_usable(data):
         ({"method": "none", "solver": "blok"}, None, "solver must be one of.*did you mean 'block'"),
         ({"method": "none", "loss": "huber"}, None, "loss must be one of squared; got 'huber'"),
         ({"method": "none", "dtype": "float16"}, None, "dtype must be one of float32, float64"),
+        ({"method": "none", "device": "gpu"}, None, "device='gpu' cannot be used here"),
+        ({"method": "none", "strength": -1}, None, "strength must be a finite number"),
+        ({"method": "none"}, [0, 1], "sensitive_features has 2 rows but mode 0 .* has 40"),
         ({"method": "none", "rank": 0}, None, "rank must be a whole number of at least 1, got 0"),
         ({"method": "none", "rank": 500}, None, "rank must be at most 120 for shape"),
         ({"method": "none", "mode": 3}, None, "mode must be between 0 and 2"),
@@ -269,6 +290,13 @@ def test_result_unpacks_like_tensorlys(data):
     np.testing.assert_allclose(rebuilt, model.cp_.reconstruct())
 
 
-def test_gradient_solver_by_name_is_the_papers():
-    assert FairCP(2, solver="gradient")._solver() == GradientBCD()
-    assert FairCP(2)._solver() == BlockDescent()
+def test_saved_settings_are_the_same(data, tmp_path):
+    model = FairCP(2, method="none", solver=GradientBCD((3.0, 1.0)), max_rounds=2, tolerance=0)
+    model.fit(data.tensor).fit_.save(tmp_path / "run")
+    assert Fit.load(tmp_path / "run").settings == model.fit_.settings
+
+
+def test_refitting_forgets_the_columns_of_an_earlier_matrix(data, matrix):
+    model = FairCP(2, method="none", random_state=0).fit(matrix[0])
+    assert model.n_features_in_ == 8
+    assert not hasattr(model.fit(data.tensor), "n_features_in_")

@@ -119,6 +119,30 @@ def test_a_batch_gives_what_its_members_give():
     torch.testing.assert_close(batch, torch.stack([khsic(x, y), khsic(2 * x, y)]))
 
 
+def test_either_argument_may_be_a_batch():
+    x, y = example_rows(20, 3, seed=0), example_groups(20, seed=1)
+    forward, backward = khsic(x, torch.stack([y, 2 * y])), khsic(torch.stack([y, 2 * y]), x)
+    torch.testing.assert_close(forward, torch.stack([khsic(x, y), khsic(x, 2 * y)]))
+    torch.testing.assert_close(forward, backward)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_alignment_of_a_sample_with_itself_is_one_in_any_units(scale, dtype):
+    x = scale * example_rows(30, 2, seed=0).to(dtype)
+    kernels = (Linear(), Linear())
+    assert float(centered_alignment(x, x, kernels=kernels)) == pytest.approx(1, abs=1e-5)
+
+
+def test_first_use_in_inference_mode_does_no_harm():
+    x, y = example_rows(21, 5, seed=0), example_groups(21, seed=1)
+    with torch.inference_mode():
+        khsic(x, y, gamma=0.123)
+    x.requires_grad_()
+    khsic(x, y, gamma=0.123).backward()
+    assert torch.isfinite(x.grad).all()
+
+
 def test_single_and_double_precision_agree():
     x, y = example_rows(50, 4, seed=0), example_groups(50, seed=1)
     torch.testing.assert_close(
@@ -138,6 +162,11 @@ class TestThinFactor:
         thin = thin_factor(ages, Gaussian(1.0))
         assert thin.shape[1] < 40
         torch.testing.assert_close(thin @ thin.mT, Gaussian(1.0)(ages, ages), atol=1e-11, rtol=0)
+
+    def test_single_precision_loses_no_more_than_its_own_digits(self):
+        ages = example_rows(2000, 1, seed=0).float()
+        error = (lambda u: u @ u.mT)(thin_factor(ages, Gaussian(1.0))) - Gaussian(1.0)(ages, ages)
+        assert error.abs().max() < 1e-5
 
     def test_gives_up_where_the_rank_is_high(self):
         assert thin_factor(example_rows(200, 8, seed=0), Laplace(1.0)) is None
@@ -222,6 +251,15 @@ def test_weights_are_cached_for_small_samples_only():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (
+            lambda: khsic(torch.tensor([1.0, torch.nan]), torch.ones(2)),
+            "first has NaN or infinite entries",
+        ),
+        (
+            lambda: khsic(torch.ones(2), torch.tensor([1.0, torch.inf])),
+            "second has NaN or infinite entries",
+        ),
+        (lambda: hsic(torch.rand(2, 5, 1), torch.rand(5)), "needs one sample, got a batch"),
         (lambda: khsic(torch.ones(3, 1), torch.ones(4, 1)), "same number of rows, got 3 and 4"),
         (lambda: khsic(torch.ones(1, 1), torch.ones(1, 1)), "first must have at least 2 rows"),
         (

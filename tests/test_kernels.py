@@ -69,10 +69,14 @@ def test_delta_is_one_for_equal_rows_only():
 
 @pytest.mark.parametrize("kernel", [Gaussian, Laplace, InverseMultiquadric])
 class TestGamma:
-    def test_median_rule_puts_the_median_pair_at_one_half(self, kernel):
+    def test_median_rule_is_one_half_over_the_median_distance(self, kernel):
         rows = torch.tensor([[0.0], [1.0], [3.0]])  # distances 1, 2, 3; squares 1, 4, 9
         median = 2.0 if kernel is Laplace else 4.0
         assert kernel("median").resolve(rows).gamma == pytest.approx(0.5 / median)
+
+    def test_median_rule_is_not_fooled_by_alternating_rows(self, kernel):
+        rows = torch.tensor([[0.0], [1.0]]).repeat(1000, 1)
+        assert kernel("median").resolve(rows).gamma == pytest.approx(0.5)
 
     def test_median_rule_needs_distinct_rows(self, kernel):
         with pytest.raises(ValueError, match="two distinct rows.*give gamma as a number"):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import metrics
+from parafair import ParafairWarning, metrics
 from parafair.independence import centered_alignment
 from parafair.kernels import Gaussian
 from parafair.tensors import CPTensor
@@ -90,6 +90,12 @@ class TestUnfairness:
         for new, old, gradient in zip(updated, weights, gradients, strict=True):
             torch.testing.assert_close(new, (old - 0.1 * gradient).detach())
 
+    def test_a_network_that_overflows_is_not_called_ignorant(self):
+        with pytest.warns(ParafairWarning, match="network of unfairness diverged"):
+            result = metrics.unfairness(1e12 * REVEALING, GROUPS)
+        assert np.isnan(result.value)
+        assert np.isnan(result.balanced_accuracy)
+
     def test_numeric_features_are_refused(self):
         with pytest.raises(
             ValueError, match="must be one categorical feature here, got 'sensitive'"
@@ -128,6 +134,8 @@ class TestParityBound:
         other = (1 - share) / (1 - share).sum() - 1 / 60
         other_gap = float((other @ gram @ other).sqrt())
         assert max(gap, other_gap) == pytest.approx(bound.mean_gap)
+        # For two groups the gap between them is the sum of their gaps to everybody.
+        assert bound.group_gap == pytest.approx(gap + other_gap)
 
     def test_covariances_stay_below_the_root_of_hsic(self):
         bound = metrics.parity_bound(REVEALING, GROUPS)

@@ -84,11 +84,14 @@ def bad(shape, index, value):
         (np.ones((2, 2), dtype=complex), TypeError, "must hold numbers, got an array of complex"),
         (torch.ones(2, 2, dtype=torch.complex64), TypeError, "must hold real numbers"),
         (np.zeros((2, 2)), ValueError, "zero everywhere"),
+        (np.full((2, 2), 1e160), ValueError, "too large or too small for float64"),
+        (np.full((2, 2), 1e-200), ValueError, "too large or too small for float64"),
+        (np.full((2, 2), 1e20, dtype=np.float32), ValueError, "too small for float32.*rescale"),
     ],
 )
 def test_bad_tensors_are_refused(value, error, message):
     with pytest.raises(error, match=message):
-        as_tensor(value)
+        Problem(as_tensor(value), 1)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +104,10 @@ def test_bad_tensors_are_refused(value, error, message):
         ({"mode": 3}, "mode must be between 0 and 2 for a tensor of order 3, got 3"),
         ({"mode": -1}, "mode must be between 0 and 2"),
         ({"penalty": HSIC()}, "needs sensitive features, but none were given"),
+        (
+            {"penalty": None, "sensitive": SensitiveFeatures.of([0, 1])},
+            "sensitive_features has 2 rows but mode 0 of the tensor has 5",
+        ),
         (
             {"penalty": HSIC(), "sensitive": SensitiveFeatures.of([0, 1])},
             "sensitive_features has 2 rows but mode 0 of the tensor has 5",

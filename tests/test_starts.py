@@ -3,6 +3,7 @@ import torch
 
 from parafair.starts import make_starts
 from parafair.tensors import CPTensor
+from parafair.testing import example_rows
 from tests.conftest import small_problem
 
 PROBLEM = small_problem()
@@ -48,7 +49,7 @@ def test_svd_is_filled_up_where_a_mode_is_small(shape):
 
 
 def test_given_factors_are_copied_and_weights_kept():
-    factors = [torch.rand(n, 3, dtype=torch.float64) for n in PROBLEM.shape]
+    factors = [example_rows(n, 3, seed=n) for n in PROBLEM.shape]
     weights = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     for form in (factors, CPTensor.from_factors(factors), (None, factors)):
         starts = make_starts(PROBLEM, form, count=1, seed=0)

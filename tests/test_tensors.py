@@ -73,6 +73,20 @@ def test_reconstruction_broadcasts_over_a_batch():
     torch.testing.assert_close(whole[1], reconstruct([factor[1] for factor in factors]))
 
 
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_mttkrp_broadcasts_batches_of_different_shapes(mode):
+    shape, rank = (3, 4, 5), 2
+    shared = draw_factors(shape, rank)
+    mixed = [f.expand(b, *f.shape) for f, b in zip(shared, (1, 6, 1), strict=True)]
+    tensors = torch.randn(6, *shape, generator=torch.Generator().manual_seed(0)).double()
+    for factors in (shared, mixed):
+        batched = mttkrp(tensors, factors, mode)
+        assert batched.shape == (6, shape[mode], rank)
+        torch.testing.assert_close(batched[4], mttkrp(tensors[4], shared, mode))
+    one = mttkrp(tensors[0], mixed, mode)
+    torch.testing.assert_close(one[5], mttkrp(tensors[0], shared, mode))
+
+
 def test_grams_give_norms_and_curvature_without_the_tensor():
     factors = draw_factors((4, 3, 5), 2, batch=(3,))
     torch.testing.assert_close(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,13 @@ from parafair import metrics
 from parafair.independence import permutation_test
 from parafair.sensitive import Column, SensitiveFeatures
 
-ATTACKER = "attacker: "
+ATTACKER, ACCURACY, R_SQUARED = "attacker: ", "balanced accuracy", "R squared"
 
 # Cross-validated scores this far below chance are not the noise of a small sample.
 BELOW_CHANCE = 0.1
+
+# Members of every group in a sample of a large population, if there are as many.
+LEAST_MEMBERS = 10
 
 
 @dataclass(frozen=True)
@@ -76,13 +80,22 @@ class Audit:
         return max(self.advantages)
 
     @property
+    def below_chance(self) -> float:
+        """How far the most misled classifier is below chance."""
+        # Not for numbers: any ignorant regression has a negative R squared.
+        return max(
+            (row.chance - row.value for row in self.rows if row.about == ACCURACY and row.chance),
+            default=0.0,
+        )
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know besides the rows, as sentences."""
         notes = [f"leakage {self.leakage:.3f}: the strongest attacker's advantage over chance"]
-        if min(self.advantages) < -BELOW_CHANCE:
+        if self.below_chance > BELOW_CHANCE:
             notes.append(
-                f"an attacker is {-min(self.advantages):.3f} below chance: a warning, not a "
-                "success. People may be matched in pairs across groups, which predictions invert"
+                f"an attacker is {self.below_chance:.3f} below chance: a warning, not a success. "
+                "People may be matched in pairs across groups, which predictions invert"
             )
         if self.people < self.of:
             notes.append(f"on a random sample of {self.people} of {self.of} people")
@@ -95,7 +108,10 @@ class Audit:
             "notes": list(self.notes),
             "people": self.people,
             "of": self.of,
-            "rows": [asdict(row) for row in self.rows],
+            "rows": [
+                {**asdict(row), "value": row.value if isfinite(row.value) else None}
+                for row in self.rows
+            ],
         }
 
     def to_json(self) -> str:
@@ -142,9 +158,7 @@ def audit(
     """
     rows, sensitive = metrics.pair(embedding, sensitive_features)
     random = check_random_state(random_state)
-    chosen = np.arange(len(rows))
-    if len(rows) > max_people:
-        chosen = np.sort(random.choice(len(rows), max_people, replace=False))
+    chosen = _sample(sensitive, max_people, random)
     table = rows.numpy()[chosen]
     measures: list[Measure] = []
     for column in sensitive.columns:
@@ -155,6 +169,24 @@ def audit(
         measures += _attack(table, sampled.columns[0], folds, seed)
         measures += _paper_measures(table, sampled, permutations, seed)
     return Audit(tuple(measures), people=len(chosen), of=len(rows))
+
+
+def _sample(
+    sensitive: SensitiveFeatures, size: int, random: np.random.RandomState
+) -> NDArray[np.intp]:
+    """Choose people at random, but some of every group, so that each can be attacked."""
+    order = random.permutation(len(sensitive))
+    if len(order) <= size:
+        return np.arange(len(order))
+    first = [
+        order[column.values[order] == code][:LEAST_MEMBERS]
+        for column in sensitive.columns
+        for code in range(len(column.categories))
+    ]
+    # Unique in the order of first appearance: the chosen of each group, then the others.
+    everybody = np.concatenate([*first, order])
+    places = np.sort(np.unique(everybody, return_index=True)[1])
+    return np.sort(everybody[places[:size]])
 
 
 def _labels(column: Column) -> NDArray[Any]:
@@ -186,7 +218,7 @@ def _attack(table: NDArray[Any], column: Column, folds: int, seed: int) -> list[
             "RBF SVM": SVR(),
             "forest": RandomForestRegressor(200, random_state=seed),
         }
-    about = {"balanced_accuracy": "balanced accuracy", "r2": "R squared"}[scoring]
+    about = ACCURACY if column.categories else R_SQUARED
     measures = []
     for name, attacker in attackers.items():
         model = make_pipeline(StandardScaler(), attacker)
@@ -208,7 +240,7 @@ def _paper_measures(
             ("unfairness (paper)", network.value, network.floor, "accuracy - even guess"),
             ("network, balanced", network.balanced_accuracy, 1 / network.groups, "same, balanced"),
             ("parity bound (paper)", bound.paper, None, "not a bound; see docs"),
-            ("largest mean gap", bound.mean_gap, None, "of unit-ball functions"),
+            ("largest group gap", bound.group_gap, None, "of unit-ball functions"),
         ]
     scaled = torch.from_numpy(StandardScaler().fit_transform(table))
     test = permutation_test(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +19,7 @@ from rich.table import Table
 
 from parafair import __version__
 from parafair.audits import Audit, audit
-from parafair.datasets import DATASETS, synthetic
+from parafair.datasets import DATASETS
 from parafair.errors import Interrupted, ParafairWarning, unknown_choice
 from parafair.estimator import FairCP
 from parafair.fit import Fit
@@ -122,7 +124,10 @@ def fit(
         _option(MODEL, "Multiplier of the penalty, in the formula's units; 1 if left out."),
     ] = None,
     solver: Annotated[
-        str, _option(SOLVER, "block (exact, extrapolated) or gradient (the paper's Algorithm 1).")
+        str,
+        _option(
+            SOLVER, "block (block updates, extrapolated) or gradient (the paper's Algorithm 1)."
+        ),
     ] = "block",
     step_sizes: Annotated[
         str, _option(SOLVER, "Gradient solver: steps for the people's mode and the others.")
@@ -154,6 +159,11 @@ def fit(
         check_new_folder(out, overwrite=force)
         if table_format not in ("csv", "parquet"):
             raise unknown_choice("--format", table_format, ("csv", "parquet"))
+        if table_format == "parquet" and find_spec("pyarrow") is None:
+            raise ValueError(
+                "--format parquet needs the package 'pyarrow'; install it with "
+                "pip install 'parafair[parquet]', or use --format csv"
+            )
         data = read_tensor(tensor)
         table = None if sensitive is None else read_table(sensitive)
         features = None if table is None else _features(table, columns, kind, key)
@@ -178,7 +188,9 @@ def fit(
         except Interrupted:
             interrupted = True
         labels = _labels(table, key, len(model.embedding_))
-        _write_run(out, model.fit_, model.embedding_, labels, table_format, force)
+        inputs = {"tensor": str(tensor), "sensitive": sensitive and str(sensitive), "key": key}
+        record = replace(model.fit_, settings={**model.fit_.settings, "inputs": inputs})
+        _write_run(out, record, model.embedding_, labels, table_format, force)
         last = model.fit_.history[-1]
         output.print(
             f"residual {last.residual:.4f}, penalty {last.penalty:.4g}, {model.fit_.rounds} rounds "
@@ -237,7 +249,7 @@ def datasets(
         if name is None:
             table = Table("name", "about", box=None)
             for known in DATASETS:
-                table.add_row(known, DATASETS[known](shape=(2, 1), rank=1).about)
+                table.add_row(known, DATASETS[known]().about)
             output.print(table)
             return
         if name not in DATASETS:
@@ -245,7 +257,8 @@ def datasets(
         if out is None:
             raise ValueError("--out is missing; give the folder to write the data set to")
         check_new_folder(out, overwrite=force)
-        data = synthetic(seed, shape=tuple(_numbers("--shape", shape, int)), rank=rank)
+        sizes = tuple(_numbers("--shape", shape, int))
+        data = DATASETS[name](seed, shape=sizes, rank=rank)
         with new_folder(out, overwrite=force) as folder:
             np.save(folder / "tensor.npy", data.tensor)
             people = pandas.DataFrame(

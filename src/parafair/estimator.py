@@ -18,14 +18,15 @@ from torch import Tensor
 
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, unknown_choice
 from parafair.fit import Fit, Status, Stop, best
+from parafair.losses import SquaredErrorBlock
 from parafair.penalties import Penalty, resolve_method
-from parafair.problem import Problem, Sweep, as_tensor
+from parafair.problem import Problem, as_tensor
 from parafair.quadratic import QuadraticForm
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, Solver, solve_batch
 from parafair.solvers.base import OnRound
 from parafair.starts import StartName, make_starts
-from parafair.tensors import CPTensor, reconstruct
+from parafair.tensors import CPTensor, cross_gram, gram, mttkrp, reconstruct
 
 SOLVERS: dict[str, Solver[Any]] = {"block": BlockDescent(), "gradient": GradientBCD()}
 LOSSES = ("squared",)
@@ -143,7 +144,14 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             interruption.fit = self.fit_
             raise
         self._keep(fits, settings)
-        if self.fit_.status is Status.DIVERGED or (
+        if self.fit_.objective > self.fit_.history[0].objective:
+            warnings.warn(
+                "FairCP ended with a larger objective than it began with: the steps were too large "
+                "for the penalty; use smaller step_sizes, or solver='block'",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        elif self.fit_.status is Status.DIVERGED or (
             self.tolerance > 0 and self.fit_.status is Status.OUT_OF_ROUNDS
         ):
             warnings.warn(
@@ -177,11 +185,11 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                 ParafairWarning,
                 stacklevel=2,
             )
-        factors = [factor.to(tensor)[None] for factor in self.cp_.factors]
-        factors[self.mode] = tensor.new_zeros(1, tensor.shape[self.mode], self.cp_.rank)
-        block = Sweep(Problem(tensor, 1, self.mode), factors).block(self.mode)
-        embedding = block.minimizer(QuadraticForm.zero(factors[self.mode]))[0]
-        return np.asarray(embedding.cpu())
+        factors = [factor.to(tensor) for factor in self.cp_.factors]
+        target = mttkrp(tensor, factors, self.mode)
+        curvature = cross_gram([gram(factor) for factor in factors], self.mode)
+        block = SquaredErrorBlock(target, curvature, norm_squared=0.0, entries=tensor.numel())
+        return np.asarray(block.minimizer(QuadraticForm.zero(target)).cpu())
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the tensor that embeddings stand for, people along `mode`."""
@@ -205,6 +213,15 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         if dtype not in (None, *DTYPES.values()):
             raise unknown_choice("dtype", self.dtype, DTYPES)
         order = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(
+                f"device={self.device!r} cannot be used here ({str(error).splitlines()[0]}); use "
+                "'cpu', or None for where the data is"
+            ) from error
+        if reset and hasattr(self, "n_features_in_"):
+            del self.n_features_in_  # of an earlier fit to a matrix
         if not isinstance(X, Tensor) and order <= 2 and self.mode == 0:
             # Our own check of the entries says where the first bad one is.
             allowed = (np.float64, np.float32)
@@ -254,6 +271,10 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             "mode": int(self.mode),
             "loss": self.loss,
             "penalty": None if penalty is None else _describe(penalty),
+            "sensitive": [
+                {"name": column.name, "kind": column.kind, "categories": list(column.categories)}
+                for column in (problem.sensitive.columns if problem.sensitive else ())
+            ],
             "solver": _describe(solver),
             "start": start,
             "n_init": int(self.n_init),
@@ -272,5 +293,6 @@ def _describe(settings: object) -> dict[str, Any]:
         for name in asdict(settings):
             value = getattr(settings, name)
             plain = isinstance(value, (int, float, str, bool, tuple, type(None)))
+            value = list(value) if isinstance(value, tuple) else value
             described[name] = value if plain else _describe(value)
     return described

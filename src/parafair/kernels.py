@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
+from numbers import Real
 from typing import Literal, Self, TypeAlias
 
 import torch
@@ -72,7 +73,7 @@ class _Scaled(Kernel):
 
     def __post_init__(self) -> None:
         valid = self.gamma == "median" or (
-            isinstance(self.gamma, (int, float)) and 0 < self.gamma < float("inf")
+            isinstance(self.gamma, Real) and 0 < self.gamma < float("inf")
         )
         if not valid:
             raise ValueError(
@@ -81,11 +82,19 @@ class _Scaled(Kernel):
             )
 
     def resolve(self, sample: Tensor) -> Self:
-        """Replace ``gamma="median"`` by the value that puts the median pair at exp(-1/2)."""
+        """Replace ``gamma="median"`` by one half over the median distance of distinct rows."""
         if self.gamma != "median":
             return self
-        rows = sample.detach().flatten(0, -2)
-        rows = rows[:: max(1, -(-len(rows) // MEDIAN_ROWS))]
+        if sample.ndim > 2:
+            raise ValueError(
+                f"gamma='median' needs one sample, got a batch of shape {tuple(sample.shape)}; "
+                "resolve the kernel for one member first, or give gamma as a number"
+            )
+        rows = sample.detach()
+        if len(rows) > MEDIAN_ROWS:
+            # A fixed draw: every k-th row would fall in with a pattern in the data.
+            generator = torch.Generator().manual_seed(0)
+            rows = rows[torch.randperm(len(rows), generator=generator)[:MEDIAN_ROWS]]
         n = len(rows)
         distances = self._distance(rows, rows)[*torch.triu_indices(n, n, 1)]
         distances = distances[distances > 0]
@@ -123,7 +132,8 @@ class Gaussian(_Scaled):
 
     def within(self, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """With ``E = weights * K`` the gradient is ``4 gamma (E @ x - E.sum(1) * x)``."""
-        memory = _Workspace.of(sample.detach())
+        sample = sample.detach()
+        memory = _Workspace.of(sample)
         torch.sub(sample, sample.mean(-2, keepdim=True), out=memory.points)
         torch.linalg.vecdot(memory.points, memory.points, out=memory.squares)
         exponent_map = _exponent_map(sample.shape[-1] + 2, self.scale, sample.dtype, sample.device)
@@ -182,7 +192,8 @@ class _Workspace:
             return cls(sample)  # torch itself keeps freed memory there
         key = (sample.shape, sample.dtype, sample.device)
         if getattr(cls._kept, "key", None) != key:
-            cls._kept.key, cls._kept.workspace = key, cls(sample)
+            with torch.inference_mode(False):  # it will serve calls outside of it too
+                cls._kept.key, cls._kept.workspace = key, cls(sample)
         workspace: _Workspace = cls._kept.workspace
         return workspace
 
@@ -208,9 +219,10 @@ def _exponent_map(size: int, gamma: float, dtype: torch.dtype, device: torch.dev
 
     One matrix product then gives all exponents; separate sums cost more than the product.
     """
-    matrix = torch.eye(size, dtype=dtype, device=device) * (2 * gamma)
-    matrix[-2:, -2:] = torch.tensor([[0.0, -gamma], [-gamma, 0.0]], dtype=dtype)
-    return matrix
+    with torch.inference_mode(False):  # the cache serves calls outside of it too
+        matrix = torch.eye(size, dtype=dtype, device=device) * (2 * gamma)
+        matrix[-2:, -2:] = torch.tensor([[0.0, -gamma], [-gamma, 0.0]], dtype=dtype)
+        return matrix
 
 
 @dataclass(frozen=True)
@@ -237,7 +249,10 @@ class InverseMultiquadric(_Scaled):
     @staticmethod
     def _distance(first: Tensor, second: Tensor) -> Tensor:
         # Not cdist: its derivative is undefined where two rows are equal.
-        return (first.unsqueeze(-2) - second.unsqueeze(-3)).square().sum(-1)
+        center = second.mean(-2, keepdim=True).detach()
+        first, second = first - center, second - center
+        squares = first.square().sum(-1).unsqueeze(-1) + second.square().sum(-1).unsqueeze(-2)
+        return (squares - 2 * first @ second.mT).clamp_min(0)
 
 
 @dataclass(frozen=True)
@@ -255,8 +270,11 @@ class Delta(Kernel):
 
     def __call__(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the Gram matrix, shape (..., n, m)."""
-        equal = (first.unsqueeze(-2) == second.unsqueeze(-3)).all(-1)
-        return equal.to(first.dtype if first.is_floating_point() else torch.get_default_dtype())
+        dtype = first.dtype if first.is_floating_point() else torch.get_default_dtype()
+        # One column after the other, never (n, m, d) at once.
+        columns = zip(first.unbind(-1), second.unbind(-1), strict=True)
+        matches = (x.unsqueeze(-1) == y.unsqueeze(-2) for x, y in columns)
+        return reduce(torch.logical_and, matches).to(dtype)
 
     def within(self, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """The kernel is piecewise constant: its gradient is zero."""

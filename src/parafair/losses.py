@@ -82,7 +82,8 @@ class SquaredErrorBlock:
         flat = self.spectrum[0][..., -1, None, None] * rounding
 
         def solve(curvature: Tensor, target: Tensor) -> Tensor:
-            return torch.where(curvature > flat, target / curvature, 0.0)
+            # Where the curvature is undefined the result must be, too.
+            return torch.where(curvature <= flat, 0.0, target / curvature)
 
         return self._in_spectrum(form, solve, self.target * (2 / self.entries))
 

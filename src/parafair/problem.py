@@ -78,14 +78,12 @@ class Problem:
         check_tensor(self.tensor)
         check_rank(self.rank, self.shape)
         check_mode(self.mode, self.order)
-        if self.penalty is None:
-            return
-        if self.sensitive is None:
+        if self.penalty is not None and self.sensitive is None:
             raise ValueError(
                 f"the penalty {self.penalty!r} needs sensitive features, but none were given; pass "
                 "one row per person, or use method='none' for a plain decomposition"
             )
-        if len(self.sensitive) != self.shape[self.mode]:
+        if self.sensitive is not None and len(self.sensitive) != self.shape[self.mode]:
             raise ValueError(
                 f"sensitive_features has {len(self.sensitive)} rows but mode {self.mode} of the "
                 f"tensor has {self.shape[self.mode]}; pass one row per index, in the same order"
@@ -182,10 +180,10 @@ def residual_squared(tensor: Tensor, factors: Sequence[Tensor]) -> float:
 def as_tensor(
     value: Any, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
 ) -> Tensor:
-    """Return an array, nested list or tensor as a checked floating point tensor.
+    """Return an array, nested list or tensor as a floating point tensor with finite entries.
 
     Args:
-        value: Numbers in 2 or more dimensions.
+        value: Numbers.
         dtype: torch.float32 or torch.float64; None keeps these two and makes the rest float64.
         device: Where to put it; None leaves it where it is.
     """
@@ -205,8 +203,24 @@ def as_tensor(
     if dtype is None:
         dtype = value.dtype if value.dtype == torch.float32 else torch.float64
     tensor: Tensor = value.detach().to(dtype=dtype, device=device).contiguous()
-    check_tensor(tensor)
+    check_finite(tensor)
     return tensor
+
+
+def check_finite(tensor: Tensor) -> float:
+    """Return the norm; raise if an entry is NaN or infinite."""
+    # The norm is undefined if any entry is, and needs no memory to find out.
+    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
+    if isfinite(norm):
+        return norm
+    bad = ~torch.isfinite(tensor)
+    if bad.any():
+        where = tuple(bad.nonzero()[0].tolist())
+        raise ValueError(
+            f"tensor has {int(bad.sum())} NaN or infinite entries, the first at index {where}; "
+            "remove or impute them first"
+        )
+    return norm
 
 
 def check_tensor(tensor: Tensor) -> None:
@@ -222,16 +236,15 @@ def check_tensor(tensor: Tensor) -> None:
             f"tensor has an empty mode: shape {tuple(tensor.shape)}, mode {empty} has size 0; "
             "every mode needs at least one index"
         )
-    # The norm is undefined or infinite if any entry is, and needs no memory to find out.
-    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
-    if norm == 0:
+    norm, limits = check_finite(tensor), torch.finfo(tensor.dtype)
+    if norm == 0 and not tensor.any():
         raise ValueError("tensor is zero everywhere; there is nothing to decompose")
-    if not isfinite(norm):
-        bad = ~torch.isfinite(tensor)
-        where = tuple(bad.nonzero()[0].tolist()) if bad.any() else "none: the norm overflows"
+    # Fourth powers of the norm occur on the way, in products of Gram matrices.
+    least, most = limits.tiny**0.25, limits.max**0.25
+    if not least < norm < most:
         raise ValueError(
-            f"tensor has {int(bad.sum())} NaN or infinite entries, the first at index {where}; "
-            "remove, impute or rescale them first"
+            f"tensor has entries too large or too small for {limits.dtype}: its norm is "
+            f"{norm:.2g}, expected {least:.0e} to {most:.0e}; rescale it"
         )
 
 

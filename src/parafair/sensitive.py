@@ -138,9 +138,19 @@ def _split_columns(features: Any, names: Sequence[str] | None) -> dict[str, NDAr
     return found
 
 
+def _is_missing(value: object) -> bool:
+    """Tell None, NaN, NaT and pandas' NA, of which the last refuses to be true or false."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
 def _read_column(name: str, values: NDArray[Any], kind: Kind | None) -> Column:
     """Check one column, decide its kind and encode it."""
-    missing = np.array([value is None or bool(value != value) for value in values.tolist()])
+    if values.ndim > 1:
+        raise ValueError(f"sensitive feature {name!r} occurs twice; give every column its own name")
+    missing = np.array([_is_missing(value) for value in values.tolist()])
     if missing.any():
         rows = ", ".join(map(str, np.flatnonzero(missing)[:5]))
         raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -72,7 +73,7 @@ def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -
 def _given(problem: Problem, start: CPTensor | Sequence[Any]) -> tuple[Tensor, ...]:
     """Check factors given by the user and put a batch dimension in front."""
     parts = list(start)
-    if len(parts) == 2 and isinstance(parts[1], (list, tuple)):
+    if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):
         weights, factors = parts
     else:
         weights, factors = None, parts

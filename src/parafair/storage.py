@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ OUR_FILES = frozenset(
         "embedding.parquet",
         "tensor.npy",
         "sensitive.csv",
+        "audit.json",
     }
 )
 
@@ -52,7 +54,7 @@ def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]
             folder.rename(old)
         try:
             content.rename(folder)
-        except OSError:
+        except BaseException:  # Ctrl-C between the two renames included
             if old.exists():
                 old.rename(folder)
             raise
@@ -96,7 +98,7 @@ def read_tensor(path: Path) -> NDArray[Any]:
                 )
             array: NDArray[Any] = loaded[loaded.files[0]]
             return array
-    except (ValueError, EOFError, OSError, BadZipFile) as error:
+    except (ValueError, EOFError, OSError, BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path} could not be read as a NumPy array ({error}); write it again with numpy.save, "
             "without Python objects"

@@ -173,13 +173,15 @@ def mttkrp(tensor: Tensor, factors: Factors, mode: int, first: Tensor | None = N
         first: ``contract_first(tensor, factors[0], order)`` if it is at hand and `mode` is
             not 0.
     """
+    tensor, factors = _share_batch(tensor, factors)
     if mode == 0:
         return _mttkrp_first(tensor, factors)
     if first is None:
         first = contract_first(tensor, factors[0], len(factors))
+    order = len(factors)
     # first has shape (..., rank, I_1, ..., I_last): strip the modes after `mode` from the
     # end and those before it from the front, each by a batched matrix-vector product.
-    partial = first
+    partial = first.expand(*factors[0].shape[:-2], *first.shape[-order:])
     for other in range(len(factors) - 1, mode, -1):
         column = factors[other].mT.unsqueeze(-1)
         flat = partial.reshape(*column.shape[:-2], -1, column.shape[-2])
@@ -189,6 +191,18 @@ def mttkrp(tensor: Tensor, factors: Factors, mode: int, first: Tensor | None = N
         flat = partial.reshape(*row.shape[:-2], row.shape[-1], -1)
         partial = (row @ flat).squeeze(-2)
     return partial.reshape(*factors[mode].mT.shape).mT
+
+
+def _share_batch(tensor: Tensor, factors: Factors) -> tuple[Tensor, Factors]:
+    """Give all factors the same batch dimensions, and a batched tensor too."""
+    order = len(factors)
+    leads = [factor.shape[:-2] for factor in factors]
+    if tensor.ndim == order and all(lead == leads[0] for lead in leads):
+        return tensor, factors
+    batch = torch.broadcast_shapes(tensor.shape[:-order], *leads)
+    if tensor.ndim > order:
+        tensor = tensor.expand(*batch, *tensor.shape[-order:])
+    return tensor, [factor.expand(*batch, *factor.shape[-2:]) for factor in factors]
 
 
 def _mttkrp_first(tensor: Tensor, factors: Factors) -> Tensor:

@@ -116,15 +116,14 @@ class KernelContract:
         first, second = example_rows(6, 3, seed=0), example_rows(5, 3, seed=1)
         weights, symmetric = example_rows(6, 5, seed=2), example_rows(6, 6, seed=3)
         symmetric = symmetric + symmetric.mT
-        for ours, automatic in (
-            (
-                kernel.between(first, second, weights),
-                Kernel.between(kernel, first, second, weights),
-            ),
-            (kernel.within(first, symmetric), Kernel.within(kernel, first, symmetric)),
-        ):
-            for mine, theirs in zip(ours, automatic, strict=True):
-                torch.testing.assert_close(mine, theirs)
+        x, y = first.clone().requires_grad_(), second.clone().requires_grad_()
+        cross, own = (weights * kernel(x, y)).sum(), (symmetric * kernel(x, x)).sum()
+        both = (cross, *torch.autograd.grad(cross, (x, y)))
+        for mine, theirs in zip(kernel.between(first, second, weights), both, strict=True):
+            torch.testing.assert_close(mine, theirs.detach())
+        single = (own, *torch.autograd.grad(own, x))
+        for mine, theirs in zip(kernel.within(first, symmetric), single, strict=True):
+            torch.testing.assert_close(mine, theirs.detach())
 
 
 class SolverContract:

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -81,6 +82,11 @@ class TestKHSIC(PenaltyContract):
     def test_is_the_papers_formula(self):
         check_against(KHSIC(2.0), lambda a: paper_bcd.khsic_penalty(a, GROUPS, 2.0))
 
+    def test_value_can_be_part_of_a_larger_function(self):
+        factor = FACTOR.clone().requires_grad_()
+        term = KHSIC(2.0).bind(GROUPS)
+        assert torch.autograd.gradcheck(term.value, factor)
+
     def test_median_bandwidth_is_for_the_features_only(self):
         assert KHSIC(1.0, sensitive_kernel=kernels.Gaussian("median")).bind(GROUPS)
         with pytest.raises(ValueError, match="kernel must have a fixed gamma, got 'median'"):
@@ -109,6 +115,12 @@ class TestPenaltyOfOnesOwn(PenaltyContract):
 
     def test_is_a_penalty(self):
         assert isinstance(Spread(), Penalty)
+
+
+@pytest.mark.parametrize("penalty", [Orthogonality, HSIC, KHSIC])
+def test_numpy_numbers_are_numbers(penalty):
+    for number in (np.float32(0.5), np.int64(2), np.float64(1)):
+        assert penalty(number).strength == number
 
 
 @pytest.mark.parametrize("penalty", [Orthogonality, HSIC, KHSIC])

@@ -39,6 +39,7 @@ def objective(tensor: Tensor, factors: list[Tensor], penalty, mode: int = 0) -> 
 def steps_on(tensor, factors, penalty, step, count, current, mode=0) -> list[Tensor]:
     """Return the factors after `count` gradient steps on one of them."""
     factors = [factor.clone() for factor in factors]
+    penalty = penalty if current == mode else None
     for _ in range(count):
         factor = factors[current].requires_grad_()
         value = objective(tensor, factors, penalty, mode)

@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 import torch
 
+from parafair import datasets
 from parafair.errors import Interrupted
 from parafair.fit import Status, Stop
 from parafair.penalties import HSIC, KHSIC, AutogradTerm, Orthogonality
-from parafair.problem import Problem
+from parafair.problem import Problem, as_tensor
+from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, solve, solve_batch
 from parafair.starts import make_starts
 from parafair.testing import SolverContract
@@ -76,9 +78,15 @@ class TestGradientBCD(SolverContract):
         values = [entry.objective for entry in fit.history]
         assert all(np.diff(values) <= 1e-9 * np.array(values[:-1]))
 
-    def test_printed_steps_of_fatr_diverge_on_the_synthetic_data(self):
-        # Shrinking A grows B and C until the fixed step on A is too large.
-        problem = small_problem(Orthogonality(0.1, ridge=1.0))
+    def test_printed_steps_of_fatr_diverge_on_the_papers_data(self):
+        # The printed step 3 exceeds 2 / (2 a_l2) = 1, what the ridge alone allows.
+        data = datasets.synthetic(0)
+        problem = Problem(
+            as_tensor(data.tensor),
+            8,
+            penalty=Orthogonality(0.1, ridge=1.0),
+            sensitive=SensitiveFeatures.of(data.sensitive),
+        )
         uncapped = GradientBCD((3.0, 1.0), cap=False)
         (fit,) = solve_batch(problem, uncapped, starts=starts_of(problem), stop=Stop(60, 0))
         assert fit.status is Status.DIVERGED
@@ -111,6 +119,13 @@ class TestBlockDescent(SolverContract):
     @pytest.fixture(params=PENALTIES)
     def problem(self, request):
         return small_problem(PENALTIES[request.param])
+
+    def test_extrapolated_objective_never_increases_in_single_precision(self, problem):
+        problem = small_problem(problem.penalty, dtype=torch.float32)
+        for fit in solve_batch(
+            problem, BlockDescent(), starts=starts_of(problem, 3), stop=Stop(200, 0)
+        ):
+            assert (np.diff([entry.objective for entry in fit.history]) <= 0).all()
 
     def test_objective_never_increases(self, solver, problem):
         for fit in solve_batch(problem, solver, starts=starts_of(problem, 3), stop=Stop(60, 0)):
@@ -273,7 +288,7 @@ def test_solvers_agree_on_a_convex_block():
     steps = GradientBCD((1e3, 1e-9), inner_steps=5000)
     begin = exact.cp.factors
     moved = solve(
-        problem, steps, start=[torch.rand_like(begin[0]), *begin[1:]], stop=Stop(50, 1e-13)
+        problem, steps, start=[starts_of(problem)[0][0], *begin[1:]], stop=Stop(50, 1e-13)
     )
     torch.testing.assert_close(moved.cp.factors[0], begin[0], rtol=1e-4, atol=1e-4)
 

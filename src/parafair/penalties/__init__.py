@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parafair.errors import unknown_choice
-from parafair.penalties.base import AutogradTerm, Penalty, QuadraticTerm, Term
+from parafair.penalties.base import AutogradTerm, Penalty, QuadraticTerm, Term, check_multiplier
 from parafair.penalties.hsic import HSIC
 from parafair.penalties.khsic import KHSIC, KernelTerm
 from parafair.penalties.orthogonality import Orthogonality
@@ -46,7 +46,6 @@ def resolve_method(method: str | Penalty, strength: float | None = None) -> Pena
         return method
     if not isinstance(method, str) or method not in METHODS:
         raise unknown_choice("method", method, METHODS)
-    penalty = METHODS[method]
-    if penalty is None:
-        return None
-    return penalty(strength=1.0 if strength is None else strength)
+    penalty, strength = METHODS[method], 1.0 if strength is None else strength
+    check_multiplier("strength", strength)
+    return None if penalty is None else penalty(strength=strength)

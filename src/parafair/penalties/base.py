@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
+from numbers import Real
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -82,5 +83,5 @@ class AutogradTerm:
 
 def check_multiplier(name: str, value: float) -> None:
     """Raise unless a multiplier of a penalty is a finite number of at least 0."""
-    if not (isinstance(value, (int, float)) and isfinite(value) and value >= 0):
+    if not (isinstance(value, Real) and isfinite(value) and value >= 0):
         raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from parafair.independence import CenteredGram, kernel_sum
+from parafair.independence import CenteredGram, differentiable_kernel_sum, kernel_sum
 from parafair.kernels import Gaussian, Kernel
 from parafair.penalties.base import check_multiplier
 
@@ -52,7 +52,7 @@ class KernelTerm:
 
     def value(self, factor: Tensor) -> Tensor:
         """Return the value of each member, shape (...)."""
-        return self.value_and_gradient(factor)[0]
+        return differentiable_kernel_sum(factor, self.kernel, self.weights)
 
     def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
         """Return the value and its gradient from one pass over the pairs of rows."""

@@ -106,30 +106,35 @@ def solve_batch(
     if not torch.isfinite(state.objective.value).all():
         raise ValueError("the objective is not finite at the start; begin from smaller factors")
     fits: dict[int, Fit] = {}
-    running = list(range(len(histories)))  # the member at each position of the state
+    # The state, the member at each of its positions and the rounds done: replaced together, so
+    # that an interruption at any moment finds them in agreement.
+    current = (state, list(range(len(histories))), 0)
     try:
-        while running:
-            previous, state = state, solver.step(problem, state)
-            statuses = []
+        while current[1]:
+            previous, running, rounds = current
+            state = solver.step(problem, previous)
+            kept = []
             entries = _entries(state.objective, perf_counter() - begin)
             for position, (member, entry) in enumerate(zip(running, entries, strict=True)):
                 histories[member].append(entry)
-                statuses.append(status := stop.judge(histories[member], floor))
-                if status is Status.DIVERGED:
-                    histories[member].pop()
-                    fits[member] = _finish(previous, position, status, histories[member])
-                elif status is not Status.RUNNING:
+                status = stop.judge(histories[member], floor)
+                if status is Status.RUNNING:
+                    kept.append(position)
+                elif status is Status.DIVERGED:
+                    fits[member] = _finish(previous, position, status, histories[member][:-1])
+                else:
                     fits[member] = _finish(state, position, status, histories[member])
-            if on_round is not None:
-                on_round(max(map(len, histories)) - 1, state.objective)
-            kept = [i for i, status in enumerate(statuses) if status is Status.RUNNING]
+            objective = state.objective
             if len(kept) < len(running):
-                running = [running[i] for i in kept]
                 state = state.take(torch.tensor(kept, dtype=torch.long, device=starts[0].device))
+            current = (state, [running[position] for position in kept], rounds + 1)
+            if on_round is not None:
+                on_round(rounds + 1, objective)
     except KeyboardInterrupt as error:
+        state, running, rounds = current
         for position, member in enumerate(running):
-            last = _finish(state, position, Status.INTERRUPTED, histories[member])
-            fits.setdefault(member, last)
+            history = histories[member][: rounds + 1]
+            fits[member] = _finish(state, position, Status.INTERRUPTED, history)
         raise Interrupted(best(list(fits.values()))) from error
     return tuple(fits[member] for member in range(len(histories)))
 

@@ -129,10 +129,14 @@ class BlockDescent:
         descent = new.objective.value <= state.objective.value
         failed = (~descent).nonzero().flatten()
         if len(failed):
-            plain = state.take(failed)
-            plain = self._sweep(problem, plain, plain.factors)
-            plain = replace(plain, restarts=plain.restarts + 1, momentum=plain.momentum * 0 + 1)
-            new = new.put(failed, plain)
+            before = state.take(failed)
+            before = replace(
+                before, restarts=before.restarts + 1, momentum=torch.ones_like(before.momentum)
+            )
+            plain = self._sweep(problem, before, before.factors)
+            # Exact updates do not ascend, but rounding in the last digits may: keep the best.
+            stuck = (plain.objective.value > before.objective.value).nonzero().flatten()
+            new = new.put(failed, plain.put(stuck, before.take(stuck)))
         momentum = (1 + (1 + 4 * new.momentum**2).sqrt()) / 2
         weight = ((new.momentum - 1) / momentum)[:, None, None]
         pairs = zip(new.factors, state.factors, strict=True)
