@@ -70,6 +70,11 @@ def test_an_ignorant_regression_is_no_warning():
     assert result.below_chance == 0
 
 
+def test_an_embedding_that_says_nothing_leaks_nothing():
+    result = audit(np.zeros((120, 2)), GROUPS)
+    assert result.leakage == pytest.approx(0, abs=1e-12)
+
+
 def test_prints_as_a_table_and_writes_json():
     result = audit(ROWS, GROUPS)
     text = str(result)

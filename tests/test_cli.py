@@ -182,6 +182,8 @@ def test_pickled_arrays_are_not_loaded(folder):
         ((*FIT, "--sensitive", "people.csv"), "'person' has a different value for each"),
         ((*FIT, "--sensitive", "numbered.csv"), "'person' has another whole number for every"),
         ((*FIT, *PEOPLE, "--kind", "group"), "--kind must look like column=numeric"),
+        ((*FIT, "--method", "none", "--key", "person"), "need the table of people: --sensitive"),
+        ((*FIT, *PEOPLE, "--columns", "group,group"), "columns of the same name"),
         ((*FIT, *PEOPLE, "--device", "gpu"), "device='gpu' cannot be used here"),
         ((*FIT, *PEOPLE, "--format", "xls"), "--format must be one of csv, parquet"),
         (
@@ -215,6 +217,41 @@ def test_audit_checks_the_key(folder):
     (folder / "audit.json").write_text("{}")
     text = run("audit", "run", *PEOPLE, "--json", "audit.json", code=2)
     assert "already exists" in text
+
+
+def test_labels_and_paths_survive_as_they_are(folder):
+    people = pd.read_csv("people.csv")
+    people["person"] = [f"{i:03}" for i in range(40)]
+    people.to_csv("people.csv", index=False)
+    text = run("fit", "tensor.npy", "--rank", 2, "--out", "[red]x[/b]", *PEOPLE, "--max-rounds", 3)
+    assert "written to [red]x[/b]" in text
+    assert "\n007," in (folder / "[red]x[/b]" / "embedding.csv").read_text()
+    run("audit", "[red]x[/b]", *PEOPLE)
+
+
+def test_force_never_deletes_the_input(folder):
+    run("datasets", "synthetic", "--out", "data", "--shape", "20,4,3", "--rank", 2)
+    text = run(
+        "fit",
+        "data/tensor.npy",
+        "--rank",
+        2,
+        "--method",
+        "none",
+        "--out",
+        "data",
+        "--force",
+        code=2,
+    )
+    assert "holds other files" in text
+    assert (folder / "data" / "tensor.npy").exists()
+
+
+def test_keys_are_checked_before_the_fit(folder):
+    people = pd.read_csv("people.csv")
+    people.loc[1, "person"] = "p0"
+    people.to_csv("people.csv", index=False)
+    assert "more than one row for person p0" in run(*FIT, *PEOPLE, code=2)
 
 
 def test_datasets_are_listed_and_written(folder):

@@ -41,7 +41,7 @@ class TestStop:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"max_rounds": 0}, "max_rounds must be at least 1, got 0"),
+            ({"max_rounds": 0}, "max_rounds must be a whole number of at least 1, got 0"),
             ({"tolerance": -1}, "tolerance must be at least 0, got -1"),
             ({"tolerance": float("nan")}, "tolerance must be at least 0, got nan"),
             ({"max_seconds": 0}, "max_seconds must be positive, got 0"),

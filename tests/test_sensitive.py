@@ -24,6 +24,7 @@ def only(features, **options):
         (np.array(GENDER, dtype=object), "categorical"),
         (pd.Series(GENDER, name="gender"), "categorical"),
         (pd.Series(GENDER, dtype="category"), "categorical"),
+        (pd.Series(pd.Categorical([0.5, 1.5, 2.5, 0.5, 1.5, 2.5])), "categorical"),
         (pd.Series([True, False, True, False, True, True], dtype="boolean"), "categorical"),
         ([True, False, True, False, True, True], "categorical"),
         ([0, 1, 0, 1, 1, 0], "categorical"),
@@ -64,6 +65,11 @@ def test_encoding_is_the_papers():
     assert number.std() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_numbers_are_standardized_in_any_units(scale):
+    np.testing.assert_allclose(only([scale * age for age in AGE]).encode(), only(AGE).encode())
+
+
 def test_several_columns_stand_side_by_side():
     table = pd.DataFrame({"gender": GENDER, "age": AGE, "area": list("abcabc")})
     encoded = SensitiveFeatures.of(table).encode(like=torch.zeros(1, dtype=torch.float32))
@@ -94,7 +100,11 @@ def test_all_forms_of_the_same_values_agree(values):
         ([1.5, float("nan"), 2.5], {}, r"1 missing values \(rows 1\)"),
         (pd.Series(["f", pd.NA, "m"], name="sex"), {}, "'sex' has 1 missing"),
         (pd.Series(["f", pd.NA, "m"], dtype=object), {}, "1 missing values"),
-        (pd.DataFrame([["f", "x"], ["m", "y"]], columns=["a", "a"]), {}, "'a' occurs twice"),
+        (
+            pd.DataFrame([["f", "x"], ["m", "y"]], columns=["a", "a"]),
+            {},
+            "columns of the same name",
+        ),
         ([], {}, "sensitive_features is empty"),
         (pd.DataFrame(index=range(3)), {}, "sensitive_features is empty"),
         (np.zeros((2, 2, 2)), {}, r"1 or 2 dimensions, got shape \(2, 2, 2\)"),
@@ -102,6 +112,7 @@ def test_all_forms_of_the_same_values_agree(values):
         (GENDER, {"kinds": "categoric"}, "did you mean 'categorical'"),
         (GENDER, {"kinds": {"sensitve": "numeric"}}, "did you mean 'sensitive'"),
         ([1.0, 2.0, np.inf], {}, "infinite"),
+        (np.random.default_rng(0).random((3, 2)), {"names": ["a", "a"]}, "must differ from each"),
         (np.ones((3, 2)), {"names": ["a"]}, "names must have 2 entries, got 1"),
     ],
 )

@@ -27,7 +27,7 @@ def test_the_old_folder_survives_a_failed_replacement(tmp_path):
 def test_folders_with_other_files_are_never_replaced(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with (
-        pytest.raises(FileExistsError, match=r"not parafair's \(thesis.tex\)"),
+        pytest.raises(FileExistsError, match=r"holds other files \(thesis.tex\)"),
         new_folder(tmp_path, overwrite=True),
     ):
         pass
@@ -53,3 +53,37 @@ def test_missing_and_strange_files_are_named(tmp_path, reader):
     (tmp_path / "data.xyz").write_text("1")
     with pytest.raises(ValueError, match="file, got '.xyz'"):
         reader(tmp_path / "data.xyz")
+
+
+def test_the_input_of_a_run_protects_its_folder(tmp_path):
+    (tmp_path / "tensor.npy").write_text("data")
+    with (
+        pytest.raises(FileExistsError, match="holds other files"),
+        new_folder(tmp_path, overwrite=True),
+    ):
+        pass
+
+
+def test_links_are_followed_and_the_current_folder_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with new_folder(tmp_path / "link") as folder:
+        (folder / "fit.json").write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "fit.json").read_text() == "new"
+    monkeypatch.chdir(tmp_path / "real")
+    with pytest.raises(FileExistsError, match="is the current folder"), new_folder("."):
+        pass
+
+
+def test_a_place_that_cannot_hold_a_folder_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError, match="is a file"), new_folder(tmp_path / "file" / "run"):
+        pass
+
+
+def test_labels_stay_text_and_na_may_be_a_group(tmp_path):
+    (tmp_path / "people.csv").write_text("id,country\n007,NA\n008,DE\n")
+    table = read_table(tmp_path / "people.csv", key="id")
+    assert table["id"].tolist() == ["007", "008"]
+    assert table["country"].tolist() == ["NA", "DE"]

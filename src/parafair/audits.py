@@ -76,7 +76,10 @@ class Audit:
 
     @property
     def leakage(self) -> float:
-        """The strongest attacker's advantage over chance; picking the strongest favors it."""
+        """The strongest attacker's advantage over chance; picking the strongest favors it.
+
+        Its unit is that attacker's: balanced accuracy for a category, R squared for a number.
+        """
         return max(self.advantages)
 
     @property
@@ -243,13 +246,16 @@ def _paper_measures(
             ("largest group gap", bound.group_gap, None, "of unit-ball functions"),
         ]
     scaled = torch.from_numpy(StandardScaler().fit_transform(table))
-    test = permutation_test(
-        scaled, sensitive.encode(like=scaled), permutations=permutations, random_state=seed
-    )
+    p_value = 1.0  # of an embedding that is the same for everybody
+    if (scaled != scaled[0]).any():
+        encoded = sensitive.encode(like=scaled)
+        p_value = permutation_test(
+            scaled, encoded, permutations=permutations, random_state=seed
+        ).p_value
     found += [
         ("KHSIC", metrics.khsic(table, sensitive), None, "depends on scale"),
         ("normalized KHSIC", metrics.normalized_khsic(table, sensitive), None, "0 to 1; same"),
         ("orthogonality", metrics.orthogonality(table, sensitive), None, "||A'S||"),
-        ("independence p-value", test.p_value, None, "permutation test"),
+        ("independence p-value", p_value, None, "permutation test"),
     ]
     return [Measure(column.name, *line) for line in found]

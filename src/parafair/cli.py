@@ -14,6 +14,7 @@ import numpy as np
 import pandas
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -26,7 +27,13 @@ from parafair.fit import Fit
 from parafair.problem import Objective
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import GradientBCD
-from parafair.storage import check_new_folder, new_folder, read_table, read_tensor
+from parafair.storage import (
+    DATASET_FILES,
+    check_new_folder,
+    new_folder,
+    read_table,
+    read_tensor,
+)
 
 app = typer.Typer(
     name="parafair",
@@ -90,18 +97,15 @@ def _readable_errors() -> Iterator[None]:
         warnings.simplefilter("default", ParafairWarning)
         try:
             yield
-        except (ValueError, TypeError, OSError) as error:
-            errors.print(f"[bold red]Error:[/] {_escape(str(error))}", highlight=False)
+        except (ValueError, TypeError, OSError, MemoryError) as error:
+            text = str(error) or "not enough memory; use a smaller tensor"
+            errors.print(f"[bold red]Error:[/] {escape(text)}", highlight=False)
             raise typer.Exit(BAD_INPUT) from error
         finally:
             for warning in caught:
                 if issubclass(warning.category, ParafairWarning):
-                    text = _escape(str(warning.message))
+                    text = escape(str(warning.message))
                     errors.print(f"[yellow]Warning:[/] {text}", highlight=False)
-
-
-def _escape(text: str) -> str:
-    return text.replace("[", r"\[")
 
 
 @app.command()
@@ -165,8 +169,12 @@ def fit(
                 "pip install 'parafair[parquet]', or use --format csv"
             )
         data = read_tensor(tensor)
-        table = None if sensitive is None else read_table(sensitive)
+        if sensitive is None and (key or columns or kind):
+            raise ValueError("--key, --columns and --kind need the table of people: --sensitive")
+        table = None if sensitive is None else read_table(sensitive, key=key)
         features = None if table is None else _features(table, columns, kind, key)
+        if table is not None and key is not None:
+            _check_key(table, key, sensitive)
         model = FairCP(
             rank,
             method=method,
@@ -197,7 +205,7 @@ def fit(
             f"in {last.seconds:.1f} s: {model.fit_.status.value}",
             highlight=False,
         )
-        output.print(f"written to {out}", highlight=False)
+        output.print(f"written to {out}", highlight=False, markup=False, soft_wrap=True)
         if interrupted:
             raise typer.Exit(INTERRUPTED)
 
@@ -225,8 +233,10 @@ def audit_command(
     with _readable_errors():
         if json is not None and json.exists():
             raise FileExistsError(f"{json} already exists; choose another file for --json")
+        if json is not None and not json.absolute().parent.is_dir():
+            raise FileNotFoundError(f"the folder of {json} does not exist; create it first")
         rows, labels = _read_embedding(embedding, key)
-        people = read_table(sensitive)
+        people = read_table(sensitive, key=key)
         if key is not None:
             people = _align(people, labels, key, sensitive)
         result = audit(rows, _features(people, columns, kind, key), folds=folds, random_state=seed)
@@ -256,16 +266,18 @@ def datasets(
             raise unknown_choice("name", name, DATASETS)
         if out is None:
             raise ValueError("--out is missing; give the folder to write the data set to")
-        check_new_folder(out, overwrite=force)
+        check_new_folder(out, overwrite=force, ours=DATASET_FILES)
         sizes = tuple(_numbers("--shape", shape, int))
         data = DATASETS[name](seed, shape=sizes, rank=rank)
-        with new_folder(out, overwrite=force) as folder:
+        with new_folder(out, overwrite=force, ours=DATASET_FILES) as folder:
             np.save(folder / "tensor.npy", data.tensor)
             people = pandas.DataFrame(
                 {"person": range(len(data.sensitive)), "group": data.sensitive}
             )
             people.to_csv(folder / "sensitive.csv", index=False)
-        output.print(f"{data.about}\nwritten to {out}", highlight=False)
+        output.print(
+            f"{data.about}\nwritten to {out}", highlight=False, markup=False, soft_wrap=True
+        )
 
 
 def _numbers(option: str, text: str, convert: type) -> list[Any]:
@@ -357,7 +369,7 @@ def _read_embedding(path: Path, key: str | None) -> tuple[Any, pandas.Series | N
         if key is not None:
             raise ValueError(f"--key {key} needs a table with that column, but {path} is an array")
         return read_tensor(path), None
-    table = read_table(path)
+    table = read_table(path, key=key)
     if key is not None and key not in table.columns:
         raise unknown_choice("--key", key, map(str, table.columns))
     components = [name for name in table.columns if str(name).startswith("component_")]
@@ -371,15 +383,25 @@ def _read_embedding(path: Path, key: str | None) -> tuple[Any, pandas.Series | N
     return rows.to_numpy(), None if key is None else table[key]
 
 
+def _check_key(people: pandas.DataFrame, key: str, path: Path | None) -> None:
+    """Raise unless the key has one value for each person."""
+    labels = people[key]
+    if key.startswith("component_"):
+        raise ValueError(f"--key {key}: columns of this name hold the embedding; rename it")
+    if labels.isna().any():
+        raise ValueError(f"{path} has rows without {key}; every person needs a label")
+    if labels.duplicated().any():
+        twice = labels[labels.duplicated()].iloc[0]
+        raise ValueError(f"{path} has more than one row for {key} {twice}; keep one per person")
+
+
 def _align(
     people: pandas.DataFrame, labels: pandas.Series | None, key: str, path: Path
 ) -> pandas.DataFrame:
     """Return the people in the order of the embedding's labels."""
     if key not in people.columns:
         raise unknown_choice("--key", key, map(str, people.columns))
-    if people[key].duplicated().any():
-        twice = people[key][people[key].duplicated()].iloc[0]
-        raise ValueError(f"{path} has more than one row for {key} {twice}; keep one per person")
+    _check_key(people, key, path)
     indexed = people.set_index(key)
     missing = [label for label in labels if label not in indexed.index]  # type: ignore[union-attr]
     if missing:
@@ -405,7 +427,7 @@ def _audit_table(result: Audit) -> Table:
         if before not in (None, row.feature):
             table.add_section()
         chance = "" if row.chance is None else f"{row.chance:.3f}"
-        name = "" if before == row.feature else _escape(row.feature)
+        name = "" if before == row.feature else escape(row.feature)
         table.add_row(name, row.measure, f"{row.value:.4g}", chance, row.about)
         before = row.feature
     return table

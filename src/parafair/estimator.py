@@ -213,6 +213,8 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         if dtype not in (None, *DTYPES.values()):
             raise unknown_choice("dtype", self.dtype, DTYPES)
         order = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+        if np.ma.is_masked(X):
+            raise ValueError("X has masked entries; remove or impute them first")
         try:
             torch.empty(0, device=self.device)
         except (RuntimeError, AssertionError) as error:
@@ -248,6 +250,10 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
 
     def _seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)):
+            if not 0 <= self.random_state < 2**63:
+                raise ValueError(
+                    f"random_state must be between 0 and 2**63 - 1, got {self.random_state}"
+                )
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31))
 

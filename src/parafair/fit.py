@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from math import isfinite
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,10 @@ class Stop:
     window: int = 5
 
     def __post_init__(self) -> None:
-        if self.max_rounds < 1:
-            raise ValueError(f"max_rounds must be at least 1, got {self.max_rounds!r}")
+        if not isinstance(self.max_rounds, Integral) or self.max_rounds < 1:
+            raise ValueError(
+                f"max_rounds must be a whole number of at least 1, got {self.max_rounds!r}"
+            )
         if not self.tolerance >= 0:
             raise ValueError(f"tolerance must be at least 0, got {self.tolerance!r}")
         if self.max_seconds is not None and not self.max_seconds > 0:

@@ -238,7 +238,7 @@ def parity_bound(embedding: Any, sensitive_features: Any, *, gamma: float = 1.0)
 
 def pair(embedding: Any, sensitive_features: Any) -> tuple[Tensor, SensitiveFeatures]:
     """Return a checked embedding in double precision and the features that belong to it."""
-    rows = as_tensor(embedding, dtype=torch.float64)
+    rows = as_tensor(embedding, name="embedding", dtype=torch.float64)
     if rows.ndim != 2:
         raise ValueError(
             f"embedding must have one row per person, shape (n, rank); got {tuple(rows.shape)}"

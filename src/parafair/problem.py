@@ -178,20 +178,29 @@ def residual_squared(tensor: Tensor, factors: Sequence[Tensor]) -> float:
 
 
 def as_tensor(
-    value: Any, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    value: Any,
+    *,
+    name: str = "tensor",
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
 ) -> Tensor:
     """Return an array, nested list or tensor as a floating point tensor with finite entries.
 
     Args:
         value: Numbers.
+        name: What messages call it.
         dtype: torch.float32 or torch.float64; None keeps these two and makes the rest float64.
         device: Where to put it; None leaves it where it is.
     """
     if not isinstance(value, Tensor):
+        if np.ma.is_masked(value):
+            raise ValueError(
+                f"{name} has masked entries; remove or impute them first, the mask would be lost"
+            )
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise TypeError(
-                f"tensor must hold numbers, got an array of {array.dtype}; convert it first, for "
+                f"{name} must hold numbers, got an array of {array.dtype}; convert it first, for "
                 "example with numpy.asarray(values, dtype=float)"
             )
         # torch takes neither foreign byte order, negative strides nor read-only memory.
@@ -199,15 +208,15 @@ def as_tensor(
         array = np.ascontiguousarray(array, native)
         value = torch.from_numpy(array if array.flags.writeable else array.copy())
     if value.is_complex():
-        raise TypeError(f"tensor must hold real numbers, got {value.dtype}; split it into parts")
+        raise TypeError(f"{name} must hold real numbers, got {value.dtype}; split it into parts")
     if dtype is None:
         dtype = value.dtype if value.dtype == torch.float32 else torch.float64
     tensor: Tensor = value.detach().to(dtype=dtype, device=device).contiguous()
-    check_finite(tensor)
+    check_finite(tensor, name)
     return tensor
 
 
-def check_finite(tensor: Tensor) -> float:
+def check_finite(tensor: Tensor, name: str = "tensor") -> float:
     """Return the norm; raise if an entry is NaN or infinite."""
     # The norm is undefined if any entry is, and needs no memory to find out.
     norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
@@ -217,7 +226,7 @@ def check_finite(tensor: Tensor) -> float:
     if bad.any():
         where = tuple(bad.nonzero()[0].tolist())
         raise ValueError(
-            f"tensor has {int(bad.sum())} NaN or infinite entries, the first at index {where}; "
+            f"{name} has {int(bad.sum())} NaN or infinite entries, the first at index {where}; "
             "remove or impute them first"
         )
     return norm

@@ -44,6 +44,7 @@ class Column:
         """
         if self.kind == "numeric":
             numbers = self.values.astype(np.float64)[:, None]
+            numbers = numbers / np.abs(numbers).max()  # squares must not overflow
             return np.asarray((numbers - numbers.mean()) / numbers.std())
         if len(self.categories) == 2:
             return self.values.astype(np.float64)[:, None]
@@ -112,11 +113,16 @@ class SensitiveFeatures:
 def _split_columns(features: Any, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
     """Return the columns by name, each as a one-dimensional array."""
     if hasattr(features, "columns") and hasattr(features, "__getitem__"):
-        found = {str(name): np.asarray(features[name]) for name in features.columns}
+        found = {str(name): _to_array(features[name]) for name in features.columns}
+        if len(found) < len(features.columns):
+            raise ValueError(
+                f"sensitive_features has columns of the same name: {list(features.columns)}; give "
+                "every column its own name"
+            )
     else:
         if isinstance(features, Tensor):
             features = features.detach().cpu().numpy()
-        array = np.asarray(features)
+        array = _to_array(features)
         if array.ndim not in (1, 2):
             raise ValueError(
                 f"sensitive_features must have 1 or 2 dimensions, got shape {array.shape}; "
@@ -130,12 +136,23 @@ def _split_columns(features: Any, names: Sequence[str] | None) -> dict[str, NDAr
             names = ["sensitive"] if array.ndim == 1 else [f"s{i}" for i in range(stacked.shape[1])]
         if len(names) != stacked.shape[1]:
             raise ValueError(f"names must have {stacked.shape[1]} entries, got {len(names)}")
+        if len(set(names)) < len(names):
+            raise ValueError(f"names must differ from each other, got {list(names)}")
         found = {name: stacked[:, i] for i, name in enumerate(names)}
     if not found or not len(next(iter(found.values()))):
         raise ValueError(
             "sensitive_features is empty; pass one row per person and at least one column"
         )
     return found
+
+
+def _to_array(values: Any) -> NDArray[Any]:
+    """Return an array; pandas categories become text, so that numbers among them stay codes."""
+    if getattr(getattr(values, "dtype", None), "name", "") == "category":
+        values = values.astype(object).map(
+            lambda value: value if _is_missing(value) else str(value)
+        )
+    return np.asarray(values)
 
 
 def _is_missing(value: object) -> bool:
@@ -148,8 +165,6 @@ def _is_missing(value: object) -> bool:
 
 def _read_column(name: str, values: NDArray[Any], kind: Kind | None) -> Column:
     """Check one column, decide its kind and encode it."""
-    if values.ndim > 1:
-        raise ValueError(f"sensitive feature {name!r} occurs twice; give every column its own name")
     missing = np.array([_is_missing(value) for value in values.tolist()])
     if missing.any():
         rows = ", ".join(map(str, np.flatnonzero(missing)[:5]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 import zlib
@@ -18,29 +19,30 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pandas
 
-# What we write. Overwriting deletes a folder, so it must not hold anything else.
-OUR_FILES = frozenset(
-    {
-        "fit.json",
-        "factors.safetensors",
-        "embedding.csv",
-        "embedding.parquet",
-        "tensor.npy",
-        "sensitive.csv",
-        "audit.json",
-    }
+# What a run and a written data set consist of. Overwriting one deletes its folder, which must
+# not hold anything else.
+RUN_FILES = frozenset(
+    {"fit.json", "factors.safetensors", "embedding.csv", "embedding.parquet", "audit.json"}
 )
+DATASET_FILES = frozenset({"tensor.npy", "sensitive.csv"})
 
 
 @contextmanager
-def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+def new_folder(
+    folder: str | Path, *, overwrite: bool = False, ours: frozenset[str] = RUN_FILES
+) -> Iterator[Path]:
     """Give a temporary folder that takes the wanted name when the block ends well.
 
     An existing folder is refused unless `overwrite`, and then it is replaced only after the
     new one is complete. If anything goes wrong, nothing on disk has changed.
+
+    Args:
+        folder: The name it shall have.
+        overwrite: Whether it may replace a folder of the same name.
+        ours: The files such a folder may hold; any other one protects it.
     """
-    folder = Path(folder).absolute()
-    check_new_folder(folder, overwrite=overwrite)
+    folder = Path(folder).resolve()
+    check_new_folder(folder, overwrite=overwrite, ours=ours)
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     old = beside.with_name(beside.name + "-old")
@@ -64,22 +66,29 @@ def new_folder(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]
             shutil.rmtree(old, ignore_errors=True)
 
 
-def check_new_folder(folder: str | Path, *, overwrite: bool) -> None:
+def check_new_folder(
+    folder: str | Path, *, overwrite: bool, ours: frozenset[str] = RUN_FILES
+) -> None:
     """Raise if a folder cannot be created, before any work is done."""
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise FileExistsError(f"{folder} is a file; give the name of a folder to create")
+    folder = Path(folder).resolve()
+    if folder == Path.cwd():
+        raise FileExistsError(f"{folder} is the current folder; give the name of one to create")
+    above = next(path for path in (folder, *folder.parents) if path.exists())
+    if not above.is_dir():
+        raise FileExistsError(f"{above} is a file; give the name of a folder to create")
+    if not os.access(above, os.W_OK):
+        raise PermissionError(f"{above} cannot be written to; choose another folder")
     present = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if present and not overwrite:
         raise FileExistsError(
             f"{folder} already holds files; choose another folder, or allow overwriting "
             "(--force on the command line, overwrite=True in Python)"
         )
-    foreign = sorted(present - OUR_FILES)
+    foreign = sorted(present - ours)
     if foreign:
         raise FileExistsError(
-            f"{folder} holds files that are not parafair's ({', '.join(foreign[:5])}) and would be "
-            "lost; choose another folder"
+            f"{folder} holds other files ({', '.join(foreign[:5])}), which would be lost; choose "
+            "another folder"
         )
 
 
@@ -105,13 +114,21 @@ def read_tensor(path: Path) -> NDArray[Any]:
         ) from error
 
 
-def read_table(path: Path) -> pandas.DataFrame:
-    """Read a table from a .csv or .parquet file."""
+def read_table(path: Path, *, key: str | None = None) -> pandas.DataFrame:
+    """Read a table from a .csv or .parquet file.
+
+    Only empty cells are missing: NA may be a group. The column `key` stays text, as labels such
+    as 007 would not survive as numbers.
+    """
     import pandas
 
     _check_file(path, (".csv", ".parquet"))
     try:
-        table = pandas.read_parquet(path) if path.suffix == ".parquet" else pandas.read_csv(path)
+        if path.suffix == ".parquet":
+            table = pandas.read_parquet(path)
+        else:
+            text = {} if key is None else {key: str}
+            table = pandas.read_csv(path, dtype=text, keep_default_na=False, na_values=[""])
     except (ValueError, OSError) as error:
         raise ValueError(f"{path} could not be read as a table ({error})") from error
     if table.empty:
