@@ -216,6 +216,21 @@ def test_a_rising_objective_is_said(data):
         )
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_units_of_the_data_do_not_matter(data, scale):
+    options = {"method": "hsic", "strength": 10.0, "random_state": 0, "tolerance": 1e-4}
+    models = [
+        FairCP(3, **options).fit(tensor, sensitive_features=data.sensitive)
+        for tensor in (data.tensor, scale * data.tensor)
+    ]
+    assert models[1].fit_.residual == pytest.approx(models[0].fit_.residual, rel=1e-6)
+    # A kernel has units, but a random start must not keep its fit from finding them.
+    options["method"] = "khsic"
+    model = FairCP(3, **options).fit(scale * data.tensor, sensitive_features=data.sensitive)
+    plain = FairCP(3, method="none", random_state=0).fit(data.tensor)
+    assert model.fit_.residual < plain.fit_.residual + 0.1
+
+
 def test_people_without_any_entry_get_zero(data):
     model = FairCP(3, method="none", random_state=0).fit(data.tensor)
     assert not model.transform(np.zeros((2, 12, 10))).any()

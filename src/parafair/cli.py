@@ -47,7 +47,7 @@ Try it:
 
 parafair datasets synthetic --out data
 
-parafair fit data/tensor.npy --sensitive data/sensitive.csv --key person --rank 8 --strength 20000
+parafair fit data/tensor.npy --sensitive data/sensitive.csv --key person --rank 8 --strength 50000
 --out run
 
 parafair audit run --sensitive data/sensitive.csv --key person

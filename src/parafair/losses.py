@@ -47,6 +47,12 @@ class SquaredErrorBlock:
         """Return ``2 (A G - M) / |X|``, shape (batch, n, rank)."""
         return (factor @ self.gram).sub_(self.target).mul_(2 / self.entries)
 
+    def best_multiple(self, factor: Tensor) -> Tensor:
+        """Return the number by which to multiply a factor for the least loss, shape (batch,)."""
+        inner = (factor * self.target).sum((-2, -1))
+        own = ((factor @ self.gram) * factor).sum((-2, -1))
+        return torch.where(own > 0, inner / own, torch.ones_like(own))
+
     def affine_step(self, step: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``P`` and ``Q`` such that a gradient step on the loss is ``A P + Q``.
 

@@ -110,7 +110,9 @@ class BlockDescent:
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> BlockState:
         """Move the scale into the sensitive mode and fit that factor to the others."""
         sweep = Sweep(problem, carry_scale(factors, problem.mode))
-        block = sweep.block(problem.mode)
+        block, factor = sweep.block(problem.mode), sweep.factors[problem.mode]
+        # A random start knows nothing of the data's units; one number puts it into them.
+        sweep.replace(problem.mode, factor * block.best_multiple(factor)[:, None, None])
         ones = torch.ones_like(block.gram[:, 0, 0])
         # Nothing is known of the penalty's curvature yet; that of the loss is a fair first try.
         curvature = block.curvature(QuadraticForm.zero(sweep.factors[problem.mode]))
