@@ -42,11 +42,13 @@ def gradient_of(loss, form, factor):
     return torch.autograd.grad(value, factor)[0]
 
 
-def test_value_and_gradient_equal_those_of_the_reconstruction(block_and_loss):
+def test_value_and_step_equal_those_of_the_reconstruction(block_and_loss):
     block, factor, loss = block_and_loss
     torch.testing.assert_close(block.value(factor)[0], loss(factor[0]))
     zero = QuadraticForm.zero(factor)
-    torch.testing.assert_close(block.gradient(factor)[0], gradient_of(loss, zero, factor[0]))
+    stretch, shift = block.affine_step(torch.full((1, 1, 1), 0.1, dtype=torch.float64))
+    stepped = (factor @ stretch + shift)[0]
+    torch.testing.assert_close(stepped, factor[0] - 0.1 * gradient_of(loss, zero, factor[0]))
 
 
 def test_minimizer_has_zero_gradient(block_and_loss, form):

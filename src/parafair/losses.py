@@ -43,10 +43,6 @@ class SquaredErrorBlock:
         inner = ((factor @ gram - 2 * target) * factor).sum((-2, -1))
         return (self.norm_squared + inner).clamp_min(0) / self.entries
 
-    def gradient(self, factor: Tensor) -> Tensor:
-        """Return ``2 (A G - M) / |X|``, shape (batch, n, rank)."""
-        return (factor @ self.gram).sub_(self.target).mul_(2 / self.entries)
-
     def best_multiple(self, factor: Tensor) -> Tensor:
         """Return the number by which to multiply a factor for the least loss, shape (batch,)."""
         inner = (factor * self.target).sum((-2, -1))
