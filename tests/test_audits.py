@@ -75,6 +75,11 @@ def test_an_embedding_that_says_nothing_leaks_nothing():
     assert result.leakage == pytest.approx(0, abs=1e-12)
 
 
+def test_one_fold_is_refused():
+    with pytest.raises(ValueError, match="folds must be at least 2, got 1"):
+        audit(ROWS, GROUPS, folds=1)
+
+
 def test_prints_as_a_table_and_writes_json():
     result = audit(ROWS, GROUPS)
     text = str(result)

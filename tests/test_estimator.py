@@ -266,6 +266,8 @@ def test_interrupted_model_is_usable(data):
             "strength must be a finite number.*got -2.0",
         ),
         ({"method": "none", "solver": "blok"}, None, "solver must be one of.*did you mean 'block'"),
+        ({"method": "none", "solver": None}, None, "solver must be one of block, gradient"),
+        ({"method": "none", "solver": GradientBCD}, None, "solver must be one of block, gradient"),
         ({"method": "none", "loss": "huber"}, None, "loss must be one of squared; got 'huber'"),
         ({"method": "none", "dtype": "float16"}, None, "dtype must be one of float32, float64"),
         ({"method": "none", "max_rounds": 2.5}, None, "max_rounds must be a whole number"),

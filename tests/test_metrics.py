@@ -29,6 +29,10 @@ class TestResidualFit:
         assert metrics.residual_fit(cp.reconstruct(), cp.to_tensorly()) < 1e-12
         assert tensorly.cp_tensor.CPTensor is type(cp.to_tensorly())
 
+    def test_ranks_must_agree(self):
+        with pytest.raises(ValueError, match="agree on the rank"):
+            metrics.residual_fit(np.ones((4, 3)), (None, [torch.ones(4, 2), torch.ones(3, 1)]))
+
     def test_shapes_must_agree(self):
         cp = CPTensor.from_factors([torch.ones(4, 2), torch.ones(3, 2)])
         with pytest.raises(ValueError, match=r"cp has shape \(4, 3\) but the tensor has shape"):

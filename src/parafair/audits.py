@@ -159,6 +159,8 @@ def audit(
         max_people: Larger data is sampled down to this many people.
         random_state: Seed of the sample, the folds, the attackers and the permutations.
     """
+    if folds < 2:
+        raise ValueError(f"folds must be at least 2, got {folds!r}")
     rows, sensitive = metrics.pair(embedding, sensitive_features)
     random = check_random_state(random_state)
     chosen = _sample(sensitive, max_people, random)

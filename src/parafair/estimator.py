@@ -194,10 +194,11 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the tensor that embeddings stand for, people along `mode`."""
         check_is_fitted(self)
-        embedding = as_tensor(X)
-        if embedding.shape[-1] != self.cp_.rank:
+        embedding = as_tensor(X, name="X")
+        if embedding.ndim != 2 or embedding.shape[1] != self.cp_.rank:
             raise ValueError(
-                f"X must have {self.cp_.rank} columns, one per component; got {embedding.shape[-1]}"
+                f"X must have {self.cp_.rank} columns, one per component; got shape "
+                f"{tuple(embedding.shape)}"
             )
         factors = [factor.to(embedding) for factor in self.cp_.factors]
         factors[self.mode] = embedding
@@ -242,9 +243,9 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         return tensor
 
     def _solver(self) -> Solver[Any]:
-        if not isinstance(self.solver, str):
+        if isinstance(self.solver, Solver) and not isinstance(self.solver, type):
             return self.solver
-        if self.solver not in SOLVERS:
+        if not isinstance(self.solver, str) or self.solver not in SOLVERS:
             raise unknown_choice("solver", self.solver, SOLVERS)
         return SOLVERS[self.solver]
 

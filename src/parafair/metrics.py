@@ -37,8 +37,10 @@ def residual_fit(tensor: Any, cp: CPTensor | Sequence[Any]) -> float:
             f"cp has shape {tuple(len(matrix) for matrix in matrices)} but the tensor has shape "
             f"{tuple(data.shape)}; they must be equal"
         )
+    checked = CPTensor.from_factors(matrices)
     if weights is not None:
-        matrices[0] = matrices[0] * torch.as_tensor(weights).to(data)
+        checked = CPTensor(torch.as_tensor(weights).to(data), checked.factors)
+    matrices[0] = matrices[0] * checked.weights
     return float((residual_squared(data, matrices) / data.square().sum()) ** 0.5)
 
 

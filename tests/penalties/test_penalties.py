@@ -92,6 +92,10 @@ class TestKHSIC(PenaltyContract):
         with pytest.raises(ValueError, match="kernel must have a fixed gamma, got 'median'"):
             KHSIC(1.0, kernel=kernels.Gaussian("median"))
 
+    def test_kernels_must_be_kernels(self):
+        with pytest.raises(TypeError, match="kernel must be a kernel such as .* got 'gaussian'"):
+            KHSIC(1.0, kernel="gaussian")
+
     def test_spread_rows_look_independent_to_a_fixed_bandwidth(self):
         # Why a small KHSIC alone proves nothing: the same embedding in other units.
         term = KHSIC(1.0).bind(GROUPS)

@@ -31,6 +31,12 @@ class KHSIC:
 
     def __post_init__(self) -> None:
         check_multiplier("strength", self.strength)
+        for name in ("kernel", "sensitive_kernel"):
+            if not isinstance(getattr(self, name), Kernel):
+                raise TypeError(
+                    f"{name} must be a kernel such as parafair.kernels.Gaussian(1.0), got "
+                    f"{getattr(self, name)!r}"
+                )
         if getattr(self.kernel, "gamma", None) == "median":
             raise ValueError(
                 "kernel must have a fixed gamma, got 'median': the bandwidth would change with "
