@@ -17,7 +17,7 @@ LAYERS = [
     {"penalties"},
     {"problem"},
     {"fit"},
-    {"starts", "metrics"},
+    {"starts", "metrics", "tables"},
     {"solvers"},
     {"estimator", "audits", "testing"},
     {"__init__"},

@@ -23,9 +23,7 @@ from parafair.audits import Audit, audit
 from parafair.datasets import DATASETS
 from parafair.errors import Interrupted, ParafairWarning, unknown_choice
 from parafair.estimator import FairCP
-from parafair.fit import Fit
 from parafair.problem import Objective
-from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import GradientBCD
 from parafair.storage import (
     DATASET_FILES,
@@ -33,6 +31,14 @@ from parafair.storage import (
     new_folder,
     read_table,
     read_tensor,
+)
+from parafair.tables import (
+    align,
+    check_key,
+    labels_of,
+    pick_features,
+    read_embedding,
+    write_run,
 )
 
 app = typer.Typer(
@@ -172,9 +178,9 @@ def fit(
         if sensitive is None and (key or columns or kind):
             raise ValueError("--key, --columns and --kind need the table of people: --sensitive")
         table = None if sensitive is None else read_table(sensitive, key=key)
-        features = None if table is None else _features(table, columns, kind, key)
+        features = None if table is None else pick_features(table, columns, kind, key)
         if table is not None and key is not None:
-            _check_key(table, key, sensitive)
+            check_key(table, key, sensitive)
         model = FairCP(
             rank,
             method=method,
@@ -195,10 +201,10 @@ def fit(
                 model.fit(data, sensitive_features=features, on_round=on_round)
         except Interrupted:
             interrupted = True
-        labels = _labels(table, key, len(model.embedding_))
+        labels = labels_of(table, key, len(model.embedding_))
         inputs = {"tensor": str(tensor), "sensitive": sensitive and str(sensitive), "key": key}
         record = replace(model.fit_, settings={**model.fit_.settings, "inputs": inputs})
-        _write_run(out, record, model.embedding_, labels, table_format, force)
+        write_run(out, record, model.embedding_, labels, table_format, force)
         last = model.fit_.history[-1]
         output.print(
             f"residual {last.residual:.4f}, penalty {last.penalty:.4g}, {model.fit_.rounds} rounds "
@@ -235,11 +241,13 @@ def audit_command(
             raise FileExistsError(f"{json} already exists; choose another file for --json")
         if json is not None and not json.absolute().parent.is_dir():
             raise FileNotFoundError(f"the folder of {json} does not exist; create it first")
-        rows, labels = _read_embedding(embedding, key)
+        rows, labels = read_embedding(embedding, key)
         people = read_table(sensitive, key=key)
         if key is not None:
-            people = _align(people, labels, key, sensitive)
-        result = audit(rows, _features(people, columns, kind, key), folds=folds, random_state=seed)
+            people = align(people, labels, key, sensitive)
+        result = audit(
+            rows, pick_features(people, columns, kind, key), folds=folds, random_state=seed
+        )
         output.print(_audit_table(result))
         if json is not None:
             json.write_text(result.to_json() + "\n", encoding="utf-8")
@@ -292,36 +300,6 @@ def _gradient_solver(step_sizes: str, inner_steps: int) -> GradientBCD:
     return GradientBCD(tuple(steps), inner_steps)
 
 
-def _features(
-    table: pandas.DataFrame, columns: str | None, kinds: list[str] | None, key: str | None
-) -> SensitiveFeatures:
-    """Pick the sensitive columns of a table."""
-    names = [str(name) for name in table.columns if name != key]
-    wanted = names if columns is None else columns.split(",")
-    for name in wanted if columns is None else ():
-        if pandas.api.types.is_integer_dtype(table[name]) and table[name].is_unique:
-            raise ValueError(
-                f"column {name!r} has another whole number for every person, so it seems to label "
-                "them; name it with --key, or list the sensitive columns with --columns"
-            )
-    for name in [*wanted, *([] if key is None else [key])]:
-        if name not in table.columns:
-            raise unknown_choice("a column", name, map(str, table.columns))
-    stated: dict[str, Any] = {}
-    for entry in kinds or []:
-        name, separator, value = entry.partition("=")
-        if not separator:
-            raise ValueError(f"--kind must look like column=numeric, got {entry!r}")
-        stated[name] = value
-    return SensitiveFeatures.of(table[wanted], kinds=stated)
-
-
-def _labels(table: pandas.DataFrame | None, key: str | None, n: int) -> pandas.Series:
-    if table is None or key is None:
-        return pandas.Series(range(n), name="row")
-    return table[key]
-
-
 @contextmanager
 def _progress(max_rounds: int) -> Iterator[Any]:
     """Show rounds, residual and penalty while a fit runs."""
@@ -343,73 +321,6 @@ def _progress(max_rounds: int) -> Iterator[Any]:
             progress.update(task, completed=number, state=state)
 
         yield on_round
-
-
-def _write_run(
-    out: Path, fit: Fit, embedding: Any, labels: pandas.Series, table_format: str, force: bool
-) -> None:
-    """Write a run, whole or not at all."""
-    names = [f"component_{r}" for r in range(embedding.shape[1])]
-    table = pandas.DataFrame(embedding, columns=names)
-    table.insert(0, str(labels.name), labels.to_numpy())
-    with new_folder(out, overwrite=force) as folder:
-        fit.write(folder)
-        if table_format == "parquet":
-            table.to_parquet(folder / "embedding.parquet", index=False)
-        else:
-            table.to_csv(folder / "embedding.csv", index=False)
-
-
-def _read_embedding(path: Path, key: str | None) -> tuple[Any, pandas.Series | None]:
-    """Return the rows of an embedding and, with a key, whose they are."""
-    if path.is_dir():
-        found = [path / name for name in ("embedding.csv", "embedding.parquet")]
-        path = next((file for file in found if file.exists()), found[0])
-    if path.suffix in (".npy", ".npz"):
-        if key is not None:
-            raise ValueError(f"--key {key} needs a table with that column, but {path} is an array")
-        return read_tensor(path), None
-    table = read_table(path, key=key)
-    if key is not None and key not in table.columns:
-        raise unknown_choice("--key", key, map(str, table.columns))
-    components = [name for name in table.columns if str(name).startswith("component_")]
-    rows = table[components] if components else table.drop(columns=key or [])
-    text = [str(name) for name in rows.columns if not pandas.api.types.is_numeric_dtype(rows[name])]
-    if text:
-        raise ValueError(
-            f"{path} has columns that are not numbers: {', '.join(text[:5])}; name the column of "
-            "labels with --key, or call the columns of the embedding component_0, component_1, ..."
-        )
-    return rows.to_numpy(), None if key is None else table[key]
-
-
-def _check_key(people: pandas.DataFrame, key: str, path: Path | None) -> None:
-    """Raise unless the key has one value for each person."""
-    labels = people[key]
-    if key.startswith("component_"):
-        raise ValueError(f"--key {key}: columns of this name hold the embedding; rename it")
-    if labels.isna().any():
-        raise ValueError(f"{path} has rows without {key}; every person needs a label")
-    if labels.duplicated().any():
-        twice = labels[labels.duplicated()].iloc[0]
-        raise ValueError(f"{path} has more than one row for {key} {twice}; keep one per person")
-
-
-def _align(
-    people: pandas.DataFrame, labels: pandas.Series | None, key: str, path: Path
-) -> pandas.DataFrame:
-    """Return the people in the order of the embedding's labels."""
-    if key not in people.columns:
-        raise unknown_choice("--key", key, map(str, people.columns))
-    _check_key(people, key, path)
-    indexed = people.set_index(key)
-    missing = [label for label in labels if label not in indexed.index]  # type: ignore[union-attr]
-    if missing:
-        raise ValueError(
-            f"{path} has no row for {len(missing)} people of the embedding, such as {key} "
-            f"{missing[0]}; add them"
-        )
-    return indexed.loc[labels].reset_index()
 
 
 def _audit_table(result: Audit) -> Table:

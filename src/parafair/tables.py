@@ -1,0 +1,111 @@
+"""Tables of people and of embeddings, as the command line reads and writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas
+
+from parafair.errors import unknown_choice
+from parafair.fit import Fit
+from parafair.sensitive import SensitiveFeatures
+from parafair.storage import new_folder, read_table, read_tensor
+
+
+def pick_features(
+    table: pandas.DataFrame, columns: str | None, kinds: list[str] | None, key: str | None
+) -> SensitiveFeatures:
+    """Pick the sensitive columns of a table."""
+    names = [str(name) for name in table.columns if name != key]
+    wanted = names if columns is None else columns.split(",")
+    for name in wanted if columns is None else ():
+        if pandas.api.types.is_integer_dtype(table[name]) and table[name].is_unique:
+            raise ValueError(
+                f"column {name!r} has another whole number for every person, so it seems to label "
+                "them; name it with --key, or list the sensitive columns with --columns"
+            )
+    for name in [*wanted, *([] if key is None else [key])]:
+        if name not in table.columns:
+            raise unknown_choice("a column", name, map(str, table.columns))
+    stated: dict[str, Any] = {}
+    for entry in kinds or []:
+        name, separator, value = entry.partition("=")
+        if not separator:
+            raise ValueError(f"--kind must look like column=numeric, got {entry!r}")
+        stated[name] = value
+    return SensitiveFeatures.of(table[wanted], kinds=stated)
+
+
+def labels_of(table: pandas.DataFrame | None, key: str | None, n: int) -> pandas.Series:
+    """Return the labels of n people: the key column, or their row numbers."""
+    if table is None or key is None:
+        return pandas.Series(range(n), name="row")
+    return table[key]
+
+
+def write_run(
+    out: Path, fit: Fit, embedding: Any, labels: pandas.Series, table_format: str, force: bool
+) -> None:
+    """Write a run, whole or not at all."""
+    names = [f"component_{r}" for r in range(embedding.shape[1])]
+    table = pandas.DataFrame(embedding, columns=names)
+    table.insert(0, str(labels.name), labels.to_numpy())
+    with new_folder(out, overwrite=force) as folder:
+        fit.write(folder)
+        if table_format == "parquet":
+            table.to_parquet(folder / "embedding.parquet", index=False)
+        else:
+            table.to_csv(folder / "embedding.csv", index=False)
+
+
+def read_embedding(path: Path, key: str | None) -> tuple[Any, pandas.Series | None]:
+    """Return the rows of an embedding and, with a key, whose they are."""
+    if path.is_dir():
+        found = [path / name for name in ("embedding.csv", "embedding.parquet")]
+        path = next((file for file in found if file.exists()), found[0])
+    if path.suffix in (".npy", ".npz"):
+        if key is not None:
+            raise ValueError(f"--key {key} needs a table with that column, but {path} is an array")
+        return read_tensor(path), None
+    table = read_table(path, key=key)
+    if key is not None and key not in table.columns:
+        raise unknown_choice("--key", key, map(str, table.columns))
+    components = [name for name in table.columns if str(name).startswith("component_")]
+    rows = table[components] if components else table.drop(columns=key or [])
+    text = [str(name) for name in rows.columns if not pandas.api.types.is_numeric_dtype(rows[name])]
+    if text:
+        raise ValueError(
+            f"{path} has columns that are not numbers: {', '.join(text[:5])}; name the column of "
+            "labels with --key, or call the columns of the embedding component_0, component_1, ..."
+        )
+    return rows.to_numpy(), None if key is None else table[key]
+
+
+def check_key(people: pandas.DataFrame, key: str, path: Path | None) -> None:
+    """Raise unless the key has one value for each person."""
+    labels = people[key]
+    if key.startswith("component_"):
+        raise ValueError(f"--key {key}: columns of this name hold the embedding; rename it")
+    if labels.isna().any():
+        raise ValueError(f"{path} has rows without {key}; every person needs a label")
+    if labels.duplicated().any():
+        twice = labels[labels.duplicated()].iloc[0]
+        raise ValueError(f"{path} has more than one row for {key} {twice}; keep one per person")
+
+
+def align(
+    people: pandas.DataFrame, labels: pandas.Series | None, key: str, path: Path
+) -> pandas.DataFrame:
+    """Return the people in the order of the embedding's labels."""
+    if key not in people.columns:
+        raise unknown_choice("--key", key, map(str, people.columns))
+    check_key(people, key, path)
+    indexed = people.set_index(key)
+    missing = [label for label in labels if label not in indexed.index]  # type: ignore[union-attr]
+    if missing:
+        raise ValueError(
+            f"{path} has no row for {len(missing)} people of the embedding, such as {key} "
+            f"{missing[0]}; add them"
+        )
+    return indexed.loc[labels].reset_index()
