@@ -243,7 +243,7 @@ def audit_command(
             raise FileNotFoundError(f"the folder of {json} does not exist; create it first")
         rows, labels = read_embedding(embedding, key)
         people = read_table(sensitive, key=key)
-        if key is not None:
+        if key is not None and labels is not None:
             people = align(people, labels, key, sensitive)
         result = audit(
             rows, pick_features(people, columns, kind, key), folds=folds, random_state=seed

@@ -44,7 +44,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             paper's formula; 1 if None. A penalty object has its own.
         mode: The mode whose indices are people.
         loss: "squared".
-        solver: "block" (exact block updates, extrapolated), "gradient" (Algorithm 1 of the
+        solver: "block" (block updates, extrapolated), "gradient" (Algorithm 1 of the
             paper) or a solver object such as ``parafair.solvers.GradientBCD((3, 1))``.
         start: "uniform" as in the paper, "normal", "svd", or factors to begin from.
         n_init: Number of random starts, run as one batch; the best is kept.

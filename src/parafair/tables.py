@@ -95,14 +95,14 @@ def check_key(people: pandas.DataFrame, key: str, path: Path | None) -> None:
 
 
 def align(
-    people: pandas.DataFrame, labels: pandas.Series | None, key: str, path: Path
+    people: pandas.DataFrame, labels: pandas.Series, key: str, path: Path
 ) -> pandas.DataFrame:
     """Return the people in the order of the embedding's labels."""
     if key not in people.columns:
         raise unknown_choice("--key", key, map(str, people.columns))
     check_key(people, key, path)
     indexed = people.set_index(key)
-    missing = [label for label in labels if label not in indexed.index]  # type: ignore[union-attr]
+    missing = [label for label in labels if label not in indexed.index]
     if missing:
         raise ValueError(
             f"{path} has no row for {len(missing)} people of the embedding, such as {key} "

@@ -1,4 +1,4 @@
-"""Exact block updates with extrapolation: the fast alternative to Algorithm 1."""
+"""Block updates with extrapolation, exact where they can be: the fast alternative."""
 
 from __future__ import annotations
 
