@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from parafair import FairCP, audit, datasets
+from parafair import FairCP, SensitiveFeatures, audit, datasets
 from parafair.penalties import AutogradTerm
 
 
@@ -15,9 +15,9 @@ class MeanMatching:
 
     strength: float = 1.0
 
-    def bind(self, sensitive: Tensor) -> AutogradTerm:
-        """Return the term for encoded sensitive features, shape (n, 1)."""
-        group = sensitive[:, 0]
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> AutogradTerm:
+        """Return the term for these people."""
+        group = sensitive.encode(like=tensor)[:, 0]
         weights = group / group.sum() - (1 - group) / (1 - group).sum()
 
         def value(factor: Tensor) -> Tensor:

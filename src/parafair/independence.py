@@ -68,7 +68,7 @@ class CenteredGram:
         if n < 4 and hollow:
             raise ValueError(f"the unbiased estimator needs at least 4 rows, got {n}")
         kernel = kernel.resolve(sample)
-        thin = thin_factor(sample, kernel)
+        thin = exact_thin_factor(sample, kernel)
         ones = sample.new_ones(*sample.shape[:-1], 1)
         if thin is None:
             sums = gram_product(sample, kernel, ones)
@@ -108,22 +108,26 @@ class CenteredGram:
         return block * self.scale
 
 
-def thin_factor(sample: Tensor, kernel: Kernel) -> Tensor | None:
-    """Return ``U`` with ``K = U U.T`` to rounding error, shape (n, r), or None if r is large.
+def exact_thin_factor(sample: Tensor, kernel: Kernel) -> Tensor | None:
+    """Return ``U`` with ``K = U U.T`` to rounding error, or None if it were not thin."""
+    if sample.ndim > 2:
+        return None
+    factor = thin_factor(sample, kernel, most=MOST_THIN_RANK + 1)
+    return factor if factor.shape[1] <= MOST_THIN_RANK else None
+
+
+def thin_factor(sample: Tensor, kernel: Kernel, *, most: int) -> Tensor:
+    """Return ``U`` with ``K = U U.T`` as closely as `most` columns allow, shape (n, r).
 
     Pivoted Cholesky factorization: exact after g steps if the sample has g distinct rows, and
     short for smooth kernels of one or two numbers. Costs O(n r^2).
     """
-    if sample.ndim > 2:
-        return None
     dtype = sample.dtype
     sample = sample.double()  # what is left out may be all that varies
     residual = gram_diagonal(sample, kernel)
     smallest = residual.max() * 16 * torch.finfo(sample.dtype).eps
     factor = sample.new_zeros(len(sample), 0)
-    while residual.max() > smallest:
-        if factor.shape[1] == MOST_THIN_RANK:
-            return None
+    while residual.max() > smallest and factor.shape[1] < most:
         pivot = int(residual.argmax())
         column = kernel(sample, sample[pivot : pivot + 1]).squeeze(-1) - factor @ factor[pivot]
         column = column / residual[pivot].sqrt()
@@ -359,7 +363,7 @@ def permutation_test(
     kernels = (kernels[0].resolve(first), kernels[1].resolve(second))
     statistic = float(hsic(first, second, kernels=kernels))
     orders = [torch.from_numpy(random.permutation(n)) for _ in range(permutations)]
-    thin = thin_factor(second, kernels[1])
+    thin = exact_thin_factor(second, kernels[1])
     if thin is None:
         null = [float(hsic(first, second[order], kernels=kernels)) for order in orders]
     else:

@@ -165,6 +165,70 @@ class Gaussian(_Scaled):
     def _distance(first: Tensor, second: Tensor) -> Tensor:
         return torch.cdist(first, second).square()
 
+@dataclass(frozen=True)
+class Gaussians(Kernel):
+    """A weighted mean of Gaussian kernels whose gammas grow fourfold from one to the next.
+
+    One exponential serves all of them: ``exp(-4 g d) = exp(-g d)**4``. With weights that fall
+    like ``gamma ** (-decay / 2)`` the mean is a generalized energy distance ``-|d| ** decay``,
+    cut off beyond the largest and below the smallest scale: it has no scale of its own between
+    the two, so there is none at which differences could hide.
+
+    Attributes:
+        gamma: The smallest gamma.
+        count: How many kernels.
+        decay: How fast the weights fall; 0 gives equal ones.
+    """
+
+    gamma: float = 1.0
+    count: int = 3
+    decay: float = 0.5
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        center = second.mean(-2, keepdim=True)
+        return self._mix(Gaussian(self.gamma)._of_extended(*_extend_both(first, second, center)))[0]
+
+    @property
+    def parts(self) -> tuple[tuple[float, float], ...]:
+        """Gamma and weight of every kernel; the weights add up to 1."""
+        weights = [4 ** (-self.decay / 2 * scale) for scale in range(self.count)]
+        total = sum(weights)
+        return tuple((self.gamma * 4**b, weight / total) for b, weight in enumerate(weights))
+
+    def within(self, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """As `Gaussian.within`, with ``E = weights * sum_b w_b gamma_b K_b``."""
+        rows = _extend(sample.detach(), sample.detach().mean(-2, keepdim=True))
+        mixed, slope = self._mix(Gaussian(self.gamma)._of_extended(rows, rows))
+        value = (mixed.flatten(-2) @ weights.flatten(-2).unsqueeze(-1)).squeeze(-1)
+        return value, _drift(rows, slope.mul_(weights) @ rows).mul_(4)
+
+    def between(
+        self, first: Tensor, second: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `within`, half of the gradient for each side."""
+        center = second.detach().mean(-2, keepdim=True)
+        rows, columns = _extend_both(first.detach(), second.detach(), center)
+        mixed, slope = self._mix(Gaussian(self.gamma)._of_extended(rows, columns))
+        value = (mixed.flatten(-2) @ weights.flatten(-2).unsqueeze(-1)).squeeze(-1)
+        slope.mul_(weights)
+        for_first, for_second = _drift(rows, slope @ columns), _drift(columns, slope.mT @ rows)
+        return value, for_first.mul_(2), for_second.mul_(2)
+
+    def _mix(self, gram: Tensor) -> tuple[Tensor, Tensor]:
+        """Return ``sum_b w_b K_b`` and ``sum_b w_b gamma_b K_b`` from the widest kernel's Gram."""
+        (gamma, weight), *finer = self.parts
+        mixed, slope = gram * weight, gram * (weight * gamma)
+        for gamma, weight in finer:
+            gram.square_().square_()
+            mixed.add_(gram, alpha=weight)
+            slope.add_(gram, alpha=weight * gamma)
+        return mixed, slope
+
+
+def _extend_both(first: Tensor, second: Tensor, center: Tensor) -> tuple[Tensor, Tensor]:
+    return _extend(first, center), _extend(second, center)
+
 
 class _Workspace:
     """Memory for `Gaussian.within`, kept from call to call while the shape stays the same.

@@ -11,7 +11,7 @@ does inside a block costs O(n R^2) and never touches the tensor again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -48,6 +48,16 @@ class SquaredErrorBlock:
         inner = (factor * self.target).sum((-2, -1))
         own = ((factor @ self.gram) * factor).sum((-2, -1))
         return torch.where(own > 0, inner / own, torch.ones_like(own))
+
+    def best_mean(self) -> Tensor:
+        """Return the mean row of the factor with the least loss, shape (batch, 1, rank)."""
+        mean = replace(self, target=self.target.mean(-2, keepdim=True))
+        return mean.minimizer(QuadraticForm.zero(mean.target))
+
+    def change_basis(self, basis: Tensor) -> SquaredErrorBlock:
+        """Return the loss as a function of ``Z`` with ``A = Z @ basis``."""
+        gram = basis @ self.gram @ basis.mT
+        return replace(self, target=self.target @ basis.mT, gram=gram)
 
     def affine_step(self, step: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``P`` and ``Q`` such that a gradient step on the loss is ``A P + Q``.

@@ -179,10 +179,14 @@ class _Network:
         return torch.addmm(self.bias, rows, self.first).relu_() @ self.second
 
     def descend(self, rows: Tensor, labels: Tensor, learning_rate: float) -> None:
-        """Take one step down the gradient of the mean cross entropy."""
+        """Take one step down the mean cross entropy, or half squared error if labels are floats."""
         active = torch.addmm(self.bias, rows, self.first).relu_()
-        error = torch.softmax(active @ self.second, 1)
-        error[torch.arange(len(labels)), labels] -= 1
+        error = active @ self.second
+        if labels.is_floating_point():
+            error -= labels
+        else:
+            error = torch.softmax(error, 1)
+            error[torch.arange(len(labels)), labels] -= 1
         error *= learning_rate / len(labels)
         back = (error @ self.second.mT).mul_(active > 0)
         self.second.addmm_(active.mT, error, alpha=-1)

@@ -109,7 +109,7 @@ class Problem:
         """The penalty bound to the sensitive features; a function of ``A``."""
         if self.penalty is None or self.sensitive is None:
             return None
-        return self.penalty.bind(self.sensitive.encode(like=self.tensor))
+        return self.penalty.bind(self.sensitive, self.tensor)
 
     def evaluate(self, factors: Factors) -> Objective:
         """Judge factors of shape (batch, size, rank), whoever found them."""

@@ -19,6 +19,7 @@ from parafair.fit import Stop
 from parafair.kernels import Kernel
 from parafair.penalties import Penalty
 from parafair.problem import Problem
+from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import Solver, solve_batch
 from parafair.starts import make_starts
 
@@ -43,7 +44,8 @@ class PenaltyContract:
 
     def bound(self, penalty: Penalty) -> tuple[Any, Tensor]:
         """Return the penalty bound to example groups, and an example factor."""
-        term = penalty.bind(example_groups(self.people, seed=1))
+        people = SensitiveFeatures.of(example_groups(self.people, seed=1))
+        term = penalty.bind(people, torch.ones(1, dtype=torch.float64))
         return term, example_rows(self.people, self.rank, seed=2)
 
     def test_value_is_one_finite_number_of_at_least_zero(self, penalty: Penalty) -> None:
@@ -79,12 +81,13 @@ class PenaltyContract:
 
     def test_order_of_people_and_components_does_not_matter(self, penalty: Penalty) -> None:
         """Shuffling people together with their features, or components, changes nothing."""
-        sensitive = example_groups(self.people, seed=1)
-        factor = example_rows(self.people, self.rank, seed=2)
-        value = penalty.bind(sensitive).value(factor)
+        term, factor = self.bound(penalty)
+        value = term.value(factor)
         order = torch.randperm(self.people, generator=torch.Generator().manual_seed(3))
-        torch.testing.assert_close(penalty.bind(sensitive[order]).value(factor[order]), value)
-        torch.testing.assert_close(penalty.bind(sensitive).value(factor.flip(1)), value)
+        people = SensitiveFeatures.of(example_groups(self.people, seed=1)[order])
+        shuffled = penalty.bind(people, torch.ones(1, dtype=torch.float64))
+        torch.testing.assert_close(shuffled.value(factor[order]), value)
+        torch.testing.assert_close(term.value(factor.flip(1)), value)
 
     def test_factor_is_left_alone(self, penalty: Penalty) -> None:
         """Evaluating does not change the argument."""

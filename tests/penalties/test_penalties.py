@@ -14,17 +14,19 @@ from parafair.penalties import (
     QuadraticTerm,
     resolve_method,
 )
+from parafair.sensitive import SensitiveFeatures
 from parafair.testing import PenaltyContract, example_groups, example_rows
 from tests.reference import paper_bcd
 
 FACTOR, GROUPS = example_rows(13, 3, seed=0), example_groups(13, seed=1)
+PEOPLE = SensitiveFeatures.of(GROUPS)
 
 
 def check_against(penalty, slow):
     """Compare value and gradient with a reference and its automatic derivative."""
     factor = FACTOR.clone().requires_grad_()
     expected = slow(factor)
-    value, gradient = penalty.bind(GROUPS).value_and_gradient(FACTOR)
+    value, gradient = penalty.bind(PEOPLE, FACTOR).value_and_gradient(FACTOR)
     torch.testing.assert_close(value, expected.detach())
     torch.testing.assert_close(gradient, torch.autograd.grad(expected, factor)[0])
 
@@ -41,16 +43,16 @@ class TestOrthogonality(PenaltyContract):
         # The paper's counterexample: A'S = 0, yet the norm of a row tells its group.
         factor = torch.tensor([[1.0, 0], [0, 0], [0, 0], [-1, 0], [-1, 0], [1, 0]]).double()
         groups = torch.tensor([[1.0, 0], [0, 1], [0, 1], [1, 0], [1, 0], [1, 0]]).double()
-        assert Orthogonality(1.0).bind(groups).value(factor) == pytest.approx(0, abs=1e-30)
+        assert Orthogonality(1.0).bind(SensitiveFeatures.of(groups), FACTOR).value(factor) == pytest.approx(0, abs=1e-30)
         recognized = factor.norm(dim=1) == groups[:, 0]
         assert recognized.all()
         # KHSIC is not fooled.
-        assert KHSIC(1.0).bind(groups).value(factor) > 0.01
+        assert KHSIC(1.0).bind(SensitiveFeatures.of(groups), FACTOR).value(factor) > 0.01
 
     def test_features_are_not_centered(self):
         constant = torch.ones(13, 3, dtype=torch.float64)
-        assert Orthogonality(1.0).bind(GROUPS).value(constant) > 1
-        assert HSIC(1.0).bind(GROUPS).value(constant) == pytest.approx(0, abs=1e-25)
+        assert Orthogonality(1.0).bind(PEOPLE, FACTOR).value(constant) > 1
+        assert HSIC(1.0).bind(PEOPLE, FACTOR).value(constant) == pytest.approx(0, abs=1e-25)
 
 
 class TestHSIC(PenaltyContract):
@@ -64,7 +66,7 @@ class TestHSIC(PenaltyContract):
     def test_equals_hsic_with_linear_kernels(self, penalty):
         linear = (kernels.Linear(), kernels.Linear())
         expected = 2 * hsic(FACTOR, GROUPS, kernels=linear)
-        torch.testing.assert_close(penalty.bind(GROUPS).value(FACTOR), expected)
+        torch.testing.assert_close(penalty.bind(PEOPLE, FACTOR).value(FACTOR), expected)
 
 
 class TestKHSIC(PenaltyContract):
@@ -84,11 +86,11 @@ class TestKHSIC(PenaltyContract):
 
     def test_value_can_be_part_of_a_larger_function(self):
         factor = FACTOR.clone().requires_grad_()
-        term = KHSIC(2.0).bind(GROUPS)
+        term = KHSIC(2.0).bind(PEOPLE, FACTOR)
         assert torch.autograd.gradcheck(term.value, factor)
 
     def test_median_bandwidth_is_for_the_features_only(self):
-        assert KHSIC(1.0, sensitive_kernel=kernels.Gaussian("median")).bind(GROUPS)
+        assert KHSIC(1.0, sensitive_kernel=kernels.Gaussian("median")).bind(PEOPLE, FACTOR)
         with pytest.raises(ValueError, match="kernel must have a fixed gamma, got 'median'"):
             KHSIC(1.0, kernel=kernels.Gaussian("median"))
 
@@ -98,7 +100,7 @@ class TestKHSIC(PenaltyContract):
 
     def test_spread_rows_look_independent_to_a_fixed_bandwidth(self):
         # Why a small KHSIC alone proves nothing: the same embedding in other units.
-        term = KHSIC(1.0).bind(GROUPS)
+        term = KHSIC(1.0).bind(PEOPLE, FACTOR)
         revealing = torch.cat([GROUPS, FACTOR[:, :1]], 1)
         assert term.value(1000 * revealing) < term.value(revealing)
 
@@ -137,7 +139,7 @@ def test_bad_strengths_are_refused(penalty, strength):
 def test_strength_multiplies():
     for name, penalty in METHODS.items():
         if name != "none":
-            one, three = (penalty(s).bind(GROUPS).value(FACTOR) for s in (1.0, 3.0))
+            one, three = (penalty(s).bind(PEOPLE, FACTOR).value(FACTOR) for s in (1.0, 3.0))
             torch.testing.assert_close(three, 3 * one)
 
 
@@ -147,7 +149,7 @@ class TestResolveMethod:
         assert resolve_method("khsic", 2.0) == KHSIC(2.0)
         assert resolve_method("hsic") == HSIC(1.0)
         assert resolve_method("fatr", 0.1) == Orthogonality(0.1, ridge=0.0)
-        assert isinstance(resolve_method("fatr").bind(GROUPS), QuadraticTerm)
+        assert isinstance(resolve_method("fatr").bind(PEOPLE, FACTOR), QuadraticTerm)
 
     def test_objects_have_their_own_strength(self):
         penalty = Orthogonality(0.1, ridge=1.0)

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from parafair.errors import unknown_choice
-from parafair.penalties.base import AutogradTerm, Penalty, QuadraticTerm, Term, check_multiplier
+from parafair.penalties.base import (
+    AutogradTerm,
+    InvariantTerm,
+    Penalty,
+    QuadraticTerm,
+    Term,
+    check_multiplier,
+)
 from parafair.penalties.hsic import HSIC
+from parafair.penalties.invariant import Invariant
 from parafair.penalties.khsic import KHSIC, KernelTerm
 from parafair.penalties.orthogonality import Orthogonality
 
@@ -13,6 +21,8 @@ __all__ = [
     "KHSIC",
     "METHODS",
     "AutogradTerm",
+    "Invariant",
+    "InvariantTerm",
     "KernelTerm",
     "Orthogonality",
     "Penalty",
@@ -22,7 +32,8 @@ __all__ = [
 ]
 
 # The shorthands of `method=`: each is a penalty with its default settings.
-METHODS: dict[str, type[KHSIC] | type[HSIC] | type[Orthogonality] | None] = {
+METHODS: dict[str, type[Invariant] | type[KHSIC] | type[HSIC] | type[Orthogonality] | None] = {
+    "invariant": Invariant,
     "khsic": KHSIC,
     "hsic": HSIC,
     "fatr": Orthogonality,

@@ -1,8 +1,8 @@
 """What a penalty is: settings that become a function of one factor once people are known.
 
 A `Penalty` holds settings and no data. `Problem` binds it to sensitive features, which gives
-a `Term`: the function a solver minimizes. There are three kinds of terms; a solver treats a
-`QuadraticTerm` exactly and any other one by its value and gradient.
+a `Term`: the function a solver minimizes. A solver treats a `QuadraticTerm` exactly and
+any other one by its value and gradient.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from parafair.quadratic import QuadraticForm
+from parafair.sensitive import SensitiveFeatures
 
 
 @runtime_checkable
@@ -38,8 +39,26 @@ class Penalty(Protocol):
     def strength(self) -> float:
         """The multiplier of the penalty."""
 
-    def bind(self, sensitive: Tensor) -> Term:
-        """Return the term for encoded sensitive features, shape (n, d)."""
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> Term:
+        """Return the term for these people.
+
+        Args:
+            sensitive: One row per index of the sensitive mode; `SensitiveFeatures.encode` gives
+                them as numbers.
+            tensor: The data: where it is, its precision and its units.
+        """
+
+
+@runtime_checkable
+class InvariantTerm(Term, Protocol):
+    """A term that stays the same when columns of the factor are rescaled or shifted.
+
+    Scale may then move freely between the factors, and a solver measures steps in the term's
+    own coordinates, in which no direction is stiffer than another.
+    """
+
+    def basis(self, factor: Tensor) -> Tensor:
+        """Return an invertible ``B``, shape (..., rank, rank), with standardized ``A B^-1``."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from parafair.penalties.base import QuadraticTerm, check_multiplier
 from parafair.quadratic import QuadraticForm
+from parafair.sensitive import SensitiveFeatures
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,10 @@ class HSIC:
     def __post_init__(self) -> None:
         check_multiplier("strength", self.strength)
 
-    def bind(self, sensitive: Tensor) -> QuadraticTerm:
-        """Return the term for encoded sensitive features, shape (n, d)."""
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> QuadraticTerm:
+        """Return the term for these people."""
+        encoded = sensitive.encode(like=tensor)
         # Centering one side is enough: A~.T S~ = A.T H H S = A.T S~.
-        centered = sensitive - sensitive.mean(0)
-        columns = centered * (self.strength**0.5 / len(sensitive))
+        centered = encoded - encoded.mean(0)
+        columns = centered * (self.strength**0.5 / len(encoded))
         return QuadraticTerm(QuadraticForm.from_columns(columns))

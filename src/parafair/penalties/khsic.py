@@ -9,6 +9,7 @@ from torch import Tensor
 from parafair.independence import CenteredGram, differentiable_kernel_sum, kernel_sum
 from parafair.kernels import Gaussian, Kernel
 from parafair.penalties.base import check_multiplier
+from parafair.sensitive import SensitiveFeatures
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,10 @@ class KHSIC:
                 "the factor during the fit; give gamma as a number"
             )
 
-    def bind(self, sensitive: Tensor) -> KernelTerm:
-        """Return the term for encoded sensitive features, shape (n, d)."""
-        weights = CenteredGram.of(sensitive, self.sensitive_kernel)
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> KernelTerm:
+        """Return the term for these people."""
+        encoded = sensitive.encode(like=tensor)
+        weights = CenteredGram.of(encoded, self.sensitive_kernel)
         return KernelTerm(self.kernel, replace(weights, scale=weights.scale * self.strength))
 
 

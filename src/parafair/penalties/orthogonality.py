@@ -8,6 +8,7 @@ from torch import Tensor
 
 from parafair.penalties.base import QuadraticTerm, check_multiplier
 from parafair.quadratic import QuadraticForm
+from parafair.sensitive import SensitiveFeatures
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Orthogonality:
         check_multiplier("strength", self.strength)
         check_multiplier("ridge", self.ridge)
 
-    def bind(self, sensitive: Tensor) -> QuadraticTerm:
-        """Return the term for encoded sensitive features, shape (n, d)."""
-        columns = sensitive * self.strength**0.5
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> QuadraticTerm:
+        """Return the term for these people."""
+        encoded = sensitive.encode(like=tensor)
+        columns = encoded * self.strength**0.5
         return QuadraticTerm(QuadraticForm.from_columns(columns, self.ridge))

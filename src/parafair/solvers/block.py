@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from parafair.losses import SquaredErrorBlock
-from parafair.penalties import QuadraticTerm, Term
+from parafair.penalties import InvariantTerm, QuadraticTerm, Term
 from parafair.problem import Objective, Problem, Sweep
 from parafair.quadratic import QuadraticForm
 
@@ -147,7 +147,8 @@ class BlockDescent:
 
     def _sweep(self, problem: Problem, state: BlockState, begin: tuple[Tensor, ...]) -> BlockState:
         """Update every factor once, the sensitive one last."""
-        if problem.term is None:
+        term = problem.term
+        if term is None:
             # Exact updates do not need the scale, and equations are solved best without it.
             begin = tuple(map(unit_columns, begin))
         sweep = Sweep(problem, begin)
@@ -155,13 +156,18 @@ class BlockDescent:
             if mode == problem.mode:
                 continue
             block, factor = sweep.block(mode), sweep.factors[mode]
-            if problem.term is None:
+            if term is None:
                 factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
+            elif isinstance(term, InvariantTerm):
+                factor = block.minimizer(QuadraticForm.zero(factor))
             else:
                 factor = unit_columns(factor)
                 for _ in range(self.inner_steps):
                     factor = block.minimize_columns(factor)
             sweep.replace(mode, factor)
+        if isinstance(term, InvariantTerm):
+            # The term does not mind where the scale is, so it is moved only now.
+            sweep = Sweep(problem, carry_scale(tuple(sweep.factors), problem.mode))
         return self._finish(problem, sweep, sweep.block(problem.mode), state)
 
     def _finish(
@@ -196,7 +202,9 @@ class BlockDescent:
         """
         point = _Point(factor, *term.value_and_gradient(factor))
         stalls = torch.zeros(len(factor), dtype=torch.long, device=factor.device)
-        least = block.curvature(QuadraticForm.zero(factor)) * LEAST_CURVATURE
+        least = curvature.new_tensor(torch.finfo(factor.dtype).tiny ** 0.5)
+        if not isinstance(term, InvariantTerm):
+            least = block.curvature(QuadraticForm.zero(factor)) * LEAST_CURVATURE
         for _ in range(self.inner_steps):
             point, curvature, accepted = _majorize_once(block, term, point, curvature)
             stalls = stalls + ~accepted
@@ -221,13 +229,27 @@ def _majorize_once(
         The new point, the curvature that made it a descent, and for which members it did.
     """
     best, accepted = point, torch.zeros_like(curvature, dtype=torch.bool)
+    basis = free = None
+    anchor, slope = point.factor, point.slope
+    if isinstance(term, InvariantTerm):
+        # Where the term has no units, no direction is stiffer than another; and it does not
+        # mind a shift of all people, so the mean is left to the loss.
+        basis = term.basis(point.factor)
+        free = block.best_mean()
+        block = block.change_basis(basis)
+        anchor = torch.linalg.solve(basis, anchor, left=False)
+        slope = slope @ basis.mT
     # Near the minimum the values differ by rounding only, which must not look like an ascent.
     rounding = 4 * torch.finfo(curvature.dtype).eps * point.value.abs()
     for _ in range(MOST_TRIES):
-        factor = block.proximal(point.factor, point.slope, curvature)
+        factor = block.proximal(anchor, slope, curvature)
+        move = factor - anchor
+        if basis is not None:
+            move = move - move.mean(-2, keepdim=True)
+            factor = factor @ basis
+            factor = factor - factor.mean(-2, keepdim=True) + free
         trial = _Point(factor, *term.value_and_gradient(factor))
-        move = trial.factor - point.factor
-        bound = point.value + (point.slope * move).sum((-2, -1))
+        bound = point.value + (slope * move).sum((-2, -1))
         bound = bound + curvature / 2 * move.square().sum((-2, -1))
         good = (trial.value <= bound + rounding) & ~accepted
         best = _Point(

@@ -1,0 +1,63 @@
+"""How an attacker sees the embedding: standardized columns, or whitened ones."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+STANDARDIZED, WHITENED = "standardized", "whitened"
+INPUTS = (STANDARDIZED, WHITENED)
+
+# A direction that hardly varied in training may be enormous elsewhere; models must survive it.
+FARTHEST = 10.0
+
+# Sums and products of the entries may have enlarged their rounding errors this much.
+MARGIN = 10.0
+
+
+class Columns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Columns of mean zero and variance one; whitened, they are uncorrelated too.
+
+    Columns and directions whose variation is the rounding error of the entries are left out:
+    whitening would turn that error into noise of full size. A constant embedding gives one
+    column of zeros.
+
+    Args:
+        whiten: Rotate to uncorrelated directions of variance one instead of stopping at columns.
+        precision: Relative rounding error of the entries; of double precision if not given.
+    """
+
+    def __init__(self, *, whiten: bool = False, precision: float = 2.0**-52) -> None:
+        self.whiten = whiten
+        self.precision = precision
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn means, scales and directions from rows of shape (n, rank)."""
+        rows = np.asarray(X, dtype=np.float64)
+        self.size_ = np.maximum(np.abs(rows).max(0), np.finfo(float).tiny)
+        rows = rows / self.size_  # squares must not overflow
+        self.center_ = rows.mean(0)
+        spread = rows.std(0)
+        rounding = MARGIN * self.precision
+        kept = np.flatnonzero(spread > rounding)
+        scaled = (rows[:, kept] - self.center_[kept]) / spread[kept]
+        directions = np.eye(len(kept))
+        if self.whiten and len(kept):
+            _, singular, rotation = np.linalg.svd(scaled, full_matrices=False)
+            deviation = singular / len(rows) ** 0.5
+            # Standard deviation of the rounding errors along any direction, at most.
+            noise = rounding * np.linalg.norm(1 / spread[kept])
+            real = deviation > noise
+            directions = rotation[real].T / deviation[real]
+        self.directions_ = np.zeros((rows.shape[1], max(1, directions.shape[1])))
+        if directions.size:
+            self.directions_[kept] = directions / spread[kept, None]
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return the rows in the new columns, shape (n, kept)."""
+        centered = np.asarray(X, dtype=np.float64) / self.size_ - self.center_
+        return np.asarray(np.clip(centered @ self.directions_, -FARTHEST, FARTHEST))

@@ -1,0 +1,76 @@
+"""An audit as a picture: every attacker's advantage over chance, with its interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parafair.audits.inputs import INPUTS
+from parafair.audits.result import Audit, Measure, ordered
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's blue and orange, which the color blind can tell apart.
+COLORS = {"standardized": "#0072B2", "whitened": "#D55E00"}
+UNITS = {"balanced accuracy": "balanced accuracy above chance", "R squared": "R squared"}
+
+
+def draw(audit: Audit, path: str | Path | None = None) -> Figure:
+    """Draw the attackers of every feature as dots on their simultaneous intervals.
+
+    Args:
+        audit: What to draw.
+        path: Where to write it, in the format of its suffix; not written by default.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "drawing an audit needs matplotlib; install it with: pip install 'parafair[plot]'"
+        ) from error
+    features = ordered(row.feature for row in audit.attackers)
+    rows = {name: [r for r in audit.attackers if r.feature == name] for name in features}
+    heights = [len(ordered(r.model for r in rows[name])) + 3.2 for name in features]
+    figure = Figure(figsize=(7.5, 0.32 * sum(heights) + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)  # no window, whatever the backend
+    panels = figure.subplots(len(features), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for panel, name in zip(panels, features, strict=True):
+        leakage = next(r for r in audit.rows if (r.feature, r.section) == (name, "leakage"))
+        _draw_feature(panel, rows[name], leakage)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _draw_feature(panel: Any, rows: list[Measure], leakage: Measure) -> None:
+    """Draw one feature: a line per attacker, its inputs one above the other, leakage below."""
+    models = ordered(row.model for row in rows)
+    panel.axvspan(leakage.low, leakage.high, color="0.9", zorder=0, label="leakage, 95 %")
+    panel.axvline(leakage.value, color="0.55", linewidth=1, linestyle="--", zorder=1)
+    panel.axvline(0, color="black", linewidth=1, zorder=1)
+    for form, shift in zip(INPUTS, (-0.16, 0.16), strict=True):
+        own = [row for row in rows if row.input == form]
+        places = [models.index(row.model) + shift for row in own]
+        chance = own[0].chance or 0.0
+        lows = [(row.value if row.low is None else row.low) - chance for row in own]
+        highs = [(row.value if row.high is None else row.high) - chance for row in own]
+        color = COLORS[form]
+        panel.hlines(places, lows, highs, color=color, linewidth=5, alpha=0.3, zorder=2)
+        panel.plot([r.advantage for r in own], places, "o", color=color, markersize=5, label=form)
+    panel.set_yticks(range(len(models)), models)
+    panel.set_ylim(len(models) - 0.4, -0.6)
+    panel.set_title(f"{rows[0].feature}: leakage {leakage.value:.3f}", loc="left", fontsize=10)
+    panel.set_xlabel(UNITS[rows[0].measure], fontsize=9)
+    panel.tick_params(axis="y", length=0)
+    panel.spines[["top", "right", "left"]].set_visible(False)
+    panel.grid(axis="x", color="0.93", zorder=0)
+    panel.set_axisbelow(True)
+    # Poor regressions reach far below zero, where nothing is to be seen.
+    ends = [(end or 0.0) - (r.chance or 0.0) for r in rows for end in (r.low, r.high)]
+    left, right = max(-1.0, min(-0.1, *ends)), max(0.1, *ends)
+    margin = 0.03 * (right - left)
+    panel.set_xlim(left - margin, right + margin)

@@ -1,0 +1,194 @@
+"""Downstream: what models predict from the embedding, compared between groups by fairlearn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import ks_2samp
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
+
+from parafair.audits.attackers import Attacker
+from parafair.audits.features import cut
+from parafair.audits.result import Measure
+from parafair.audits.trials import Plan, guess_everybody
+from parafair.sensitive import Column, SensitiveFeatures
+
+# Numbers among the sensitive features are cut into this many parts.
+PARTS = 4
+
+# Unlike attackers, predictors are not told to treat groups or classes alike.
+PREDICTORS = {
+    "linear": Attacker(
+        lambda seed: LogisticRegression(max_iter=2000),
+        lambda seed: RidgeCV(np.logspace(-2, 4, 7)),
+    ),
+    "boosting": Attacker(
+        lambda seed: HistGradientBoostingClassifier(
+            max_iter=60, min_samples_leaf=5, random_state=seed
+        ),
+        lambda seed: HistGradientBoostingRegressor(
+            max_iter=60, min_samples_leaf=5, random_state=seed
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What one model predicted for everybody, each by a fold that had not seen them.
+
+    Attributes:
+        model: Its name.
+        target: The truth.
+        answers: Codes of the categories, or numbers; shape (n,).
+        scores: One column per category that can be chosen, or the numbers; shape (n, scores).
+    """
+
+    model: str
+    target: Column
+    answers: NDArray[Any]
+    scores: NDArray[np.float64]
+
+    def decisions(self) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Return truth and prediction as yes or no: of each category, or above the median."""
+        if self.target.kind == "numeric":
+            truth = self.target.values > np.median(self.target.values)
+            return [(truth, self.answers > np.median(self.answers))]
+        codes = range(len(self.target.categories))
+        # With two categories, the first is only the second the other way round.
+        return [(self.target.values == c, self.answers == c) for c in codes[len(codes) == 2 :]]
+
+
+def check_fairlearn() -> Any:
+    """Return fairlearn's metrics, or say how to install them."""
+    try:
+        from fairlearn import metrics
+    except ImportError as error:
+        raise ImportError(
+            "target needs fairlearn, which is not installed; "
+            "install it with: pip install 'parafair[fairlearn]', or leave target out"
+        ) from error
+    return metrics
+
+
+def read_target(target: Any, people: int) -> Column:
+    """Return the checked target, categorical or numeric by the rules of sensitive features."""
+    check_fairlearn()
+    named = not isinstance(target, SensitiveFeatures) and getattr(target, "name", None) is None
+    try:
+        columns = SensitiveFeatures.of(target, names=["target"] if named else None).columns
+    except ValueError as error:
+        raise ValueError(f"target cannot be used: {error}") from error
+    if len(columns) != 1 or len(columns[0].values) != people:
+        raise ValueError(
+            f"target must hold one value for each of the {people} people, got {len(columns)} "
+            f"columns of {len(columns[0].values)}; pass one column, in the order of the embedding"
+        )
+    (column,) = columns
+    if column.kind == "categorical" and np.bincount(column.values).min() < 2:
+        rare = column.categories[int(np.bincount(column.values).argmin())]
+        raise ValueError(
+            f"class {rare!r} of target has only one member, so no model can be tested on it; "
+            "merge it with another class"
+        )
+    return column
+
+
+def predict_target(rows: NDArray[np.float64], target: Column, plan: Plan) -> list[Predicted]:
+    """Cross-validate every predictor of the target, on standardized columns."""
+    found = []
+    for name, predictor in PREDICTORS.items():
+        answers, scores = guess_everybody(rows, target, predictor, plan)
+        if target.kind == "categorical" and len(target.categories) == 2:
+            scores = scores[:, 1:]
+        found.append(Predicted(name, target, answers, scores))
+    return found
+
+
+def overall_rows(predicted: list[Predicted]) -> list[Measure]:
+    """Return how well the target is predicted."""
+    measures = []
+    for one in predicted:
+        truth = one.target.values
+        if one.target.kind == "numeric":
+            measure, value, chance = "R squared", float(r2_score(truth, one.answers)), 0.0
+        else:
+            measure, value = "accuracy", float((one.answers == truth).mean())
+            chance = float(np.bincount(truth).max() / len(truth))
+        about = f"chance {chance:.3f}"
+        measures.append(
+            Measure(
+                one.target.name,
+                "predictions",
+                measure,
+                value,
+                model=one.model,
+                chance=chance,
+                about=about,
+            )
+        )
+    return measures
+
+
+def group_rows(predicted: list[Predicted], column: Column) -> list[Measure]:
+    """Compare the predictions between the groups of one sensitive feature."""
+    groups = cut(column, PARTS)
+    labels = np.array(groups.categories)[groups.values]
+    measures = []
+    for one in predicted:
+        for measure, value, about in [*_differences(one, labels), *_errors(one, labels)]:
+            measures.append(
+                Measure(column.name, "predictions", measure, value, model=one.model, about=about)
+            )
+    return measures
+
+
+def _differences(one: Predicted, labels: NDArray[Any]) -> list[tuple[str, float, str]]:
+    """Return the largest differences between groups, over all categories of the target."""
+    fairlearn = check_fairlearn()
+    parity, odds = [], []
+    for truth, answer in one.decisions():
+        parity.append(
+            fairlearn.demographic_parity_difference(truth, answer, sensitive_features=labels)
+        )
+        odds.append(fairlearn.equalized_odds_difference(truth, answer, sensitive_features=labels))
+    members = [one.scores[labels == label] for label in np.unique(labels)]
+    means = np.array([scores.mean(0) for scores in members])
+    # Numbers in units of the target's spread; probabilities as they are.
+    unit = one.target.values.std() if one.target.kind == "numeric" else 1.0
+    distances = [
+        ks_2samp(first[:, k], second[:, k], method="asymp").statistic
+        for first, second in combinations(members, 2)
+        for k in range(one.scores.shape[1])
+    ]
+    numeric = one.target.kind == "numeric"
+    return [
+        (
+            "demographic parity difference",
+            float(max(parity)),
+            "of being above the median" if numeric else "of predictions",
+        ),
+        (
+            "mean score difference",
+            float(np.ptp(means, axis=0).max() / unit),
+            "in standard deviations of the target" if numeric else "of predicted probabilities",
+        ),
+        ("equalized odds difference", float(max(odds)), ""),
+        ("score distance (KS)", float(max(distances)), "largest pair of groups"),
+    ]
+
+
+def _errors(one: Predicted, labels: NDArray[Any]) -> list[tuple[str, float, str]]:
+    """Return the error in each group: the share of wrong answers, or the mean squared error."""
+    numeric = one.target.kind == "numeric"
+    metric, about = (mean_squared_error, "mean squared") if numeric else (zero_one_loss, "")
+    frame = check_fairlearn().MetricFrame(
+        metrics=metric, y_true=one.target.values, y_pred=one.answers, sensitive_features=labels
+    )
+    return [(f"error of {group}", float(value), about) for group, value in frame.by_group.items()]

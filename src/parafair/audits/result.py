@@ -1,0 +1,208 @@
+"""What an audit found: tidy rows, the verdict that follows from them, and a printed table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+Section: TypeAlias = Literal["leakage", "attackers", "dependence", "predictions", "paper"]
+
+ACCURACY, AUC = "balanced accuracy", "AUC"
+R_SQUARED, RANK_CORRELATION = "R squared", "rank correlation"
+SCORES = (ACCURACY, R_SQUARED)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number of an audit, and what is needed to read it.
+
+    Attributes:
+        feature: The sensitive feature, several joined by " x ", or what was predicted.
+        section: "leakage", "attackers", "dependence", "predictions" or "paper".
+        measure: What was measured.
+        value: The result; NaN if it is undefined.
+        model: The attacker or predictor it belongs to, or "".
+        input: What the model saw: "standardized" or "whitened" columns, or "".
+        low: Lower end of the 95 % interval, where there is one.
+        high: Upper end of the 95 % interval, where there is one.
+        chance: What it would be if the embedding said nothing, where that is known.
+        about: How to read it.
+    """
+
+    feature: str
+    section: Section
+    measure: str
+    value: float
+    model: str = ""
+    input: str = ""
+    low: float | None = None
+    high: float | None = None
+    chance: float | None = None
+    about: str = ""
+
+    @property
+    def advantage(self) -> float:
+        """How far the value is above chance."""
+        return self.value - (self.chance or 0.0)
+
+    @property
+    def above_chance(self) -> bool:
+        """Whether the whole interval is above chance."""
+        return self.low is not None and self.chance is not None and self.low > self.chance
+
+    @property
+    def below_chance(self) -> bool:
+        """Whether the whole interval is below chance."""
+        return self.high is not None and self.chance is not None and self.high < self.chance
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an embedding reveals, as tidy rows; prints as a table.
+
+    Attributes:
+        rows: All measures of all features.
+        people: How many people were looked at.
+        of: How many there are.
+        remarks: What was left out or done differently, as sentences.
+    """
+
+    rows: tuple[Measure, ...]
+    people: int
+    of: int
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def attackers(self) -> tuple[Measure, ...]:
+        """The rows that score an attacker: balanced accuracy, or R squared of a number."""
+        return tuple(r for r in self.rows if r.section == "attackers" and r.measure in SCORES)
+
+    @property
+    def advantages(self) -> tuple[float, ...]:
+        """How far each attacker is above chance."""
+        return tuple(row.advantage for row in self.attackers)
+
+    @property
+    def strongest(self) -> Measure:
+        """The attacker furthest above chance, without correction for having picked it."""
+        return max(self.attackers, key=lambda row: row.advantage)
+
+    @property
+    def leakage(self) -> float:
+        """The strongest attacker's advantage over chance, corrected for picking the strongest.
+
+        The largest over the features. Its unit is balanced accuracy above chance for a
+        category (0.5 is everything for two groups) and R squared for a number.
+        """
+        return self._leakage.value
+
+    @property
+    def leakage_interval(self) -> tuple[float, float]:
+        """The 95 % interval of `leakage`."""
+        row = self._leakage
+        return (row.value if row.low is None else row.low), (
+            row.value if row.high is None else row.high
+        )
+
+    @property
+    def _leakage(self) -> Measure:
+        return max((r for r in self.rows if r.section == "leakage"), key=lambda row: row.value)
+
+    @property
+    def leaks(self) -> bool:
+        """Whether some attacker is above chance beyond doubt: by its simultaneous interval."""
+        return any(row.above_chance for row in self.attackers)
+
+    @property
+    def overfitted(self) -> bool:
+        """Whether some classifier is below chance beyond doubt.
+
+        It has learned the opposite of the truth, which happens if people are matched in pairs
+        across groups. Numbers do not count: any ignorant regression has a negative R squared.
+        """
+        return any(row.below_chance and row.measure == ACCURACY for row in self.attackers)
+
+    def passes(self, level: float = 0.05) -> bool:
+        """Tell whether leakage is at most this level and no attacker is beyond doubt off chance."""
+        return self.leakage <= level and not self.leaks and not self.overfitted
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know besides the rows, as sentences."""
+        low, high = self.leakage_interval
+        best, feature = self.strongest, self._leakage.feature
+        notes = [
+            f"leakage {self.leakage:.3f} [{low:.3f}, {high:.3f}] ({feature}): the strongest "
+            "attacker's advantage over chance, corrected for picking the strongest"
+        ]
+        if self.leaks:
+            notes.append(
+                f"an attacker is above chance beyond doubt; the strongest is {best.model} on "
+                f"{best.input} columns, {best.advantage:.3f} above chance on {best.feature}"
+            )
+        if self.overfitted:
+            worst = min(self.attackers, key=lambda row: row.advantage)
+            notes.append(
+                f"an attacker is {-worst.advantage:.3f} below chance: a warning, not a success. "
+                "People may be matched in pairs across groups, which predictions invert"
+            )
+        if self.people < self.of:
+            notes.append(
+                f"on a random sample of {self.people} of {self.of} people, with some of every group"
+            )
+        return (*notes, *self.remarks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that can be written as JSON; what is undefined is None."""
+        return {
+            "leakage": self.leakage,
+            "leakage_interval": list(self.leakage_interval),
+            "leaks": self.leaks,
+            "overfitted": self.overfitted,
+            "notes": list(self.notes),
+            "people": self.people,
+            "of": self.of,
+            "rows": [{k: _plain(v) for k, v in asdict(row).items()} for row in self.rows],
+        }
+
+    def to_json(self) -> str:
+        """Return the audit as JSON."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+    def to_frame(self) -> DataFrame:
+        """Return the rows as a table of pandas."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError(
+                "Audit.to_frame needs pandas; install it with: pip install 'parafair[cli]'"
+            ) from error
+        return pandas.DataFrame([asdict(row) for row in self.rows])
+
+    def draw(self, path: str | Path | None = None) -> Figure:
+        """Draw every attacker's advantage over chance; see `parafair.audits.draw`."""
+        from parafair.audits.pictures import draw
+
+        return draw(self, path)
+
+    def __str__(self) -> str:
+        from parafair.audits.text import write
+
+        return write(self)
+
+
+def ordered(values: Iterable[str]) -> list[str]:
+    """Return distinct values in the order of their first appearance."""
+    return list(dict.fromkeys(values))
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not isfinite(value) else value

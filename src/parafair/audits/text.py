@@ -1,0 +1,96 @@
+"""An audit as text for a terminal, at most 100 characters wide."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from parafair.audits.inputs import INPUTS
+from parafair.audits.result import ACCURACY, RANK_CORRELATION, SCORES, Measure, ordered
+
+if TYPE_CHECKING:
+    from parafair.audits.result import Audit
+
+WIDTH = 100
+
+
+def write(audit: Audit) -> str:
+    """Return the tables of all features, then the notes."""
+    blocks = []
+    for feature in ordered(row.feature for row in audit.rows):
+        own = [row for row in audit.rows if row.feature == feature]
+        lines = _attackers(own) + _numbers(own, "leakage") + _numbers(own, "dependence")
+        lines = lines or [feature]  # not sensitive but predicted
+        blocks.append("\n".join(lines + _predictions(own) + _numbers(own, "paper")))
+    notes = [
+        "\n".join(wrap(note, WIDTH - 2, initial_indent="- ", subsequent_indent="  "))
+        for note in audit.notes
+    ]
+    return "\n\n".join([*blocks, "\n".join(notes)])
+
+
+def _attackers(rows: list[Measure]) -> list[str]:
+    """Write one line per attacker, its two inputs side by side."""
+    scores = [r for r in rows if r.section == "attackers" and r.measure in SCORES]
+    if not scores:
+        return []
+    second = {(r.model, r.input): r for r in rows if r.section == "attackers" and r not in scores}
+    label = next((row.measure for row in second.values()), "")
+    first = scores[0]
+    title = f"{first.feature}: {first.measure}, {first.chance:.3f} by chance"
+    lines = wrap(f"{title} (* above, ! below; intervals 95 %, all at once)", WIDTH)
+    short = "rank r." if label == RANK_CORRELATION else label
+    lines.append(f"{'':16}" + "".join(f"{form:<38}" for form in INPUTS).rstrip())
+    heading = f"{'value':>7}   {'interval':<17}{short:>7}"
+    lines.append(f"{'attacker':<16}" + "    ".join([heading] * len(INPUTS)))
+    for model in ordered(row.model for row in scores):
+        cells = []
+        for form in INPUTS:
+            row = next(r for r in scores if (r.model, r.input) == (model, form))
+            other = second.get((model, form))
+            ranking = f"{other.value:7.3f}" if other else f"{'':7}"
+            cells.append(f"{row.value:7.3f} {_mark(row)} {_interval(row):<17}{ranking}")
+        lines.append(f"{model[:15]:<16}" + "    ".join(cells).rstrip())
+    return lines
+
+
+def _mark(row: Measure) -> str:
+    if row.above_chance:
+        return "*"
+    return "!" if row.below_chance and row.measure == ACCURACY else " "
+
+
+def _interval(row: Measure) -> str:
+    if row.low is None or row.high is None:
+        return ""
+    return f"[{row.low:.3f}, {row.high:.3f}]"
+
+
+def _numbers(rows: list[Measure], section: str) -> list[str]:
+    """Write measures that are single numbers, the paper's below a line of their own."""
+    lines = []
+    for row in rows:
+        if row.section != section:
+            continue
+        beside = _interval(row)
+        if not beside and row.chance is not None:
+            beside = f"chance {row.chance:.4g}"
+        lines.append(f"  {row.measure:<26}{row.value:>9.4g}  {beside:<18}{row.about}".rstrip())
+    if lines and section == "paper":
+        lines.insert(0, "  the paper's measures, which change when the embedding is rescaled:")
+    return lines
+
+
+def _predictions(rows: list[Measure]) -> list[str]:
+    """Write what models predict for the target, one column per model."""
+    own = [row for row in rows if row.section == "predictions"]
+    if not own:
+        return []
+    models = ordered(row.model for row in own)
+    lines = [f"  {'predictions of the target':<38}" + "".join(f"{model:>11}" for model in models)]
+    for measure in ordered(row.measure for row in own):
+        found = {row.model: row for row in own if row.measure == measure}
+        cells = "".join(f"{found[m].value:>11.4g}" if m in found else f"{'':11}" for m in models)
+        about = next(iter(found.values())).about
+        lines.append(f"  {measure[:37]:<38}{cells}  {about}".rstrip())
+    return lines

@@ -1,0 +1,353 @@
+"""The invariant criterion: how much people's rows depend on their features, whatever the units.
+
+Rows are whitened and their columns standardized before any kernel looks at them, so that
+rescaling or shifting columns changes nothing, and mixing them changes only the part that looks
+at single components. Kernels cover scales a factor of 256 apart, so that people cannot be hidden
+by squeezing most of them together and throwing a few far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from scipy.stats import norm
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from parafair.independence import (
+    MOST_THIN_RANK,
+    CenteredGram,
+    PermutationTest,
+    gram_product,
+    kernel_sum,
+    thin_factor,
+)
+from parafair.kernels import Delta, Gaussian, Gaussians, Kernel
+from parafair.sensitive import SensitiveFeatures
+
+# Scales of the two kernels. Whitened rows of normal data are 2 * rank apart in squared distance,
+# so the widest kernel sees all of them and the finest one near neighbors only.
+ISOTROPIC = Gaussians(gamma=0.25, count=5)
+COMPONENT = Gaussians(gamma=0.5, count=3)
+ISOTROPIC_SHARE = 0.75
+
+# Variances of whitened directions below this share of the largest are rounding error.
+RIDGE = 1e-12
+
+# Up to this many people, all pairs are looked at; beyond, random features make it linear.
+EXACT_PEOPLE = {"cpu": 1000, "cuda": 20_000}
+
+# Frequencies for each scale of the isotropic and of the component kernel.
+ISOTROPIC_FREQUENCIES, COMPONENT_FREQUENCIES = 64, 12
+
+# Entries of a block of features, and of all of them if they are kept from one use to the next.
+BLOCK_ENTRIES, KEPT_ENTRIES = 2**20, 2**25
+
+
+class Standardized(NamedTuple):
+    """Rows without units, and the way back.
+
+    Attributes:
+        whitened: Uncorrelated columns of variance 1, shape (..., n, rank).
+        columns: Columns of variance 1, shape (..., n, rank).
+        spread: Standard deviations of the columns, shape (..., 1, rank).
+        root: ``W`` with ``whitened = columns @ W``, shape (..., rank, rank).
+        basis: ``B`` with ``A = whitened @ B`` up to a shift, shape (..., rank, rank).
+    """
+
+    whitened: Tensor
+    columns: Tensor
+    spread: Tensor
+    root: Tensor
+    basis: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor) -> Standardized:
+        """Standardize rows, shape (..., n, rank); a constant column becomes zero."""
+        centered = (rows - rows.mean(-2, keepdim=True)).double()
+        # The scale of the largest entry first: squares must neither overflow nor vanish.
+        size = centered.abs().amax(-2, keepdim=True)
+        size = torch.where(size > 0, size, torch.ones_like(size))
+        relative = (centered / size).square().mean(-2, keepdim=True).sqrt()
+        spread = size * torch.where(relative > 0, relative, torch.ones_like(relative))
+        columns = centered / spread
+        values, vectors = torch.linalg.eigh(columns.mT @ columns / rows.shape[-2])
+        scale = (values.clamp_min(0) + RIDGE).sqrt().unsqueeze(-2)
+        root = vectors / scale
+        return cls(columns @ root, columns, spread, root, (vectors * scale).mT * spread)
+
+    def pull_back(self, for_whitened: Tensor, for_columns: Tensor) -> Tensor:
+        """Return the gradient in the rows from those in `whitened` and `columns`.
+
+        The first must be that of a function of distances: then ``Z.T @ G`` is symmetric, and the
+        derivative of the whitening needs no derivative of eigenvectors.
+        """
+        n = self.columns.shape[-2]
+        inner = self.whitened.mT @ for_whitened / n
+        gradient = (for_whitened - self.whitened @ inner) @ self.root.mT + for_columns
+        along = (self.columns * gradient).mean(-2, keepdim=True)
+        gradient = (gradient - self.columns * along) / self.spread
+        return gradient - gradient.mean(-2, keepdim=True)
+
+
+class PairSums(Protocol):
+    """Sums over pairs of people of a kernel of their rows."""
+
+    def weighted(self, sample: Tensor, kernel: Gaussians) -> tuple[Tensor, Tensor]:
+        """Return ``sum_ij W_ij k(x_i, x_j)``, (...), and its gradient, (..., n, d)."""
+
+    def total(self, sample: Tensor, kernel: Gaussians) -> Tensor:
+        """Return ``sum_ij k(x_i, x_j)``, shape (...)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSums:
+    """All pairs, tile by tile."""
+
+    weights: CenteredGram
+
+    def weighted(self, sample: Tensor, kernel: Gaussians) -> tuple[Tensor, Tensor]:
+        """Return the sum and its gradient."""
+        return kernel_sum(sample, kernel, self.weights)
+
+    def total(self, sample: Tensor, kernel: Gaussians) -> Tensor:
+        """Return the plain sum."""
+        return gram_product(sample, kernel, torch.ones_like(sample[..., :1])).sum((-2, -1))
+
+
+@dataclass(frozen=True, eq=False)
+class FourierSums:
+    """Pairs through Fourier features: linear in the number of people.
+
+    ``k(x, y)`` is replaced by ``sum_f w_f cos(omega_f . (x - y))``: again a kernel, and a
+    Gaussian one on average over the frequencies. They are drawn once, orthogonal in blocks; for
+    single components they are quantiles, which are better than random ones.
+
+    Attributes:
+        thin: ``U`` with ``W = U U.T``, shape (n, r).
+    """
+
+    thin: Tensor
+
+    def weighted(self, sample: Tensor, kernel: Gaussians) -> tuple[Tensor, Tensor]:
+        """Return the sum and its gradient."""
+        frequencies, weights = _frequencies(kernel, sample.shape[-1])
+        frequencies, weights = frequencies.to(sample), weights.to(sample)
+        kept: dict[int, tuple[Tensor, Tensor]] = {}
+        keep = sample[..., 0].numel() * len(weights) <= KEPT_ENTRIES
+        cosines = sample.new_zeros(*sample.shape[:-2], self.thin.shape[1], len(weights))
+        sines = torch.zeros_like(cosines)
+        for rows in self._blocks(sample, len(weights)):
+            waves = _waves(sample[..., rows, :], frequencies)
+            if keep:
+                kept[rows.start] = waves
+            cosines += self.thin[rows].mT @ waves[0]
+            sines += self.thin[rows].mT @ waves[1]
+        value = (weights * (cosines.square() + sines.square())).sum((-2, -1))
+        gradient = torch.empty_like(sample)
+        for rows in self._blocks(sample, len(weights)):
+            cosine, sine = kept.get(rows.start) or _waves(sample[..., rows, :], frequencies)
+            pulled = cosine * (self.thin[rows] @ sines) - sine * (self.thin[rows] @ cosines)
+            gradient[..., rows, :] = (pulled * (2 * weights)) @ frequencies.mT
+        return value, gradient
+
+    def total(self, sample: Tensor, kernel: Gaussians) -> Tensor:
+        """Return the plain sum."""
+        return FourierSums(torch.ones_like(self.thin[:, :1])).weighted(sample, kernel)[0]
+
+    def _blocks(self, sample: Tensor, width: int) -> Iterator[slice]:
+        n, members = sample.shape[-2], max(1, sample.shape[:-2].numel())
+        size = max(1, BLOCK_ENTRIES // (width * members))
+        return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+@dataclass(frozen=True, eq=False)
+class Criterion:
+    """Dependence between rows and sensitive features: 0 none, 1 as much as the features themselves.
+
+    HSIC over the HSIC of an embedding that *is* the sensitive features. Three quarters of it look
+    at whitened rows, one quarter at standardized components one by one.
+
+    Attributes:
+        sensitive: The features.
+        like: A tensor with the precision and device to compute with.
+        exact: Whether to look at all pairs; None: if there are few enough people.
+    """
+
+    sensitive: SensitiveFeatures
+    like: Tensor
+    exact: bool | None = None
+
+    @cached_property
+    def sums(self) -> PairSums:
+        """The sums over pairs, weighted by the centered Gram matrix of the features."""
+        exact = self.exact
+        if exact is None:
+            exact = len(self.sensitive) <= EXACT_PEOPLE[self.like.device.type]
+        if exact:
+            sample, kernel = sensitive_sample(self.sensitive)
+            return ExactSums(CenteredGram.of(sample.to(self.like), kernel))
+        return FourierSums(self.thin.to(self.like))
+
+    @cached_property
+    def thin(self) -> Tensor:
+        """``U`` with ``U U.T`` the centered Gram matrix of the features over ``n**2``."""
+        sample, kernel = sensitive_sample(self.sensitive)
+        factor = thin_factor(sample, kernel, most=MOST_THIN_RANK)
+        return (factor - factor.mean(0)) / len(factor)
+
+    @cached_property
+    def _references(self) -> dict[int, float]:
+        return {}
+
+    def reference(self, rank: int) -> float:
+        """Return HSIC of the features as an embedding, seen by the kernels for this rank."""
+        if rank not in self._references:
+            rows = Standardized.of(self.sensitive.encode(like=self.like))
+            self._references[rank] = float(self._pairs(rows, rank)[0])
+        return self._references[rank]
+
+    def value_and_gradient(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the criterion of each member, shape (...), and its gradient in the rows."""
+        standardized = Standardized.of(rows)
+        total, for_whitened, for_columns = self._pairs(standardized, rows.shape[-1])
+        gradient = standardized.pull_back(for_whitened.double(), for_columns.double())
+        reference = self.reference(rows.shape[-1])
+        return (total / reference).to(rows.dtype), (gradient / reference).to(rows.dtype)
+
+    def null(self, rows: Tensor) -> Tensor:
+        """Return the mean of the criterion over all permutations of the people, shape (...).
+
+        Over all ways to give the features to other people, ``<HKH, HLH>`` has the mean
+        ``trace(HKH) trace(HLH) / (n - 1)``, so nothing has to be drawn.
+        """
+        standardized, rank = Standardized.of(rows), rows.shape[-1]
+        n = rows.shape[-2]
+        isotropic, component = _kernels(rank)
+        whole = self.sums.total(standardized.whitened.to(self.like), isotropic)
+        single = self.sums.total(_as_batch(standardized.columns).to(self.like), component)
+        mean = ISOTROPIC_SHARE * whole + (1 - ISOTROPIC_SHARE) * single.mean(-1)
+        trace = (n - mean.double() / n) * float(self.thin.square().sum())
+        return trace / (n - 1) / self.reference(rank)
+
+    def test(
+        self, rows: Tensor, *, permutations: int, random_state: int | np.random.RandomState | None
+    ) -> PermutationTest:
+        """Test independence of rows, shape (n, rank), by permuting the people's features."""
+        random = check_random_state(random_state)
+        orders = [torch.arange(len(rows))]
+        orders += [torch.from_numpy(random.permutation(len(rows))) for _ in range(permutations)]
+        thin = self.thin.to(self.like)
+        standardized = Standardized.of(rows)
+        isotropic, component = _kernels(rows.shape[-1])
+        parts = [(standardized.whitened, isotropic, ISOTROPIC_SHARE)]
+        share = (1 - ISOTROPIC_SHARE) / rows.shape[-1]
+        parts += [(x, component, share) for x in _as_batch(standardized.columns)]
+        totals = torch.zeros(len(orders), dtype=torch.float64)
+        at_once = max(1, 2**23 // thin.numel())
+        for begin in range(0, len(orders), at_once):
+            chosen = orders[begin : begin + at_once]
+            shuffled = torch.stack([thin[order] for order in chosen], 1)
+            for sample, kernel, weight in parts:
+                image = gram_product(sample.to(thin), kernel, shuffled.flatten(1))
+                inner = (image.reshape(shuffled.shape) * shuffled).sum((0, 2))
+                totals[begin : begin + at_once] += weight * inner.double().cpu()
+        values = totals / self.reference(rows.shape[-1])
+        # Rounding must not decide ties, such as a permutation that changes nothing.
+        as_large = values[1:] >= values[0] * (1 - torch.finfo(thin.dtype).eps ** 0.5)
+        p_value = (1 + int(as_large.sum())) / len(orders)
+        return PermutationTest(float(values[0]), p_value, float(values[1:].mean()), permutations)
+
+    def _pairs(self, rows: Standardized, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return HSIC and its gradients in the whitened rows and in the columns."""
+        isotropic, component = _kernels(rank)
+        whole, for_whitened = self.sums.weighted(rows.whitened.to(self.like.dtype), isotropic)
+        batch = _as_batch(rows.columns).to(self.like.dtype)
+        single, for_batch = self.sums.weighted(batch, component)
+        share = (1 - ISOTROPIC_SHARE) / rows.columns.shape[-1]
+        total = ISOTROPIC_SHARE * whole + share * single.sum(-1)
+        return total, ISOTROPIC_SHARE * for_whitened, share * for_batch.squeeze(-1).mT
+
+
+@dataclass(frozen=True)
+class Features(Kernel):
+    """The kernel of sensitive features: one factor for each column.
+
+    Several columns are joined by ``prod(1 + k_c)``: the sum over all sets of columns of their
+    product kernels, so that each column counts by itself and so does every combination.
+
+    Attributes:
+        kernels: One for each column.
+    """
+
+    kernels: tuple[Kernel, ...]
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        columns = range(len(self.kernels))
+        grams = [self.kernels[c](first[..., c : c + 1], second[..., c : c + 1]) for c in columns]
+        if len(grams) == 1:
+            return grams[0]
+        product = 1 + grams[0]
+        for gram in grams[1:]:
+            product = product * (1 + gram)
+        return product
+
+
+def sensitive_sample(sensitive: SensitiveFeatures) -> tuple[Tensor, Features]:
+    """Return features as numbers, shape (n, columns), with the kernel that reads them.
+
+    Categories are codes under the delta kernel, numbers are standardized under a Gaussian one.
+    """
+    columns = sensitive.columns
+    values = [c.values if c.kind == "categorical" else c.encode()[:, 0] for c in columns]
+    kernels = tuple(Delta() if c.kind == "categorical" else Gaussian(0.5) for c in columns)
+    return torch.from_numpy(np.column_stack(values).astype(np.float64)), Features(kernels)
+
+
+def _kernels(rank: int) -> tuple[Gaussians, Gaussians]:
+    """Return the kernel of whitened rows, whose distances grow with the rank, and of components."""
+    return Gaussians(ISOTROPIC.gamma / (2 * rank), ISOTROPIC.count), COMPONENT
+
+
+def _as_batch(columns: Tensor) -> Tensor:
+    """Return columns as a batch of one-dimensional samples, shape (..., rank, n, 1)."""
+    return columns.mT.unsqueeze(-1)
+
+
+def _waves(sample: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    phase = sample @ frequencies
+    return phase.cos(), phase.sin()
+
+
+@lru_cache
+def _frequencies(kernel: Gaussians, dimensions: int) -> tuple[Tensor, Tensor]:
+    """Return frequencies (d, f) and weights (f,) of the Fourier features of a kernel."""
+    generator = torch.Generator().manual_seed(0)
+    frequencies, weights = [], []
+    for gamma, weight in kernel.parts:
+        if dimensions == 1:
+            count = COMPONENT_FREQUENCIES
+            middles = 0.5 + (torch.arange(count, dtype=torch.float64) + 0.5) / (2 * count)
+            standard = torch.from_numpy(norm.ppf(middles.numpy())).unsqueeze(0)
+        else:
+            count = ISOTROPIC_FREQUENCIES
+            standard = _orthogonal_normals(dimensions, count, generator)
+        frequencies.append(standard * (2 * gamma) ** 0.5)
+        weights.append(torch.full((count,), weight / count, dtype=torch.float64))
+    return torch.cat(frequencies, 1), torch.cat(weights)
+
+
+def _orthogonal_normals(dimensions: int, count: int, generator: torch.Generator) -> Tensor:
+    """Return columns with normal entries, orthogonal in blocks: less error than independent ones."""
+    blocks = []
+    for _ in range(-(-count // dimensions)):
+        normal = torch.randn(dimensions, dimensions, generator=generator, dtype=torch.float64)
+        other = torch.randn(dimensions, dimensions, generator=generator, dtype=torch.float64)
+        blocks.append(torch.linalg.qr(normal)[0] * other.norm(dim=0))
+    return torch.cat(blocks, 1)[:, :count]

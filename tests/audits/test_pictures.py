@@ -1,0 +1,40 @@
+import sys
+
+import numpy as np
+import pytest
+
+from parafair import audit
+from parafair.audits import draw
+from parafair.testing import example_groups, example_rows
+
+GROUPS = example_groups(60, seed=1).numpy().ravel()
+ROWS = example_rows(60, 3, seed=0).numpy()
+
+
+@pytest.fixture(scope="module")
+def result():
+    features = np.column_stack([GROUPS, 3.0 * ROWS[:, 0]])
+    return audit(ROWS, features, attackers=["linear", "neighbors"], repeats=1, permutations=5)
+
+
+def test_the_picture_is_written(result, tmp_path):
+    pytest.importorskip("matplotlib")
+    figure = result.draw(tmp_path / "audit.png")
+    assert (tmp_path / "audit.png").stat().st_size > 5000
+    assert len(figure.axes) == 3  # two features, and both together
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["linear", "neighbors"]
+
+
+def test_without_a_path_nothing_is_written(result, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    draw(result)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_matplotlib_is_named(result, monkeypatch):
+    for module in [name for name in sys.modules if name.startswith("matplotlib")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install 'parafair\[plot\]'"):
+        draw(result)

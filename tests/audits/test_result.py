@@ -1,0 +1,97 @@
+import json
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from parafair import Audit, Measure, audit
+from parafair.testing import example_groups, example_rows
+
+GROUPS = example_groups(80, seed=1).numpy().ravel()
+ROWS = example_rows(80, 3, seed=0).numpy()
+
+
+@pytest.fixture(scope="module")
+def result():
+    features = np.column_stack([GROUPS, np.arange(80) % 3])
+    return audit(ROWS, features, attackers=["linear", "neighbors"], repeats=1, permutations=20)
+
+
+def attacker(value, low, high, measure="balanced accuracy", chance=0.5):
+    rows = (
+        Measure("s", "leakage", "leakage", value - chance, low=0, high=0.2, chance=0),
+        Measure("s", "attackers", measure, value, "svm", "whitened", low, high, chance),
+    )
+    return Audit(rows, people=10, of=10)
+
+
+def test_the_verdict_follows_from_the_intervals():
+    assert attacker(0.52, 0.4, 0.64).passes()
+    assert not attacker(0.6, 0.4, 0.8).passes()
+    assert attacker(0.6, 0.4, 0.8).passes(level=0.11)
+    assert attacker(0.6, 0.55, 0.65).leaks
+    assert not attacker(0.6, 0.55, 0.65).passes(level=0.2)
+    assert attacker(0.4, 0.3, 0.45).overfitted
+    assert not attacker(0.4, 0.3, 0.45).passes()
+    assert not attacker(-0.4, -0.6, -0.2, "R squared", 0.0).overfitted
+
+
+def test_the_strongest_attacker_is_a_row(result):
+    assert result.strongest in result.rows
+    assert result.strongest.advantage == max(result.advantages)
+
+
+def test_results_are_frozen(result):
+    with pytest.raises(FrozenInstanceError):
+        result.people = 3
+    with pytest.raises(FrozenInstanceError):
+        result.rows[0].value = 3.0
+
+
+def test_json_is_valid_and_complete(result):
+    read = json.loads(result.to_json(), parse_constant=pytest.fail)
+    assert read["leakage"] == result.leakage
+    assert read["leakage_interval"] == list(result.leakage_interval)
+    assert [Measure(**row) for row in read["rows"]] == list(result.rows)
+
+
+def test_what_is_undefined_is_null():
+    undefined = Measure("s", "paper", "unfairness", float("nan"))
+    written = Audit((*attacker(0.5, 0.4, 0.6).rows, undefined), 10, 10).to_json()
+    assert json.loads(written)["rows"][-1]["value"] is None
+
+
+def test_a_network_that_diverges_is_said_in_its_row():
+    quick = {"attackers": ["linear"], "repeats": 1, "permutations": 20}
+    huge = audit(1e12 * ROWS, GROUPS, **quick)
+    row = next(row for row in huge.rows if row.measure == "unfairness")
+    assert np.isnan(row.value)
+    assert "diverged" in row.about
+
+
+def test_rows_become_a_table(result):
+    pytest.importorskip("pandas")
+    frame = result.to_frame()
+    assert len(frame) == len(result.rows)
+    assert {"feature", "measure", "model", "input", "value", "low", "high"} <= set(frame.columns)
+
+
+def test_prints_one_line_per_attacker_in_100_columns(result):
+    text = str(result)
+    assert max(map(len, text.splitlines())) <= 100
+    features = {row.feature for row in result.attackers}
+    assert sum(line.startswith("neighbors") for line in text.splitlines()) == len(features)
+    assert f"leakage {result.leakage:.3f}" in text
+    assert text.index("neighbors") < text.index("independence p-value") < text.index("KHSIC")
+
+
+def test_marks_show_what_is_off_chance():
+    assert "0.600 * [0.550, 0.650]" in str(two_inputs(0.6, 0.55, 0.65))
+    assert "0.400 ! [0.300, 0.450]" in str(two_inputs(0.4, 0.3, 0.45))
+    assert "0.520   [0.400, 0.640]" in str(two_inputs(0.52, 0.4, 0.64))
+
+
+def two_inputs(*interval):
+    one = attacker(*interval)
+    twin = Measure("s", "attackers", "balanced accuracy", 0.5, "svm", "standardized", 0.4, 0.6, 0.5)
+    return Audit((*one.rows, twin), 10, 10)
