@@ -41,7 +41,7 @@ def matrix():
     return loadings @ random.standard_normal((3, 8)) + 0.1 * random.standard_normal((60, 8)), groups
 
 
-@pytest.mark.parametrize("method", ["khsic", "hsic", "fatr", "none"])
+@pytest.mark.parametrize("method", ["invariant", "khsic", "hsic", "fatr", "none"])
 @pytest.mark.parametrize("solver", ["block", "gradient"])
 def test_every_method_runs_with_every_solver(data, method, solver):
     model = FairCP(3, method=method, solver=solver, max_rounds=5, tolerance=0, random_state=0)
@@ -184,7 +184,7 @@ def test_data_may_be_a_torch_tensor_or_a_frame(data, matrix):
 def test_settings_are_recorded(data):
     model = FairCP(2, method=HSIC(3.0), random_state=5, tolerance=1e-3)
     settings = model.fit(data.tensor, sensitive_features=data.sensitive).fit_.settings
-    assert settings["penalty"] == {"name": "HSIC", "strength": 3.0}
+    assert settings["method"] == {"name": "HSIC", "strength": 3.0}
     assert settings["solver"] == {"name": "BlockDescent", "extrapolate": True, "inner_steps": 3}
     assert settings["seed"] == 5
     groups = ["normal", "uniform"]

@@ -2,7 +2,7 @@ import pytest
 import torch
 from sklearn.metrics import pairwise
 
-from parafair.kernels import Delta, Gaussian, InverseMultiquadric, Laplace, Linear
+from parafair.kernels import Delta, Gaussian, Gaussians, InverseMultiquadric, Laplace, Linear
 from parafair.testing import KernelContract, example_rows
 
 
@@ -29,6 +29,19 @@ class TestGaussian(KernelContract):
         gram = Gaussian(1.0)(rows, rows)
         assert gram[0, 1] < 1e-20
         assert (gram == 0).logical_or(gram > torch.finfo(torch.float32).tiny).all()
+
+
+class TestGaussians(KernelContract):
+    @pytest.fixture
+    def kernel(self):
+        return Gaussians(0.1, count=3)
+
+    def test_is_a_weighted_mean_of_gaussians(self):
+        rows, kernel = example_rows(6, 3, seed=0), Gaussians(0.1, count=3, decay=1.0)
+        assert [gamma for gamma, _ in kernel.parts] == pytest.approx([0.1, 0.4, 1.6])
+        assert [weight for _, weight in kernel.parts] == pytest.approx([4 / 7, 2 / 7, 1 / 7])
+        expected = sum(weight * Gaussian(gamma)(rows, rows) for gamma, weight in kernel.parts)
+        torch.testing.assert_close(kernel(rows, rows), expected)
 
 
 class TestLaplace(KernelContract):

@@ -2,11 +2,12 @@
 
 from importlib.metadata import version
 
-from parafair import datasets, kernels, metrics, penalties, solvers
+from parafair import adjustments, datasets, kernels, metrics, penalties, solvers
 from parafair.audits import Audit, Measure, audit
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.estimator import FairCP
 from parafair.fit import Fit, Status, Stop
+from parafair.limits import ParityLimit, parity_limit
 from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.tensors import CPTensor
@@ -22,14 +23,17 @@ __all__ = [
     "Interrupted",
     "Measure",
     "ParafairWarning",
+    "ParityLimit",
     "Problem",
     "SensitiveFeatures",
     "Status",
     "Stop",
+    "adjustments",
     "audit",
     "datasets",
     "kernels",
     "metrics",
+    "parity_limit",
     "penalties",
     "solvers",
 ]

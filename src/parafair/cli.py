@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from parafair import __version__
-from parafair.audits import Audit, audit
+from parafair.audits import ATTACKERS, audit
 from parafair.datasets import DATASETS
 from parafair.errors import Interrupted, ParafairWarning, unknown_choice
 from parafair.estimator import FairCP
@@ -53,7 +53,7 @@ Try it:
 
 parafair datasets synthetic --out data
 
-parafair fit data/tensor.npy --sensitive data/sensitive.csv --key person --rank 8 --strength 50000
+parafair fit data/tensor.npy --sensitive data/sensitive.csv --key person --rank 8 --strength 20
 --out run
 
 parafair audit run --sensitive data/sensitive.csv --key person
@@ -69,7 +69,7 @@ def _option(panel: str, text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel)
 
 
-PEOPLE, MODEL, SOLVER, RESULT = "People", "Model", "Solver", "Result"
+PEOPLE, MODEL, SOLVER, ATTACK, RESULT = "People", "Model", "Solver", "Attackers", "Result"
 
 Columns = Annotated[
     str | None, _option(PEOPLE, "Sensitive columns, as a,b; by default all but the key.")
@@ -127,12 +127,20 @@ def fit(
     key: Annotated[str | None, _option(PEOPLE, "Column of the table that labels people.")] = None,
     mode: Annotated[int, _option(PEOPLE, "The mode of the tensor whose indices are people.")] = 0,
     method: Annotated[
-        str, _option(MODEL, "khsic (the paper), hsic, fatr, or none for a plain fit.")
-    ] = "khsic",
+        str,
+        _option(
+            MODEL,
+            "invariant, khsic (the paper), hsic, fatr, correlation-removal, moment-matching, or "
+            "none for a plain fit.",
+        ),
+    ] = "invariant",
     strength: Annotated[
-        float | None,
-        _option(MODEL, "Multiplier of the penalty, in the formula's units; 1 if left out."),
+        str | None,
+        _option(MODEL, "Multiplier of the penalty, or auto: the least one that passes the audit."),
     ] = None,
+    target_leakage: Annotated[
+        float, _option(MODEL, "With --strength auto: the most an attacker may be above chance.")
+    ] = 0.05,
     solver: Annotated[
         str,
         _option(
@@ -184,7 +192,8 @@ def fit(
         model = FairCP(
             rank,
             method=method,
-            strength=strength,
+            strength=_strength(strength),
+            target_leakage=target_leakage,
             mode=mode,
             solver=_gradient_solver(step_sizes, inner_steps) if solver == "gradient" else solver,
             start=start,
@@ -207,7 +216,7 @@ def fit(
         write_run(out, record, model.embedding_, labels, table_format, force)
         last = model.fit_.history[-1]
         output.print(
-            f"residual {last.residual:.4f}, penalty {last.penalty:.4g}, {model.fit_.rounds} rounds "
+            _chosen(model) + f"residual {last.residual:.4f}, penalty {last.penalty:.4g}, {model.fit_.rounds} rounds "
             f"in {last.seconds:.1f} s: {model.fit_.status.value}",
             highlight=False,
         )
@@ -227,30 +236,57 @@ def audit_command(
     key: Annotated[
         str | None, _option(PEOPLE, "Column of both tables that identifies people.")
     ] = None,
-    folds: Annotated[int, typer.Option(help="Parts of the cross-validation.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
+    target: Annotated[
+        str | None,
+        _option(PEOPLE, "Column of the table that someone would predict; compares groups."),
+    ] = None,
+    attackers: Annotated[
+        str | None, _option(ATTACK, f"Some of {', '.join(ATTACKERS)}, as a,b; by default all.")
+    ] = None,
+    folds: Annotated[int, _option(ATTACK, "Parts of the cross-validation.")] = 5,
+    repeats: Annotated[int, _option(ATTACK, "Times it is repeated with other parts.")] = 2,
+    max_people: Annotated[int, _option(ATTACK, "Larger tables are sampled down.")] = 5000,
+    jobs: Annotated[int, _option(ATTACK, "Processes to use; -1 is all processors.")] = 1,
+    seed: Annotated[int, _option(ATTACK, "Seed of the audit.")] = 0,
     json: Annotated[Path | None, _option(RESULT, "Also write the audit to this file.")] = None,
+    picture: Annotated[Path | None, _option(RESULT, "Also draw it, as .png, .svg or .pdf.")] = None,
 ) -> None:
     """Measure what an embedding reveals about sensitive features.
 
-    Cross-validated attackers guess each feature from the embedding; the paper's measures and a
-    permutation test stand beside them. Without --key, rows must be in the same order.
+    Cross-validated attackers guess each feature from the embedding; a permutation test and the
+    paper's measures stand beside them. Without --key, rows must be in the same order.
     """
     with _readable_errors():
-        if json is not None and json.exists():
-            raise FileExistsError(f"{json} already exists; choose another file for --json")
-        if json is not None and not json.absolute().parent.is_dir():
-            raise FileNotFoundError(f"the folder of {json} does not exist; create it first")
+        for option, path in (("--json", json), ("--picture", picture)):
+            _check_new_file(option, path)
         rows, labels = read_embedding(embedding, key)
         people = read_table(sensitive, key=key)
         if key is not None and labels is not None:
             people = align(people, labels, key, sensitive)
-        result = audit(
-            rows, pick_features(people, columns, kind, key), folds=folds, random_state=seed
-        )
-        output.print(_audit_table(result))
+        wanted = None
+        if target is not None:
+            if target not in people.columns:
+                raise unknown_choice("--target", target, map(str, people.columns))
+            wanted = people[target].to_numpy()
+            people = people.drop(columns=target)
+        with _trials() as on_progress:
+            result = audit(
+                rows,
+                pick_features(people, columns, kind, key),
+                target=wanted,
+                attackers=None if attackers is None else attackers.split(","),
+                folds=folds,
+                repeats=repeats,
+                max_people=max_people,
+                n_jobs=jobs,
+                random_state=seed,
+                on_progress=on_progress,
+            )
+        output.print(str(result), markup=False, highlight=False, soft_wrap=True)
         if json is not None:
             json.write_text(result.to_json() + "\n", encoding="utf-8")
+        if picture is not None:
+            result.draw(picture)
 
 
 @app.command()
@@ -288,11 +324,27 @@ def datasets(
         )
 
 
+def _chosen(model: FairCP) -> str:
+    """Say which strength was found, if it was looked for."""
+    if model.strength != "auto" or not hasattr(model, "selection_"):
+        return ""
+    return f"strength {model.selection_.strength:.3g} after {len(model.selection_.trials)} trials\n"
+
+
 def _numbers(option: str, text: str, convert: type) -> list[Any]:
     try:
         return [convert(part) for part in text.split(",")]
     except ValueError as error:
         raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from error
+
+
+def _strength(text: str | None) -> float | str | None:
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"--strength must be a number or auto, got {text!r}") from error
 
 
 def _gradient_solver(step_sizes: str, inner_steps: int) -> GradientBCD:
@@ -323,22 +375,24 @@ def _progress(max_rounds: int) -> Iterator[Any]:
         yield on_round
 
 
-def _audit_table(result: Audit) -> Table:
-    table = Table(
-        title="What the embedding reveals",
-        caption="\n".join(result.notes),
-    )
-    for name in ("feature", "measure"):
-        table.add_column(name)
-    for name in ("value", "chance"):
-        table.add_column(name, justify="right")
-    table.add_column("what it is", style="dim")
-    before = None
-    for row in result.rows:
-        if before not in (None, row.feature):
-            table.add_section()
-        chance = "" if row.chance is None else f"{row.chance:.3f}"
-        name = "" if before == row.feature else escape(row.feature)
-        table.add_row(name, row.measure, f"{row.value:.4g}", chance, row.about)
-        before = row.feature
-    return table
+@contextmanager
+def _trials() -> Iterator[Any]:
+    """Show how many attackers have been tried."""
+    with Progress(
+        TextColumn("attacking"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+    ) as progress:
+        task = progress.add_task("audit", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _check_new_file(option: str, path: Path | None) -> None:
+    """Raise before any work if a file cannot be written later, or would be lost."""
+    if path is not None and path.exists():
+        raise FileExistsError(f"{path} already exists; choose another file for {option}")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"the folder of {path} does not exist; create it first")

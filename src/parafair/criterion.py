@@ -56,15 +56,15 @@ class Standardized(NamedTuple):
         whitened: Uncorrelated columns of variance 1, shape (..., n, rank).
         columns: Columns of variance 1, shape (..., n, rank).
         spread: Standard deviations of the columns, shape (..., 1, rank).
-        root: ``W`` with ``whitened = columns @ W``, shape (..., rank, rank).
-        basis: ``B`` with ``A = whitened @ B`` up to a shift, shape (..., rank, rank).
+        scales: Roots of the eigenvalues of the columns' correlations, shape (..., rank).
+        vectors: Its eigenvectors, shape (..., rank, rank).
     """
 
     whitened: Tensor
     columns: Tensor
     spread: Tensor
-    root: Tensor
-    basis: Tensor
+    scales: Tensor
+    vectors: Tensor
 
     @classmethod
     def of(cls, rows: Tensor) -> Standardized:
@@ -77,19 +77,28 @@ class Standardized(NamedTuple):
         spread = size * torch.where(relative > 0, relative, torch.ones_like(relative))
         columns = centered / spread
         values, vectors = torch.linalg.eigh(columns.mT @ columns / rows.shape[-2])
-        scale = (values.clamp_min(0) + RIDGE).sqrt().unsqueeze(-2)
-        root = vectors / scale
-        return cls(columns @ root, columns, spread, root, (vectors * scale).mT * spread)
+        scales = (values.clamp_min(0) + RIDGE).sqrt()
+        # The symmetric root: unlike eigenvectors, it does not jump when eigenvalues meet.
+        root = (vectors / scales.unsqueeze(-2)) @ vectors.mT
+        return cls(columns @ root, columns, spread, scales, vectors)
+
+    @property
+    def basis(self) -> Tensor:
+        """``B`` with ``A = whitened @ B`` up to a shift, shape (..., rank, rank)."""
+        return (self.vectors * self.scales.unsqueeze(-2)) @ self.vectors.mT * self.spread
 
     def pull_back(self, for_whitened: Tensor, for_columns: Tensor) -> Tensor:
         """Return the gradient in the rows from those in `whitened` and `columns`.
 
-        The first must be that of a function of distances: then ``Z.T @ G`` is symmetric, and the
-        derivative of the whitening needs no derivative of eigenvectors.
+        The derivative of ``C^(-1/2)`` in the eigenvectors of ``C`` is entrywise, with the divided
+        differences ``-1 / (s_i s_j (s_i + s_j))`` of ``1 / s``: no difference is ever taken.
         """
-        n = self.columns.shape[-2]
-        inner = self.whitened.mT @ for_whitened / n
-        gradient = (for_whitened - self.whitened @ inner) @ self.root.mT + for_columns
+        n, vectors = self.columns.shape[-2], self.vectors
+        one, two = self.scales.unsqueeze(-1), self.scales.unsqueeze(-2)
+        inner = vectors.mT @ (self.columns.mT @ for_whitened) @ vectors
+        inner = -(inner + inner.mT) / (n * one * two * (one + two))
+        gradient = (for_whitened @ vectors / two + self.columns @ vectors @ inner) @ vectors.mT
+        gradient = gradient + for_columns
         along = (self.columns * gradient).mean(-2, keepdim=True)
         gradient = (gradient - self.columns * along) / self.spread
         return gradient - gradient.mean(-2, keepdim=True)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from importlib.metadata import version
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -16,20 +16,27 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from parafair.adjustments import Adjustment
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, unknown_choice
-from parafair.fit import Fit, Status, Stop, best
+from parafair.fit import Fit, Round, Status, Stop, best
 from parafair.losses import SquaredErrorBlock
-from parafair.penalties import Penalty, resolve_method
+from parafair.methods import resolve_method
+from parafair.penalties import Invariant, Penalty
 from parafair.problem import Problem, as_tensor
 from parafair.quadratic import QuadraticForm
+from parafair.selection import Selection, least_strength
 from parafair.sensitive import SensitiveFeatures
-from parafair.solvers import BlockDescent, GradientBCD, Solver, solve_batch
+from parafair.solvers import BlockDescent, GradientBCD, Solver, solve_path
 from parafair.solvers.base import OnRound
 from parafair.starts import StartName, make_starts
 from parafair.tensors import CPTensor, cross_gram, gram, mttkrp, reconstruct
 
 SOLVERS: dict[str, Solver[Any]] = {"block": BlockDescent(), "gradient": GradientBCD()}
 LOSSES = ("squared",)
+
+# A path to a strong invariant penalty: these shares of its strength first.
+WEAKER = (0.1, 0.3)
+
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -38,10 +45,16 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
 
     Args:
         rank: Number of components.
-        method: "khsic" (the paper), "hsic", "fatr", "none", or a penalty object such as
+        method: "invariant" (the library's own criterion), "khsic" (the paper), "hsic", "fatr",
+            "none"; "correlation-removal" or "moment-matching", which change the embedding of a
+            plain decomposition; or an object such as
             ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
-        strength: Multiplier of the penalty of a method given by name, in the units of the
-            paper's formula; 1 if None. A penalty object has its own.
+        strength: Multiplier of the penalty of a method given by name; None is its default. For
+            "invariant" it multiplies dependence between 0 and 1 against the squared relative
+            residual, on any data; "auto" is the least strength that passes the audit. For the
+            others it is in the units of the paper's formula.
+        target_leakage: With ``strength="auto"``: the largest advantage over chance that an
+            attacker may have.
         mode: The mode whose indices are people.
         loss: "squared".
         solver: "block" (block updates, extrapolated), "gradient" (Algorithm 1 of the
@@ -59,6 +72,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         cp_: Weights and factors; unpacks like TensorLy's CPTensor.
         fit_: Status, history and counts of the best start.
         fits_: The same for every start.
+        selection_: With ``strength="auto"``: the strength chosen and the path to it.
 
     >>> from parafair import FairCP, datasets
     >>> data = datasets.synthetic(0, shape=(20, 8, 6), rank=3)
@@ -71,8 +85,9 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self,
         rank: int = 2,
         *,
-        method: str | Penalty = "khsic",
-        strength: float | None = None,
+        method: str | Penalty | Adjustment = "invariant",
+        strength: float | Literal["auto"] | None = None,
+        target_leakage: float = 0.05,
         mode: int = 0,
         loss: str = "squared",
         solver: str | Solver[Any] = "block",
@@ -87,6 +102,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self.rank = rank
         self.method = method
         self.strength = strength
+        self.target_leakage = target_leakage
         self.mode = mode
         self.loss = loss
         self.solver = solver
@@ -119,12 +135,13 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         Raises:
             Interrupted: On Ctrl-C, after the attributes were set from the last finished round.
         """
-        penalty = resolve_method(self.method, self.strength)
+        automatic = self._is_automatic()
+        method = resolve_method(self.method, None if automatic else self.strength)
         solver = self._solver()
         if self.loss not in LOSSES:
             raise unknown_choice("loss", self.loss, LOSSES)
         stop = Stop(max_rounds=self.max_rounds, tolerance=self.tolerance)
-        if penalty is not None and sensitive_features is None:
+        if method is not None and sensitive_features is None:
             raise ValueError(
                 f"method={self.method!r} needs sensitive_features, but none were given; pass one "
                 "row per person to fit, or use method='none' for a plain decomposition"
@@ -133,17 +150,29 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         sensitive = None
         if sensitive_features is not None:
             sensitive = SensitiveFeatures.of(sensitive_features)
+        adjustment = method if isinstance(method, Adjustment) else None
+        penalty = None if isinstance(method, Adjustment) else method
         problem = Problem(tensor, self.rank, self.mode, penalty, sensitive)
         seed = self._seed()
         starts = make_starts(problem, self.start, count=self.n_init, seed=seed)
-        settings = self._settings(penalty, solver, seed, problem)
+        settings = self._settings(method, solver, seed, problem)
         try:
-            fits = solve_batch(problem, solver, starts=starts, stop=stop, on_round=on_round)
+            if automatic:
+                fits = self._select(problem, solver, starts, stop, seed, on_round)
+                settings |= {"selection": self.selection_.to_list()}
+                settings["method"] |= {"strength": self.selection_.strength}
+            else:
+                path = _path(problem) if isinstance(self.start, str) else (problem,)
+                fits = solve_path(path, solver, starts=starts, stop=stop, on_round=on_round)
         except Interrupted as interruption:
             self._keep([interruption.fit], settings)
             interruption.fit = self.fit_
             raise
+        if adjustment is not None and sensitive is not None:
+            fits = tuple(_adjust(fit, problem, adjustment, sensitive) for fit in fits)
         self._keep(fits, settings)
+        if adjustment is not None:
+            return self
         if self.fit_.objective > self.fit_.history[0].objective:
             warnings.warn(
                 "FairCP ended with a larger objective than it began with: the steps were too large "
@@ -178,7 +207,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         """
         check_is_fitted(self)
         tensor = self._validate(X, reset=False)
-        if resolve_method(self.method, self.strength) is not None:
+        if self.method != "none":
             warnings.warn(
                 "transform fits new people without the penalty, so these embeddings may reveal "
                 "the sensitive features; audit them before use",
@@ -249,6 +278,55 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             raise unknown_choice("solver", self.solver, SOLVERS)
         return SOLVERS[self.solver]
 
+    def _is_automatic(self) -> bool:
+        """Return whether the strength is to be found; check what that needs."""
+        if not isinstance(self.strength, str):
+            return False
+        if self.strength != "auto":
+            raise ValueError(f"strength must be a number, 'auto' or None, got {self.strength!r}")
+        if self.method != "invariant" and not isinstance(self.method, Invariant):
+            raise ValueError(
+                f"strength='auto' needs method='invariant', got method={self.method!r}; give "
+                "strength as a number"
+            )
+        level = self.target_leakage
+        if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
+            raise ValueError(
+                f"target_leakage must be between 0 and 1, an advantage over chance; got {level!r}"
+            )
+        return True
+
+    def _select(
+        self,
+        problem: Problem,
+        solver: Solver[Any],
+        starts: tuple[Tensor, ...],
+        stop: Stop,
+        seed: int,
+        on_round: OnRound | None,
+    ) -> tuple[Fit, ...]:
+        """Find the least strength that passes; set `selection_`."""
+        self.selection_: Selection = least_strength(
+            problem,
+            solver,
+            starts=starts,
+            stop=stop,
+            level=float(self.target_leakage),
+            seed=seed % 2**32,
+            on_round=on_round,
+        )
+        if not self.selection_.passed:
+            last = self.selection_.trials[-1]
+            warnings.warn(
+                f"no strength passed the audit at target_leakage={self.target_leakage}: the path "
+                f"ended at strength {last.strength:.3g} ({last.verdict}), and the strength with "
+                f"the weakest attackers, {self.selection_.strength:.3g}, was kept. Try another "
+                "random_state, a larger target_leakage or more people; see selection_.trials",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return (self.selection_.fit,)
+
     def _seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)):
             if not 0 <= self.random_state < 2**63:
@@ -266,7 +344,11 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self.embedding_ = np.asarray(self.cp_.factors[self.mode].cpu())
 
     def _settings(
-        self, penalty: Penalty | None, solver: Solver[Any], seed: int, problem: Problem
+        self,
+        method: Penalty | Adjustment | None,
+        solver: Solver[Any],
+        seed: int,
+        problem: Problem,
     ) -> dict[str, Any]:
         """Return all that is needed to repeat the fit, as plain values."""
         start = self.start if isinstance(self.start, str) else "given"
@@ -277,7 +359,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             "rank": int(self.rank),
             "mode": int(self.mode),
             "loss": self.loss,
-            "penalty": None if penalty is None else _describe(penalty),
+            "method": None if method is None else _describe(method),
             "sensitive": [
                 {"name": column.name, "kind": column.kind, "categories": list(column.categories)}
                 for column in (problem.sensitive.columns if problem.sensitive else ())
@@ -291,6 +373,31 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             "dtype": str(problem.tensor.dtype).removeprefix("torch."),
             "device": str(problem.tensor.device),
         }
+
+
+def _path(problem: Problem) -> tuple[Problem, ...]:
+    """Return easier problems that lead to this one: a strong penalty from nowhere ends badly.
+
+    With the invariant criterion a random start at full strength first gives up the fit and
+    then finds no way back; from a weaker penalty's solution it keeps what can be kept.
+    """
+    penalty = problem.penalty
+    if not isinstance(penalty, Invariant):
+        return (problem,)
+    weaker = [replace(penalty, strength=penalty.strength * share) for share in WEAKER]
+    return (*(replace(problem, penalty=easy) for easy in weaker), problem)
+
+
+def _adjust(
+    fit: Fit, problem: Problem, adjustment: Adjustment, sensitive: SensitiveFeatures
+) -> Fit:
+    """Return a fit with its embedding adjusted, and one more line of history that says so."""
+    factors = list(fit.cp.factors)
+    factors[problem.mode] = adjustment.adjust(factors[problem.mode], sensitive)
+    judged = problem.evaluate([factor.unsqueeze(0) for factor in factors])
+    loss, residual = float(judged.loss), float(judged.residual)
+    last = Round(loss, loss, 0.0, residual, fit.seconds)
+    return replace(fit, cp=CPTensor.from_factors(factors), history=(*fit.history, last))
 
 
 def _describe(settings: object) -> dict[str, Any]:

@@ -220,7 +220,7 @@ class Gaussians(Kernel):
         (gamma, weight), *finer = self.parts
         mixed, slope = gram * weight, gram * (weight * gamma)
         for gamma, weight in finer:
-            gram.square_().square_()
+            gram = gram.square().square_()
             mixed.add_(gram, alpha=weight)
             slope.add_(gram, alpha=weight * gamma)
         return mixed, slope

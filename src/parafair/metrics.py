@@ -17,6 +17,7 @@ from parafair import independence
 from parafair.errors import ParafairWarning
 from parafair.independence import gram_product
 from parafair.kernels import Gaussian
+from parafair.network import Network
 from parafair.problem import as_tensor, residual_squared
 from parafair.sensitive import Column, SensitiveFeatures
 from parafair.tensors import CPTensor
@@ -130,11 +131,16 @@ def unfairness(
     train, test = train_test_split(np.arange(len(rows)), test_size=test_size, random_state=random)
     labels = torch.from_numpy(column.values.astype(np.int64))
     rows, groups = rows.float(), len(column.categories)
-    generator = torch.Generator().manual_seed(int(random.randint(2**31)))
-    network = _Network.draw(rows.shape[1], hidden, groups, generator)
-    for _ in range(epochs):
-        for batch in torch.from_numpy(random.permutation(train)).split(batch_size):
-            network.descend(rows[batch], labels[batch], learning_rate)
+    network = Network.train(
+        rows[train],
+        labels[train],
+        outputs=groups,
+        hidden=hidden,
+        epochs=epochs,
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        random=random,
+    )
     scores, truth = network.scores(rows[test]), labels[test]
     hits = (scores.argmax(1) == truth).double()
     if not torch.isfinite(scores).all():
@@ -154,44 +160,6 @@ def unfairness(
         majority=float(truth.bincount().max() / len(truth)),
         groups=groups,
     )
-
-
-@dataclass
-class _Network:
-    """``relu(x W1 + b) W2`` with its gradient written out, several times faster than autograd."""
-
-    first: Tensor
-    bias: Tensor
-    second: Tensor
-
-    @classmethod
-    def draw(cls, inputs: int, hidden: int, groups: int, generator: torch.Generator) -> _Network:
-        def uniform(fan_in: int, *shape: int) -> Tensor:
-            return torch.empty(shape).uniform_(-(fan_in**-0.5), fan_in**-0.5, generator=generator)
-
-        return cls(
-            uniform(inputs, inputs, hidden),
-            uniform(inputs, hidden),
-            uniform(hidden, hidden, groups),
-        )
-
-    def scores(self, rows: Tensor) -> Tensor:
-        return torch.addmm(self.bias, rows, self.first).relu_() @ self.second
-
-    def descend(self, rows: Tensor, labels: Tensor, learning_rate: float) -> None:
-        """Take one step down the mean cross entropy, or half squared error if labels are floats."""
-        active = torch.addmm(self.bias, rows, self.first).relu_()
-        error = active @ self.second
-        if labels.is_floating_point():
-            error -= labels
-        else:
-            error = torch.softmax(error, 1)
-            error[torch.arange(len(labels)), labels] -= 1
-        error *= learning_rate / len(labels)
-        back = (error @ self.second.mT).mul_(active > 0)
-        self.second.addmm_(active.mT, error, alpha=-1)
-        self.first.addmm_(rows.mT, back, alpha=-1)
-        self.bias.sub_(back.sum(0))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -18,6 +18,9 @@ KINDS = ("categorical", "numeric")
 
 # Integers with few distinct values are codes of categories more often than measurements.
 MOST_INTEGER_CATEGORIES = 10
+
+# Members of every group in a sample of a large population, if there are as many.
+LEAST_MEMBERS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,26 @@ class Column:
         if len(self.categories) == 2:
             return self.values.astype(np.float64)[:, None]
         return np.asarray(np.eye(len(self.categories))[self.values])
+
+    def take(self, people: NDArray[np.intp]) -> Column:
+        """Return the feature of some people; all categories stay, even if they have nobody."""
+        return replace(self, values=self.values[people])
+
+    def cut(self, parts: int) -> Column:
+        """Return a categorical feature: itself, or numbers cut into parts of about equal size.
+
+        >>> Column("age", "numeric", np.array([20, 30, 40, 50])).cut(2).categories
+        ('20 to 30', '40 to 50')
+        """
+        if self.kind == "categorical":
+            return self
+        # By the middle rank of equal numbers, so that two distinct numbers make two parts.
+        ordered = np.sort(self.values)
+        ranks = sum(np.searchsorted(ordered, self.values, side) for side in ("left", "right"))
+        found, codes = np.unique(ranks * parts // (2 * len(ordered)), return_inverse=True)
+        members = [self.values[codes == code] for code in range(len(found))]
+        labels = tuple(f"{part.min():.4g} to {part.max():.4g}" for part in members)
+        return Column(self.name, "categorical", codes, labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +131,43 @@ class SensitiveFeatures:
         """
         matrix = torch.from_numpy(np.hstack([column.encode() for column in self.columns]))
         return matrix if like is None else matrix.to(dtype=like.dtype, device=like.device)
+
+    def joint(self, parts: int) -> Column:
+        """Return all features as one, whose groups are the combinations that occur.
+
+        Args:
+            parts: Groups that a numeric column is cut into.
+        """
+        columns = [column.cut(parts) for column in self.columns]
+        if len(columns) == 1:
+            return columns[0]
+        table = np.stack([column.values for column in columns], 1)
+        cells, codes = np.unique(table, axis=0, return_inverse=True)
+        labels = [
+            ", ".join(column.categories[code] for column, code in zip(columns, cell, strict=True))
+            for cell in cells
+        ]
+        name = " x ".join(column.name for column in columns)
+        return Column(name, "categorical", codes.reshape(-1), tuple(labels))
+
+    def sample(self, size: int, random: np.random.RandomState) -> NDArray[np.intp]:
+        """Draw people at random, but some of every group, and return their places in order.
+
+        Everybody if there are at most `size`, and more than `size` if the groups need it.
+        """
+        order = random.permutation(len(self))
+        if len(order) <= size:
+            return np.arange(len(order))
+        first = [
+            order[column.values[order] == code][:LEAST_MEMBERS]
+            for column in self.columns
+            for code in range(len(column.categories))
+        ]
+        needed = len(np.unique(np.concatenate(first))) if first else 0
+        # Unique in the order of first appearance: some of each group, then the others.
+        everybody = np.concatenate([*first, order])
+        places = np.sort(np.unique(everybody, return_index=True)[1])
+        return np.sort(everybody[places[: max(size, needed)]])
 
 
 def _split_columns(features: Any, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:

@@ -7,12 +7,11 @@ from parafair.independence import hsic
 from parafair.penalties import (
     HSIC,
     KHSIC,
-    METHODS,
     AutogradTerm,
+    Invariant,
+    InvariantTerm,
     Orthogonality,
     Penalty,
-    QuadraticTerm,
-    resolve_method,
 )
 from parafair.sensitive import SensitiveFeatures
 from parafair.testing import PenaltyContract, example_groups, example_rows
@@ -105,13 +104,33 @@ class TestKHSIC(PenaltyContract):
         assert term.value(1000 * revealing) < term.value(revealing)
 
 
+class TestInvariant(PenaltyContract):
+    @pytest.fixture
+    def penalty(self):
+        return Invariant(strength=2.0)
+
+    def test_solvers_know_that_scale_does_not_matter(self, penalty):
+        term, factor = self.bound(penalty)
+        assert isinstance(term, InvariantTerm)
+        rows = torch.linalg.solve(term.basis(factor), factor - factor.mean(0), left=False)
+        torch.testing.assert_close(rows.mT @ rows / len(rows), torch.eye(3).double())
+
+    def test_strength_has_the_units_of_the_squared_data(self):
+        small, large = (
+            Invariant(1.0).bind(PEOPLE, unit * torch.ones(4, 3).double()).value(FACTOR)
+            for unit in (1, 10)
+        )
+        torch.testing.assert_close(large, 100 * small)
+
+
 class Spread:
     """A penalty of a user's own, by automatic differentiation."""
 
     strength = 1.0
 
-    def bind(self, sensitive):
-        return AutogradTerm(lambda factor: (sensitive.mT @ factor.tanh()).square().sum((-2, -1)))
+    def bind(self, sensitive, tensor):
+        groups = sensitive.encode(like=tensor)
+        return AutogradTerm(lambda factor: (groups.mT @ factor.tanh()).square().sum((-2, -1)))
 
 
 class TestPenaltyOfOnesOwn(PenaltyContract):
@@ -123,13 +142,13 @@ class TestPenaltyOfOnesOwn(PenaltyContract):
         assert isinstance(Spread(), Penalty)
 
 
-@pytest.mark.parametrize("penalty", [Orthogonality, HSIC, KHSIC])
+@pytest.mark.parametrize("penalty", [Invariant, Orthogonality, HSIC, KHSIC])
 def test_numpy_numbers_are_numbers(penalty):
     for number in (np.float32(0.5), np.int64(2), np.float64(1)):
         assert penalty(number).strength == number
 
 
-@pytest.mark.parametrize("penalty", [Orthogonality, HSIC, KHSIC])
+@pytest.mark.parametrize("penalty", [Invariant, Orthogonality, HSIC, KHSIC])
 @pytest.mark.parametrize("strength", [-1, float("nan"), float("inf"), "1"])
 def test_bad_strengths_are_refused(penalty, strength):
     with pytest.raises(ValueError, match="strength must be a finite number of at least 0, got"):
@@ -137,31 +156,6 @@ def test_bad_strengths_are_refused(penalty, strength):
 
 
 def test_strength_multiplies():
-    for name, penalty in METHODS.items():
-        if name != "none":
-            one, three = (penalty(s).bind(PEOPLE, FACTOR).value(FACTOR) for s in (1.0, 3.0))
-            torch.testing.assert_close(three, 3 * one)
-
-
-class TestResolveMethod:
-    def test_names_are_shorthands(self):
-        assert resolve_method("none") is None
-        assert resolve_method("khsic", 2.0) == KHSIC(2.0)
-        assert resolve_method("hsic") == HSIC(1.0)
-        assert resolve_method("fatr", 0.1) == Orthogonality(0.1, ridge=0.0)
-        assert isinstance(resolve_method("fatr").bind(PEOPLE, FACTOR), QuadraticTerm)
-
-    def test_objects_have_their_own_strength(self):
-        penalty = Orthogonality(0.1, ridge=1.0)
-        assert resolve_method(penalty) is penalty
-        with pytest.raises(ValueError, match="has its own; set it there"):
-            resolve_method(penalty, 2.0)
-
-    @pytest.mark.parametrize("method", ["kshic", "khsci", "kernel-hsic"])
-    def test_unknown_names_get_the_nearest(self, method):
-        with pytest.raises(ValueError, match="method must be one of khsic.*did you mean 'k?hsic'"):
-            resolve_method(method)
-
-    def test_other_objects_are_refused(self):
-        with pytest.raises(ValueError, match="method must be one of"):
-            resolve_method(3)
+    for penalty in (Invariant, Orthogonality, HSIC, KHSIC):
+        one, three = (penalty(s).bind(PEOPLE, FACTOR).value(FACTOR) for s in (1.0, 3.0))
+        torch.testing.assert_close(three, 3 * one)

@@ -215,7 +215,7 @@ class TestBlockDescent(SolverContract):
 
             strength = 1.0
 
-            def bind(self, sensitive):
+            def bind(self, sensitive, tensor):
                 return self
 
             def value(self, factor):
@@ -379,8 +379,9 @@ def test_a_penalty_by_automatic_differentiation_works_with_both_solvers():
     class Mine:
         strength = 1.0
 
-        def bind(self, sensitive):
-            return AutogradTerm(lambda a: (sensitive.mT @ a.tanh()).square().sum((-2, -1)))
+        def bind(self, sensitive, tensor):
+            groups = sensitive.encode(like=tensor)
+            return AutogradTerm(lambda a: (groups.mT @ a.tanh()).square().sum((-2, -1)))
 
     problem = small_problem(Mine())
     for solver in (BlockDescent(), GradientBCD((0.01, 0.01), 10)):

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 
 from parafair import metrics
 from parafair.audits.attackers import Attacker, choose
-from parafair.audits.dependence import dependence_rows, paper_rows
-from parafair.audits.features import OTHER, check_groups, join, sample, take
+from parafair.audits.dependence import MOST_TESTED, dependence_rows, paper_rows
+from parafair.audits.features import OTHER, check_groups, join, sample
 from parafair.audits.inputs import INPUTS
 from parafair.audits.intervals import draw_people, simultaneous, strongest
 from parafair.audits.predictions import (
@@ -78,13 +78,11 @@ def audit(
     _check_kinds(chosen, columns)
     progress = _Progress(on_progress, _count_trials(chosen, columns))
     table, measures = rows.numpy()[people], []
-    predicted = [] if wanted is None else predict_target(table, take(wanted, people), plan)
+    predicted = [] if wanted is None else predict_target(table, wanted.take(people), plan)
     for column in columns:
         trials = try_attackers(table, column, chosen, plan, progress.advance)
         measures += _attacker_rows(trials, column, plan.seed)
-        measures += dependence_rows(
-            table, column, precision=plan.precision, permutations=permutations, seed=plan.seed
-        )
+        measures += dependence_rows(table, column, permutations=permutations, seed=plan.seed)
         measures += group_rows(predicted, column)
         if column is not joint:
             measures += paper_rows(table, column, seed=plan.seed)

@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from parafair import metrics
-from parafair.audits.inputs import Columns
 from parafair.audits.result import Measure
 from parafair.audits.trials import one_thread
+from parafair.criterion import Criterion
 from parafair.errors import ParafairWarning
-from parafair.independence import PermutationTest, permutation_test
+from parafair.independence import PermutationTest
 from parafair.sensitive import Column, SensitiveFeatures
 
 
-def _dependence(
-    rows: NDArray[Any], sensitive: SensitiveFeatures, permutations: int, seed: int
-) -> PermutationTest:
-    """Return the criterion on whitened rows, its level under independence and the p-value."""
-    if np.ptp(rows, axis=0).max() == 0:  # nothing can depend on what is the same for everybody
-        return PermutationTest(0.0, 1.0, 0.0, permutations)
-    whitened = torch.from_numpy(rows)
-    encoded = sensitive.encode(like=whitened)
-    return permutation_test(whitened, encoded, permutations=permutations, random_state=seed)
+# The time of the test grows with the square of the number of people.
+MOST_TESTED = 2000
 
 
 def dependence_rows(
-    rows: NDArray[Any], column: Column, *, precision: float, permutations: int, seed: int
+    rows: NDArray[np.float64], column: Column, *, permutations: int, seed: int
 ) -> list[Measure]:
-    """Test whether whitened rows and one feature are independent."""
-    whitened = Columns(whiten=True, precision=precision).fit_transform(rows)
-    test = _dependence(whitened, SensitiveFeatures((column,)), permutations, seed)
+    """Test whether the rows and one feature are independent, by the invariant criterion."""
+    people = SensitiveFeatures((column,)).sample(MOST_TESTED, np.random.RandomState(seed))
+    test = _test(rows[people], SensitiveFeatures((column.take(people),)), permutations, seed)
     return [
         Measure(
             column.name,
             "dependence",
-            "dependence",
+            "criterion",
             test.statistic,
             chance=test.null_mean,
-            about="HSIC of whitened rows",
+            about="1: as dependent as the feature itself",
         ),
         Measure(
             column.name,
@@ -54,7 +46,20 @@ def dependence_rows(
     ]
 
 
-def paper_rows(rows: NDArray[Any], column: Column, *, seed: int) -> list[Measure]:
+def _test(
+    rows: NDArray[np.float64], sensitive: SensitiveFeatures, permutations: int, seed: int
+) -> PermutationTest:
+    """Return the criterion on all pairs of people, its level by chance and the p-value."""
+    if not np.ptp(rows, axis=0).any():  # nothing can depend on what is the same for everybody
+        return PermutationTest(0.0, 1.0, 0.0, permutations)
+    criterion = Criterion(sensitive, torch.zeros(0, dtype=torch.float64), exact=True)
+    with one_thread():
+        return criterion.test(
+            torch.from_numpy(rows), permutations=permutations, random_state=seed
+        )
+
+
+def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[Measure]:
     """Return the paper's measures, which see the columns as they are and change with scale."""
     sensitive = SensitiveFeatures((column,))
     found: list[tuple[str, float, float | None, str]] = []

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 from torch.nn import functional
 
-from parafair.metrics import _Network
+from parafair.network import Network
 
 # Steps between two looks at the held-out fold.
 PAUSE = 10
@@ -96,12 +96,16 @@ class _PaperNetwork(_NetworkEstimator):
         self.random_state = random_state
 
     def _train(self, rows: Tensor, targets: Tensor, random: np.random.RandomState) -> None:
-        generator = torch.Generator().manual_seed(int(random.randint(2**31)))
-        network = _Network.draw(rows.shape[1], self.hidden, self._width(), generator)
-        for _ in range(self.epochs):
-            for batch in torch.from_numpy(random.permutation(len(rows))).split(self.batch_size):
-                network.descend(rows[batch], targets[batch], self.learning_rate)
-        self.network_ = network
+        self.network_ = Network.train(
+            rows,
+            targets,
+            outputs=self._width(),
+            hidden=self.hidden,
+            epochs=self.epochs,
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            random=random,
+        )
 
     def _forward(self, rows: Tensor) -> Tensor:
         outputs = self.network_.scores(rows)

@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
 
 from parafair.audits.attackers import Attacker
-from parafair.audits.features import cut
 from parafair.audits.result import Measure
 from parafair.audits.trials import Plan, guess_everybody
 from parafair.sensitive import Column, SensitiveFeatures
@@ -138,7 +137,7 @@ def overall_rows(predicted: list[Predicted]) -> list[Measure]:
 
 def group_rows(predicted: list[Predicted], column: Column) -> list[Measure]:
     """Compare the predictions between the groups of one sensitive feature."""
-    groups = cut(column, PARTS)
+    groups = column.cut(PARTS)
     labels = np.array(groups.categories)[groups.values]
     measures = []
     for one in predicted:

@@ -24,7 +24,7 @@ from threadpoolctl import ThreadpoolController
 from parafair.audits.attackers import Attacker
 from parafair.audits.inputs import INPUTS, WHITENED, Columns
 from parafair.audits.intervals import Losses
-from parafair.sensitive import Column
+from parafair.sensitive import Column, SensitiveFeatures
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -153,8 +153,8 @@ def _guess(
     train, test = split
     truth = column.values
     if attacker.most_people is not None and len(train) > attacker.most_people:
-        groups = truth if column.kind == "categorical" else None
-        train = _fewer(train, groups, attacker.most_people, seed)
+        known = SensitiveFeatures((column.take(train),))
+        train = train[known.sample(attacker.most_people, np.random.RandomState(seed))]
     with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a weak attacker, not an error
         model = make_pipeline(columns, attacker.make(column.kind, seed)).fit(
@@ -164,17 +164,6 @@ def _guess(
         if column.kind == "numeric":
             return guesses, None
         return guesses, _class_scores(model, rows[test], len(column.categories))
-
-
-def _fewer(
-    people: NDArray[np.intp], groups: NDArray[Any] | None, size: int, seed: int
-) -> NDArray[np.intp]:
-    """Choose some of the people, and somebody of every group."""
-    order = np.random.RandomState(seed).permutation(len(people))
-    if groups is not None:
-        first = np.unique(groups[people[order]], return_index=True)[1]
-        order = np.concatenate([order[first], np.delete(order, first)])
-    return np.asarray(people[order[:size]])
 
 
 def _class_scores(model: Any, rows: NDArray[np.float64], groups: int) -> NDArray[Any] | None:

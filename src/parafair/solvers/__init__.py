@@ -1,7 +1,7 @@
 """Solvers: how a problem is minimized."""
 
-from parafair.solvers.base import Solver, State, solve, solve_batch
+from parafair.solvers.base import Solver, State, solve, solve_batch, solve_path
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.gradient_bcd import GradientBCD
 
-__all__ = ["BlockDescent", "GradientBCD", "Solver", "State", "solve", "solve_batch"]
+__all__ = ["BlockDescent", "GradientBCD", "Solver", "State", "solve", "solve_batch", "solve_path"]

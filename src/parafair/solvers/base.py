@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
@@ -49,6 +50,9 @@ class Solver(Protocol[S]):
 
 
 OnRound = Callable[[int, Objective], None]
+
+# On the way to another problem a rough solution is good enough.
+WARM_TOLERANCE = 1e-3
 
 
 def solve(
@@ -138,6 +142,51 @@ def solve_batch(
             fits[member] = _finish(state, position, Status.INTERRUPTED, history)
         raise Interrupted(best(list(fits.values()))) from error
     return tuple(fits[member] for member in range(len(histories)))
+
+
+def solve_path(
+    problems: Sequence[Problem],
+    solver: Solver[S],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop | None = None,
+    on_round: OnRound | None = None,
+) -> tuple[Fit, ...]:
+    """Run a solver on problems that lead to the last one, each from the solution of the one before.
+
+    Returns:
+        The fits of the last problem. Their histories are of that problem alone, but the time and
+        the count "warm rounds" include the others.
+    """
+    stop, seconds, rounds = stop or Stop(), 0.0, 0
+    *easier, last = problems
+    loose = replace(stop, tolerance=max(stop.tolerance, WARM_TOLERANCE))
+    for problem in easier:
+        fits = solve_batch(
+            problem, solver, starts=starts, stop=loose, on_round=_shift(on_round, rounds)
+        )
+        members = zip(*(fit.cp.factors for fit in fits), strict=True)
+        starts = tuple(torch.stack(factors) for factors in members)
+        seconds += max(fit.seconds for fit in fits)
+        rounds += max(fit.rounds for fit in fits)
+    fits = solve_batch(last, solver, starts=starts, stop=stop, on_round=_shift(on_round, rounds))
+    if not easier:
+        return fits
+    return tuple(
+        replace(
+            fit,
+            history=tuple(replace(r, seconds=r.seconds + seconds) for r in fit.history),
+            counts={**fit.counts, "warm rounds": rounds},
+        )
+        for fit in fits
+    )
+
+
+def _shift(on_round: OnRound | None, rounds: int) -> OnRound | None:
+    """Return a callback that counts on from earlier rounds."""
+    if on_round is None:
+        return None
+    return lambda number, objective: on_round(rounds + number, objective)
 
 
 def _entries(objective: Objective, seconds: float) -> list[Round]:

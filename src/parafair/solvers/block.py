@@ -101,7 +101,7 @@ class BlockDescent:
     """
 
     extrapolate: bool = True
-    inner_steps: int = 3
+    inner_steps: int = 2
 
     def __post_init__(self) -> None:
         if self.inner_steps < 1:

@@ -1,0 +1,177 @@
+"""The least strength at which an embedding passes: no weaker, and no further than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from parafair.audits import Audit, audit
+from parafair.criterion import Criterion
+from parafair.errors import Interrupted
+from parafair.fit import Fit, Stop, best
+from parafair.penalties import Invariant
+from parafair.problem import Problem
+from parafair.solvers import Solver, solve_batch
+from parafair.solvers.base import OnRound
+
+# The path begins where dependence hardly matters and takes long steps until the criterion is at
+# its null level; from there each step is audited.
+FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 1.25, 1e4
+
+# Attackers of the search, the quick ones first: most strengths fail at those.
+QUICK, THOROUGH = ("linear", "svm"), ("linear", "svm", "forest", "boosting", "neighbors")
+MOST_PEOPLE = 2000
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One strength on the path.
+
+    Attributes:
+        strength: The strength.
+        residual: The residual there.
+        criterion: The invariant criterion.
+        null: What it is on average if people exchange their features at random.
+        advantage: The strongest attacker's advantage over chance, None where none was tried.
+        verdict: What the audit said: "not audited", "leaks", "passes" or "overfitted".
+    """
+
+    strength: float
+    residual: float
+    criterion: float
+    null: float
+    advantage: float | None
+    verdict: str
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The strength that was chosen, and the path to it.
+
+    Attributes:
+        fit: The fit at the chosen strength.
+        strength: The chosen strength.
+        passed: Whether it passed the audit; if not, it is the nearest to passing.
+        trials: All strengths tried, in order.
+    """
+
+    fit: Fit
+    strength: float
+    passed: bool
+    trials: tuple[Trial, ...]
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the path as plain values that can be written as JSON."""
+        return [asdict(trial) for trial in self.trials]
+
+
+def least_strength(
+    problem: Problem,
+    solver: Solver[Any],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    level: float,
+    seed: int = 0,
+    on_round: OnRound | None = None,
+    on_trial: Callable[[Trial], None] | None = None,
+) -> Selection:
+    """Follow a path of strengths, each fit begun where the last ended, until the audit passes.
+
+    An embedding passes if the criterion is at most at its null level, no attacker's advantage is
+    above `level`, and none is beyond doubt off chance, in either direction. Beyond that point
+    people would be matched across groups one by one, and attackers mistake them for each other:
+    the path ends there, passed or not.
+
+    Args:
+        problem: A problem with an `Invariant` penalty, whose strength is replaced.
+        solver: How to minimize.
+        starts: One factor (batch, size, rank) per mode; the best start goes on.
+        stop: When a fit stops.
+        level: The largest advantage over chance an attacker may have.
+        seed: Seed of the audits.
+        on_round: Called after each round, as in `solve_batch`.
+        on_trial: Called after each strength.
+    """
+    penalty, sensitive = problem.penalty, problem.sensitive
+    if not isinstance(penalty, Invariant) or sensitive is None:
+        raise ValueError(
+            "strength='auto' needs method='invariant', whose strength has the same meaning on any "
+            f"data; got {penalty!r}. Give strength as a number"
+        )
+    criterion = Criterion(sensitive, problem.tensor[:0], penalty.exact)
+    found: list[tuple[Fit, Trial]] = []
+    for strength in _strengths(found):
+        member = replace(problem, penalty=replace(penalty, strength=strength))
+        try:
+            fits = solve_batch(member, solver, starts=starts, stop=stop, on_round=on_round)
+        except Interrupted as interruption:
+            interruption.fit = found[-1][0] if found else interruption.fit
+            raise
+        fit = _after(best(fits), found)
+        starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
+        rows = fit.cp.factors[problem.mode]
+        value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
+        result = _examine(rows, problem, level, seed) if value <= null else None
+        trial = Trial(strength, fit.residual, value, null, *_judge(result, level))
+        found.append((fit, trial))
+        if on_trial is not None:
+            on_trial(trial)
+        if trial.verdict in ("passes", "overfitted"):
+            break
+    return _choose(found)
+
+
+def _strengths(found: list[tuple[Fit, Trial]]) -> Iterator[float]:
+    """Yield strengths: far apart until the criterion is at its null level, then close."""
+    strength = FIRST_STRENGTH
+    while strength <= LAST_STRENGTH:
+        yield strength
+        trial = found[-1][1]
+        strength *= LONG_STEP if trial.criterion > 2 * trial.null else SHORT_STEP
+
+
+def _after(fit: Fit, found: list[tuple[Fit, Trial]]) -> Fit:
+    """Return the fit with the time of the path so far added to its own."""
+    before = found[-1][0].seconds if found else 0.0
+    history = tuple(replace(entry, seconds=entry.seconds + before) for entry in fit.history)
+    return replace(fit, history=history)
+
+
+def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> Audit:
+    """Audit an embedding, with more attackers if the quick ones find nothing."""
+    for attackers in (QUICK, THOROUGH):
+        result = audit(
+            rows.cpu(),
+            problem.sensitive,
+            attackers=attackers,
+            permutations=1,
+            max_people=MOST_PEOPLE,
+            random_state=seed,
+        )
+        if _judge(result, level)[1] != "passes":
+            break
+    return result
+
+
+def _judge(result: Audit | None, level: float) -> tuple[float | None, str]:
+    if result is None:
+        return None, "not audited"
+    advantage = max(result.advantages)
+    if result.leaks or advantage > level:
+        return advantage, "leaks"
+    return advantage, "overfitted" if result.overfitted else "passes"
+
+
+def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
+    """Take the last strength if it passed, otherwise the one with the weakest attackers."""
+    trials = tuple(trial for _, trial in found)
+    fit, trial = found[-1]
+    if trial.verdict != "passes":
+        audited = [pair for pair in found if pair[1].advantage is not None] or found[-1:]
+        fit, trial = min(audited, key=lambda pair: pair[1].advantage or 0.0)
+    return Selection(fit, trial.strength, trial.verdict == "passes", trials)

@@ -1,0 +1,200 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import kstest
+
+from parafair.criterion import Criterion, FourierSums, Standardized
+from parafair.independence import hsic
+from parafair.kernels import Delta, Gaussian, Gaussians, Linear
+from parafair.sensitive import SensitiveFeatures
+from parafair.testing import example_groups, example_rows
+
+N, RANK = 60, 4
+GROUPS = example_groups(N, seed=1)
+ROWS = example_rows(N, RANK, seed=0) + GROUPS * torch.tensor([1.0, 0.5, 0.0, 0.0]).double()
+LIKE = torch.zeros(0, dtype=torch.float64)
+
+
+def criterion(features=GROUPS, exact=None):
+    return Criterion(SensitiveFeatures.of(features), LIKE, exact)
+
+
+def value(rows, features=GROUPS, exact=None):
+    return float(criterion(features, exact).value_and_gradient(rows)[0])
+
+
+def slow_hsic(rows, rank):
+    """HSIC as the documentation says, with n x n matrices and nothing shared."""
+    centered = rows - rows.mean(0)
+    columns = centered / centered.std(0, correction=0)
+    covariance = torch.cov(rows.mT, correction=0)
+    values, vectors = torch.linalg.eigh(covariance)
+    whitened = centered @ vectors / values.sqrt()
+    isotropic = Gaussians(0.25 / (2 * rank), 5)
+    total = 0.75 * hsic(whitened, GROUPS, kernels=(isotropic, Delta()))
+    for column in columns.unbind(1):
+        single = hsic(column, GROUPS, kernels=(Gaussians(0.5, 3), Delta()))
+        total = total + 0.25 / rows.shape[1] * single
+    return total
+
+
+def test_is_the_documented_formula():
+    measure = criterion()
+    expected = slow_hsic(ROWS, RANK) / measure.reference(RANK)
+    torch.testing.assert_close(measure.value_and_gradient(ROWS)[0], expected)
+    # The reference is the same for the features themselves.
+    centered = (GROUPS - GROUPS.mean()) / GROUPS.std(correction=0)
+    own = 0.75 * hsic(centered, GROUPS, kernels=(Gaussians(0.25 / (2 * RANK), 5), Delta()))
+    own = own + 0.25 * hsic(centered, GROUPS, kernels=(Gaussians(0.5, 3), Delta()))
+    assert measure.reference(RANK) == pytest.approx(float(own))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_rescaling_and_shifting_columns_changes_nothing(exact):
+    # Features of linear time are those of a kernel only nearly symmetric: no change of sign.
+    sign = -1 if exact else 1
+    scale, shift = torch.tensor([1e-9, 1e9, sign * 3, 1]).double(), example_rows(1, RANK, seed=5)
+    changed = ROWS * scale + 100 * scale * shift
+    assert value(changed, exact=exact) == pytest.approx(value(ROWS, exact=exact), rel=1e-5)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_mixing_columns_changes_only_the_part_of_single_components(exact):
+    mixed = ROWS @ example_rows(RANK, RANK, seed=6)
+    measure = criterion(exact=True)
+    kernel = Gaussians(0.25 / (2 * RANK), 5)
+    whole = [
+        float(measure.sums.weighted(Standardized.of(rows).whitened, kernel)[0])
+        for rows in (ROWS, mixed)
+    ]
+    assert whole[0] == pytest.approx(whole[1], rel=1e-8)
+    assert value(mixed, exact=exact) != pytest.approx(value(ROWS, exact=exact), rel=1e-8)
+
+
+def test_one_means_the_features_themselves():
+    assert value(GROUPS.expand(N, RANK)) == pytest.approx(1, rel=1e-6)
+    numbers = example_rows(N, 1, seed=3)
+    assert value(numbers, numbers.numpy()) == pytest.approx(1, rel=1e-6)
+    three = np.repeat(["a", "b", "c"], 20)
+    assert value(SensitiveFeatures.of(three).encode(), three) == pytest.approx(1, rel=1e-6)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_gradient_matches_finite_differences(exact):
+    measure = criterion(exact=exact)
+    gradient = measure.value_and_gradient(ROWS)[1]
+    for seed in range(3):
+        direction = example_rows(N, RANK, seed=10 + seed)
+        ahead, behind = (
+            measure.value_and_gradient(ROWS + sign * 1e-5 * direction)[0] for sign in (1, -1)
+        )
+        slope = (ahead - behind) / 2e-5
+        torch.testing.assert_close((gradient * direction).sum(), slope, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        torch.zeros(N, RANK).double(),
+        torch.ones(N, RANK).double() * 7,
+        torch.cat([ROWS[:, :2], torch.zeros(N, 2).double()], 1),
+        torch.cat([ROWS[:, :2], ROWS[:, :2]], 1),
+        ROWS[:1].expand(N, RANK),
+        ROWS[[0, 1] * (N // 2)],
+        torch.cat([1e150 * ROWS[:, :2], 1e-150 * ROWS[:, 2:]], 1),
+    ],
+    ids=["zero", "constant", "zero columns", "copies", "one row", "two rows", "huge and tiny"],
+)
+def test_degenerate_rows_give_numbers(rows, exact):
+    measure = criterion(exact=exact)
+    found, gradient = measure.value_and_gradient(rows)
+    assert torch.isfinite(found)
+    assert torch.isfinite(gradient).all()
+    assert torch.isfinite(measure.null(rows)).all()
+    assert -1e-9 < float(found) < 3
+
+
+def test_null_level_is_the_mean_over_permutations():
+    measure = criterion()
+    test = measure.test(ROWS, permutations=2000, random_state=0)
+    assert test.statistic == pytest.approx(value(ROWS))
+    assert float(measure.null(ROWS)) == pytest.approx(test.null_mean, rel=0.02)
+    assert test.p_value == pytest.approx(1 / 2001)
+
+
+def test_p_values_of_independent_data_are_uniform():
+    p_values = [
+        criterion(example_groups(40, seed=1000 + seed))
+        .test(example_rows(40, 3, seed=seed), permutations=99, random_state=seed)
+        .p_value
+        for seed in range(120)
+    ]
+    assert kstest(p_values, "uniform").pvalue > 0.01
+
+
+def test_sees_what_correlation_does_not():
+    # The groups differ in spread alone; and along one of four columns.
+    rows = example_rows(200, RANK, seed=0)
+    groups = example_groups(200, seed=1)
+    rows[:, 0] *= 1 + 2 * groups[:, 0]
+    rows = rows - groups * rows[groups[:, 0] == 1].mean(0)
+    rows = rows - (1 - groups) * rows[groups[:, 0] == 0].mean(0)
+    linear = hsic(rows, groups, kernels=(Linear(), Linear()))
+    assert float(linear) == pytest.approx(0, abs=1e-15)
+    assert criterion(groups).test(rows, permutations=99, random_state=0).p_value == 0.01
+
+
+def test_squeezing_most_people_together_hides_nothing():
+    # A few people far away carry all variance; a kernel of one width sees all others as one.
+    groups = example_groups(200, seed=1)
+    rows = 0.02 * example_rows(200, 2, seed=0) + 0.1 * groups
+    rows[:10] = 5 * example_rows(10, 2, seed=3)
+    whitened = Standardized.of(rows).whitened
+    one = Gaussian(0.25)
+    blind = hsic(whitened, groups, kernels=(one, Delta()))
+    shuffled = hsic(whitened, groups.flip(0), kernels=(one, Delta()))
+    measure = criterion(groups)
+    seen = measure.value_and_gradient(rows)[0] / measure.null(rows)
+    assert float(seen) > 10
+    assert float(blind / shuffled) < float(seen) / 2
+
+
+def test_several_columns_count_one_by_one_and_together():
+    random = np.random.default_rng(0)
+    one, two = random.integers(0, 2, (2, 400))
+    table = pd.DataFrame({"one": one.astype(str), "two": two.astype(str)})
+    noise = torch.from_numpy(random.standard_normal((400, 2)))
+    measure = criterion(table)
+    for leak in (one, two, one ^ two):
+        rows = noise + 2 * torch.from_numpy(leak)[:, None]
+        found = measure.value_and_gradient(rows)[0]
+        assert float(found / measure.null(rows)) > 5
+    assert float(measure.value_and_gradient(noise)[0] / measure.null(noise)) < 2
+
+
+def test_linear_time_agrees_with_all_pairs():
+    rows, groups = example_rows(600, 5, seed=0), example_groups(600, seed=1)
+    rows = rows + groups * example_rows(1, 5, seed=2)
+    exact, linear = value(rows, groups, exact=True), value(rows, groups, exact=False)
+    assert linear == pytest.approx(exact, rel=0.05)
+    null = [float(criterion(groups, exact).null(rows)) for exact in (True, False)]
+    assert null[1] == pytest.approx(null[0], rel=0.05)
+
+
+def test_features_in_blocks_are_the_same(monkeypatch):
+    rows, thin = example_rows(50, 3, seed=0), example_rows(50, 2, seed=1)
+    kernel = Gaussians(0.1, 2)
+    whole, gradient = FourierSums(thin).weighted(rows, kernel)
+    monkeypatch.setattr("parafair.criterion.BLOCK_ENTRIES", 1000)
+    monkeypatch.setattr("parafair.criterion.KEPT_ENTRIES", 0)
+    in_blocks, its_gradient = FourierSums(thin).weighted(rows, kernel)
+    torch.testing.assert_close(in_blocks, whole)
+    torch.testing.assert_close(its_gradient, gradient)
+
+
+def test_single_precision_is_close():
+    rows = ROWS.float()
+    single = Criterion(SensitiveFeatures.of(GROUPS), rows[:0]).value_and_gradient(rows)[0]
+    assert float(single) == pytest.approx(value(ROWS), rel=1e-4)
