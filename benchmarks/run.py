@@ -1,6 +1,9 @@
 """Measure parafair against the obvious way and against its peers, side by side in one run.
 
-    python -m benchmarks.run [algorithm1] [plain_cp] [khsic]
+    python -m benchmarks.run [NAME ...]
+
+with names among algorithm1, plain_cp, khsic (speed) and fair_synthetic, fair_kinds, baselines,
+fair_time (fairness); all of them by default.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because whatever else the
@@ -24,7 +27,7 @@ import numpy as np
 import torch
 from tests.reference import paper_bcd
 
-from benchmarks import contenders
+from benchmarks import contenders, fairness
 from parafair import datasets
 from parafair.independence import CenteredGram, kernel_sum
 from parafair.kernels import Gaussian
@@ -203,7 +206,15 @@ def show(rows: list[Row]) -> None:
         print("| " + " | ".join(map(text, row.values())) + " |", flush=True)
 
 
-BENCHMARKS = {"algorithm1": algorithm1, "plain_cp": plain_cp, "khsic": khsic}
+BENCHMARKS = {
+    "algorithm1": algorithm1,
+    "plain_cp": plain_cp,
+    "khsic": khsic,
+    "fair_synthetic": fairness.fair_synthetic,
+    "fair_kinds": fairness.fair_kinds,
+    "baselines": fairness.baselines,
+    "fair_time": fairness.fair_time,
+}
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ python examples/03_what_khsic_guarantees.py [folder] [--quick]
 
 import argparse
 import json
+import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -100,7 +101,7 @@ def fits(quick, **measuring):
         found = measure(model.embedding_, data.sensitive, **measuring)
         table[name].append({"at": at, "residual": model.fit_.residual} | found)
         print(f"{name} {at}: residual {model.fit_.residual:.3f}", flush=True)
-        return model.cp_
+        return model
 
     paper = {"solver": GradientBCD((0.5, 1.0)), "tolerance": 0}
     for strength in (0, 0.04) if quick else (0, 1e-5, 1e-4, 3e-4, 0.04, 0.4):
@@ -108,41 +109,42 @@ def fits(quick, **measuring):
     for count in rounds:
         add("rounds", count, method=KHSIC(0.04 * scale), max_rounds=count, **paper)
     start = "uniform"
-    for s in (1, 3) if quick else (1, 3, 10, 20, 30, 45, 70, 150):
-        start = add("invariant", s, method="invariant", strength=s, start=start, max_rounds=1000)
+    for s in (1, 3) if quick else (1, 3, 10, 20, 30, 45, 70):
+        model = add("invariant", s, method="invariant", strength=s, start=start, max_rounds=1000)
+        start = model.cp_
+    with warnings.catch_warnings(action="ignore"):  # that it leaves the penalty out: the point
+        table["transform"] = measure(model.transform(data.tensor), data.sensitive, **measuring)
     return table
 
 
 def draw(path):
     """Draw what attackers see against the criterion, from the table alone."""
     table = json.loads(path.read_text("utf-8"))["fits"]
-    panels = [("khsic", "khsic_over_null", "KHSIC-BCD, as published: KHSIC")]
+    panels = [("khsic", "khsic_over_null", "KHSIC-BCD as published: KHSIC")]
     panels += [("invariant", "over_null", 'method="invariant": our criterion')]
     shared = {"sharex": True, "sharey": True, "layout": "constrained"}
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.3), **shared)
     for axis, (method, ratio, title) in zip(axes, panels, strict=True):
-        rows, nearest = table[method], np.inf
+        rows, last = table[method], np.inf
         for name, marker in zip(rows[0]["attackers"], "osD^", strict=False):
             points = [(row[ratio], row["attackers"][name]) for row in rows]
             style = {"color": ATTACKERS[name], "marker": marker, "markersize": 5, "label": name}
             axis.plot(*zip(*points, strict=True), **style)
         for row in rows:  # a label above its points, or below them if it would hit the last one
-            above, scores = nearest / row[ratio] > 1.2, row["attackers"].values()
-            at = (row[ratio], max(scores) if above else min(scores))
-            offset = {"xytext": (0, 6 if above else -14), "textcoords": "offset points"}
+            above, scores = last / row[ratio] > 1.2, row["attackers"].values()
+            at, last = (row[ratio], max(scores) if above else min(scores)), row[ratio]
+            style = {"textcoords": "offset points", "ha": "center", "fontsize": 8}
             label = f"{row['at']:g}".replace("e-0", "e-")
-            axis.annotate(label, at, **offset, ha="center", fontsize=8)
-            nearest = row[ratio]
+            axis.annotate(label, at, (0, 6 if above else -14), **style)
         axis.axvline(1, color="black", linewidth=0.8, linestyle=":")
         axis.axhline(0.5, color="black", linewidth=0.8, linestyle=":")
-        axis.set(xscale="log", title=title, xlabel="criterion / its level without dependence")
+        axis.set(title=title, xlabel="criterion / its level without dependence")
         axis.spines[["top", "right"]].set_visible(False)
-    ticks = [100, 10, 1, 0.1]
-    axes[0].set(xlim=(110, 0.06), ylim=(0.38, 1.06), ylabel="balanced accuracy of attackers")
-    axes[0].set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes[0].set(xscale="log", xlim=(110, 0.06), ylabel="balanced accuracy of attackers")
+    axes[0].set_xticks([100, 10, 1, 0.1], ["100", "10", "1", "0.1"])
     axes[0].annotate("chance", (100, 0.51), fontsize=8)
     axes[0].legend(frameon=False, loc="center left")
-    figure.suptitle("Criteria fall to the level of independence; do attackers? (numbers: strength)")
+    figure.suptitle("At the level of independence, what do attackers see? (numbers: strength)")
     figure.savefig(path.with_suffix(".png"), dpi=150)
     plt.close(figure)
 
@@ -153,7 +155,7 @@ def main():
     parser.add_argument("folder", nargs="?", default="demo", type=Path)
     parser.add_argument("--quick", action="store_true", help="few people, fits and attackers")
     options = parser.parse_args()
-    few = {"attackers": ("linear", "svm")} if options.quick else {}
+    few = {"attackers": ("svm",)} if options.quick else {}
     table = {"theorems": theorems(), "escapes": escapes(40 if options.quick else 200, **few)}
     text = json.dumps(table | {"fits": fits(options.quick, **few)})
     # Six digits: processors differ in later ones.

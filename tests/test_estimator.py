@@ -185,7 +185,7 @@ def test_settings_are_recorded(data):
     model = FairCP(2, method=HSIC(3.0), random_state=5, tolerance=1e-3)
     settings = model.fit(data.tensor, sensitive_features=data.sensitive).fit_.settings
     assert settings["method"] == {"name": "HSIC", "strength": 3.0}
-    assert settings["solver"] == {"name": "BlockDescent", "extrapolate": True, "inner_steps": 3}
+    assert settings["solver"] == {"name": "BlockDescent", "extrapolate": True, "inner_steps": 2}
     assert settings["seed"] == 5
     groups = ["normal", "uniform"]
     assert settings["sensitive"] == [

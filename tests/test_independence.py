@@ -10,11 +10,11 @@ from parafair import independence
 from parafair.independence import (
     CenteredGram,
     centered_alignment,
+    exact_thin_factor,
     hsic,
     kernel_sum,
     khsic,
     permutation_test,
-    exact_thin_factor,
 )
 from parafair.kernels import Delta, Gaussian, InverseMultiquadric, Laplace, Linear
 from parafair.testing import example_groups, example_rows
@@ -165,7 +165,9 @@ class TestThinFactor:
 
     def test_single_precision_loses_no_more_than_its_own_digits(self):
         ages = example_rows(2000, 1, seed=0).float()
-        error = (lambda u: u @ u.mT)(exact_thin_factor(ages, Gaussian(1.0))) - Gaussian(1.0)(ages, ages)
+        error = (lambda u: u @ u.mT)(exact_thin_factor(ages, Gaussian(1.0))) - Gaussian(1.0)(
+            ages, ages
+        )
         assert error.abs().max() < 1e-5
 
     def test_gives_up_where_the_rank_is_high(self):

@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
-from parafair import datasets, limits
+from parafair import datasets, transport
 from parafair.limits import ParityLimit, parity_limit
 from parafair.sensitive import Column, SensitiveFeatures
 from tests.reference.transport import best_permutation, coupling_cost
@@ -100,7 +100,7 @@ class TestMoreGroups:
     def test_pairs_give_a_bound_and_a_coupling_an_upper_one(self, monkeypatch):
         rows, labels = people(4, 5, 6, seed=5)
         exact = parity_limit(rows, labels, taus=TAUS)
-        monkeypatch.setattr(limits, "LARGEST_COUPLING", 0)
+        monkeypatch.setattr(transport, "LARGEST_COUPLING", 0)
         pairs = parity_limit(rows, labels, taus=TAUS)
         assert 0.9 * exact.residual < pairs.residual < exact.residual < pairs.upper
         assert (np.array(pairs.residuals) <= np.array(exact.residuals) + 1e-9).all()
@@ -110,7 +110,7 @@ class TestMoreGroups:
     def test_pairs_on_a_line_agree_so_their_bound_is_exact(self, monkeypatch):
         # Sorting couples all groups at once when rows are single numbers.
         rows, labels = people(8, 8, 8, columns=1)
-        monkeypatch.setattr(limits, "LARGEST_COUPLING", 0)
+        monkeypatch.setattr(transport, "LARGEST_COUPLING", 0)
         limit = parity_limit(rows, labels)
         means = np.mean([np.sort(group, axis=0) for group in split(rows, labels)], 0)
         loss = sum(((np.sort(g, axis=0) - means) ** 2).sum() for g in split(rows, labels)) / 24
@@ -223,7 +223,7 @@ class TestManyPeople:
         assert sampled.residuals == pytest.approx(exact.residuals, abs=0.06)
         assert not sampled.exact
         assert sampled.upper > exact.residual
-        assert any("found from 8 samples" in note for note in sampled.notes)
+        assert any("8 samples were transported" in note for note in sampled.notes)
 
     def test_no_sample_makes_it_more_than_the_exact_value(self):
         rows, labels = people(40, 50, seed=10)
@@ -233,7 +233,7 @@ class TestManyPeople:
             assert (np.array(sampled.residuals) <= np.array(exact.residuals) + 1e-12).all()
 
     def test_long_rows_are_projected(self, monkeypatch):
-        monkeypatch.setattr(limits, "LONGEST_ROW", 4)
+        monkeypatch.setattr(transport, "LONGEST_ROW", 4)
         rows, labels = people(60, 50, columns=40, seed=11)
         settings = {"taus": TAUS, "max_people": 80}
         projected = parity_limit(rows, labels, **settings)
@@ -311,7 +311,8 @@ class TestGroups:
         limit = parity_limit(rows, table)
         joint = parity_limit(rows, [f"{a}{b}" for a, b in table])
         assert limit.residuals == joint.residuals
-        assert limit.groups[0][0] == "s0=g0, s1=x"
+        assert limit.groups[0][0] == "g0, x"
+        assert "12 people in 4 groups of s0 x s1: g0, x (" in limit.notes[0]
         assert sum(size for _, size in limit.groups) == 12
         assert limit.residual > parity_limit(rows, labels).residual
 
@@ -367,7 +368,7 @@ class TestResult:
     def test_prints_the_curve_and_the_notes(self):
         text = str(self.limit)
         assert f"exact parity costs a residual of {self.limit.residual:.3f}" in text
-        assert "30 people in 3 groups: g0 (12), g1 (10), g2 (8)" in text
+        assert "30 people in 3 groups of sensitive: g0 (12), g1 (10), g2 (8)" in text
         assert len(text.splitlines()) == 2 + len(TAUS) + len(self.limit.notes)
 
 

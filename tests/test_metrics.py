@@ -80,20 +80,6 @@ class TestUnfairness:
         assert runs[0] == runs[1]
         assert len({run.accuracy for run in runs}) > 1
 
-    def test_gradient_steps_are_those_of_autograd(self):
-        rows, labels = ROWS[:8].float(), GROUPS[:8, 0].long()
-        network = metrics._Network.draw(3, 16, 2, torch.Generator().manual_seed(0))
-        weights = [
-            w.clone().requires_grad_() for w in (network.first, network.bias, network.second)
-        ]
-        hidden = (rows @ weights[0] + weights[1]).relu()
-        loss = torch.nn.functional.cross_entropy(hidden @ weights[2], labels)
-        gradients = torch.autograd.grad(loss, weights)
-        network.descend(rows, labels, 0.1)
-        updated = (network.first, network.bias, network.second)
-        for new, old, gradient in zip(updated, weights, gradients, strict=True):
-            torch.testing.assert_close(new, (old - 0.1 * gradient).detach())
-
     def test_a_network_that_overflows_is_not_called_ignorant(self):
         with pytest.warns(ParafairWarning, match="network of unfairness diverged"):
             result = metrics.unfairness(1e12 * REVEALING, GROUPS)

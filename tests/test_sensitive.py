@@ -119,3 +119,64 @@ def test_all_forms_of_the_same_values_agree(values):
 def test_bad_features_are_refused(features, options, message):
     with pytest.raises(ValueError, match=message):
         SensitiveFeatures.of(features, **options)
+
+
+def numeric(values):
+    return SensitiveFeatures.of(np.asarray(values, float), kinds="numeric").columns[0]
+
+
+class TestCut:
+    def test_numbers_are_cut_into_parts_of_equal_size(self):
+        parts = numeric(np.linspace(0, 1, 100)).cut(4)
+        assert np.bincount(parts.values).tolist() == [25] * 4
+        assert parts.categories[0] == "0 to 0.2424"
+        words = SensitiveFeatures.of(["a", "b", "b"]).columns[0]
+        assert words.cut(4) is words
+
+    @pytest.mark.parametrize("sizes", [(50, 40, 10), (10, 5, 85), (1, 98, 1), (99, 1), (1, 99)])
+    @pytest.mark.parametrize("parts", [2, 4])
+    def test_tied_numbers_leave_no_part_empty_and_are_never_one(self, sizes, parts):
+        found = numeric(np.repeat(np.arange(len(sizes)) + 0.5, sizes)).cut(parts)
+        assert len(found.categories) > 1
+        assert np.bincount(found.values, minlength=len(found.categories)).min() > 0
+
+
+class TestJoint:
+    def test_groups_are_the_combinations_that_occur(self):
+        table = pd.DataFrame({"sex": ["f", "f", "m", "m"], "age": [20.5, 60.5, 20.5, 30.5]})
+        joint = SensitiveFeatures.of(table).joint(2)
+        assert joint.name == "sex x age"
+        ages = "20.5 to 20.5", "30.5 to 60.5"
+        assert list(joint.categories) == [f"{sex}, {age}" for sex in "fm" for age in ages]
+        assert joint.values.tolist() == [0, 1, 2, 3]
+
+    def test_labels_that_read_alike_stay_apart(self):
+        table = pd.DataFrame({"x": ["a, b", "a", "a", "a, b"], "y": ["c", "b, c", "c", "c"]})
+        assert SensitiveFeatures.of(table).joint(2).values.tolist() == [2, 0, 1, 2]
+
+    def test_categories_without_members_are_dropped(self):
+        alone = SensitiveFeatures((SensitiveFeatures.of(GENDER).columns[0].take(np.array([0, 0])),))
+        assert len(alone.joint(2).categories) == 1
+
+
+class TestSample:
+    def test_holds_some_of_every_group(self):
+        rare = SensitiveFeatures.of(np.where(np.arange(1000) < 5, "rare", "common"))
+        people = rare.sample(50, np.random.RandomState(0))
+        assert len(people) == len(set(people)) == 50
+        assert (people < 5).sum() == 5
+        assert (np.diff(people) > 0).all()
+        assert set(rare.columns[0].take(people).values) == {0, 1}
+
+    def test_few_people_are_all_taken(self):
+        everybody = SensitiveFeatures.of(np.arange(30) % 2)
+        people = everybody.sample(30, np.random.RandomState(0))
+        np.testing.assert_array_equal(people, np.arange(30))
+
+    def test_is_larger_if_the_groups_need_it(self):
+        groups = SensitiveFeatures.of(np.arange(90) % 3)
+        assert len(groups.sample(12, np.random.RandomState(0))) == 30
+
+    def test_numbers_have_no_groups(self):
+        numbers = SensitiveFeatures((numeric(np.linspace(0, 1, 50)),))
+        assert len(numbers.sample(7, np.random.RandomState(0))) == 7

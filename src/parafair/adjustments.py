@@ -1,4 +1,4 @@
-"""Adjustments: what people do today, a plain decomposition whose embedding is changed afterwards."""
+"""Adjustments: what people do today, changing the embedding of a plain decomposition."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.sensitive import SensitiveFeatures
@@ -36,7 +37,8 @@ class CorrelationRemoval:
         encoded = sensitive.encode(like=factor)
         directions, singular, _ = torch.linalg.svd(encoded - encoded.mean(0), full_matrices=False)
         kept = directions[:, singular > singular.max() * SINGULAR**0.5]
-        return factor - kept @ (kept.mT @ factor)
+        adjusted: Tensor = factor - kept @ (kept.mT @ factor)
+        return adjusted
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,11 @@ class MomentMatching:
 def _root(matrix: Tensor) -> Tensor:
     """Return the symmetric square root of a covariance."""
     values, vectors = torch.linalg.eigh(matrix)
-    return (vectors * values.clamp_min(0).sqrt()) @ vectors.mT
+    root: Tensor = (vectors * values.clamp_min(0).sqrt()) @ vectors.mT
+    return root
 
 
-def _combinations(sensitive: SensitiveFeatures) -> np.ndarray:
+def _combinations(sensitive: SensitiveFeatures) -> NDArray[np.intp]:
     """Return a code for each combination of categories, shape (n,)."""
     numeric = [column.name for column in sensitive.columns if column.kind == "numeric"]
     if numeric:
@@ -78,5 +81,5 @@ def _combinations(sensitive: SensitiveFeatures) -> np.ndarray:
             "numeric; cut it into categories, or use method='correlation-removal'"
         )
     stacked = np.column_stack([column.values for column in sensitive.columns])
-    codes: np.ndarray = np.unique(stacked, axis=0, return_inverse=True)[1].ravel()
+    codes: NDArray[np.intp] = np.unique(stacked, axis=0, return_inverse=True)[1].ravel()
     return codes

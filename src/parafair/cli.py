@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas
@@ -216,7 +216,8 @@ def fit(
         write_run(out, record, model.embedding_, labels, table_format, force)
         last = model.fit_.history[-1]
         output.print(
-            _chosen(model) + f"residual {last.residual:.4f}, penalty {last.penalty:.4g}, {model.fit_.rounds} rounds "
+            _chosen(model)
+            + f"residual {last.residual:.4f}, penalty {last.penalty:.4g}, {model.fit_.rounds} rounds "
             f"in {last.seconds:.1f} s: {model.fit_.status.value}",
             highlight=False,
         )
@@ -338,9 +339,11 @@ def _numbers(option: str, text: str, convert: type) -> list[Any]:
         raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from error
 
 
-def _strength(text: str | None) -> float | str | None:
-    if text is None or text == "auto":
-        return text
+def _strength(text: str | None) -> float | Literal["auto"] | None:
+    if text is None:
+        return None
+    if text == "auto":
+        return "auto"
     try:
         return float(text)
     except ValueError as error:

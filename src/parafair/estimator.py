@@ -135,8 +135,9 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         Raises:
             Interrupted: On Ctrl-C, after the attributes were set from the last finished round.
         """
-        automatic = self._is_automatic()
-        method = resolve_method(self.method, None if automatic else self.strength)
+        strength = self._strength()
+        automatic = strength == "auto"
+        method = resolve_method(self.method, None if strength == "auto" else strength)
         solver = self._solver()
         if self.loss not in LOSSES:
             raise unknown_choice("loss", self.loss, LOSSES)
@@ -278,10 +279,10 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             raise unknown_choice("solver", self.solver, SOLVERS)
         return SOLVERS[self.solver]
 
-    def _is_automatic(self) -> bool:
-        """Return whether the strength is to be found; check what that needs."""
+    def _strength(self) -> float | Literal["auto"] | None:
+        """Return the strength; check what "auto" needs."""
         if not isinstance(self.strength, str):
-            return False
+            return self.strength
         if self.strength != "auto":
             raise ValueError(f"strength must be a number, 'auto' or None, got {self.strength!r}")
         if self.method != "invariant" and not isinstance(self.method, Invariant):
@@ -294,7 +295,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             raise ValueError(
                 f"target_leakage must be between 0 and 1, an advantage over chance; got {level!r}"
             )
-        return True
+        return "auto"
 
     def _select(
         self,

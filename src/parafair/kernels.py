@@ -165,6 +165,7 @@ class Gaussian(_Scaled):
     def _distance(first: Tensor, second: Tensor) -> Tensor:
         return torch.cdist(first, second).square()
 
+
 @dataclass(frozen=True)
 class Gaussians(Kernel):
     """A weighted mean of Gaussian kernels whose gammas grow fourfold from one to the next.

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from parafair.audits import Audit, audit
 from parafair.criterion import Criterion
 from parafair.errors import Interrupted
-from parafair.fit import Fit, Stop, best
+from parafair.fit import Fit, Status, Stop, best
 from parafair.penalties import Invariant
 from parafair.problem import Problem
 from parafair.solvers import Solver, solve_batch
@@ -96,6 +95,9 @@ def least_strength(
         seed: Seed of the audits.
         on_round: Called after each round, as in `solve_batch`.
         on_trial: Called after each strength.
+
+    Raises:
+        Interrupted: On Ctrl-C, with the fit at the last strength that was finished.
     """
     penalty, sensitive = problem.penalty, problem.sensitive
     if not isinstance(penalty, Invariant) or sensitive is None:
@@ -104,25 +106,30 @@ def least_strength(
             f"data; got {penalty!r}. Give strength as a number"
         )
     criterion = Criterion(sensitive, problem.tensor[:0], penalty.exact)
+    # Begun near a solution, the first rounds gain little before extrapolation sets in.
+    stop = replace(stop, window=2 * stop.window)
     found: list[tuple[Fit, Trial]] = []
-    for strength in _strengths(found):
-        member = replace(problem, penalty=replace(penalty, strength=strength))
-        try:
+    latest: Fit | None = None
+    try:
+        for strength in _strengths(found):
+            member = replace(problem, penalty=replace(penalty, strength=strength))
             fits = solve_batch(member, solver, starts=starts, stop=stop, on_round=on_round)
-        except Interrupted as interruption:
-            interruption.fit = found[-1][0] if found else interruption.fit
+            latest = fit = _after(best(fits), found)
+            starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
+            rows = fit.cp.factors[problem.mode]
+            value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
+            result = _examine(rows, problem, level, seed) if value <= null else None
+            trial = Trial(strength, fit.residual, value, null, *_judge(result, level))
+            found.append((fit, trial))
+            if on_trial is not None:
+                on_trial(trial)
+            if trial.verdict in ("passes", "overfitted"):
+                break
+    except KeyboardInterrupt as error:
+        # A finished strength is worth more than a half-finished one.
+        if latest is None:
             raise
-        fit = _after(best(fits), found)
-        starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
-        rows = fit.cp.factors[problem.mode]
-        value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
-        result = _examine(rows, problem, level, seed) if value <= null else None
-        trial = Trial(strength, fit.residual, value, null, *_judge(result, level))
-        found.append((fit, trial))
-        if on_trial is not None:
-            on_trial(trial)
-        if trial.verdict in ("passes", "overfitted"):
-            break
+        raise Interrupted(replace(latest, status=Status.INTERRUPTED)) from error
     return _choose(found)
 
 
@@ -153,7 +160,7 @@ def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> Audit:
             max_people=MOST_PEOPLE,
             random_state=seed,
         )
-        if _judge(result, level)[1] != "passes":
+        if _judge(result, level)[1] == "leaks":
             break
     return result
 

@@ -132,6 +132,11 @@ class SensitiveFeatures:
         matrix = torch.from_numpy(np.hstack([column.encode() for column in self.columns]))
         return matrix if like is None else matrix.to(dtype=like.dtype, device=like.device)
 
+    @property
+    def joint_name(self) -> str:
+        """What reports call all features taken together."""
+        return " x ".join(column.name for column in self.columns)
+
     def joint(self, parts: int) -> Column:
         """Return all features as one, whose groups are the combinations that occur.
 
@@ -139,16 +144,13 @@ class SensitiveFeatures:
             parts: Groups that a numeric column is cut into.
         """
         columns = [column.cut(parts) for column in self.columns]
-        if len(columns) == 1:
-            return columns[0]
         table = np.stack([column.values for column in columns], 1)
         cells, codes = np.unique(table, axis=0, return_inverse=True)
         labels = [
             ", ".join(column.categories[code] for column, code in zip(columns, cell, strict=True))
             for cell in cells
         ]
-        name = " x ".join(column.name for column in columns)
-        return Column(name, "categorical", codes.reshape(-1), tuple(labels))
+        return Column(self.joint_name, "categorical", codes.reshape(-1), tuple(labels))
 
     def sample(self, size: int, random: np.random.RandomState) -> NDArray[np.intp]:
         """Draw people at random, but some of every group, and return their places in order.

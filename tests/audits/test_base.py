@@ -7,6 +7,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from parafair import SensitiveFeatures, audit
 from parafair.audits import ATTACKERS
+from parafair.audits.networks import TunedNetworkClassifier
 from parafair.testing import example_groups, example_rows
 
 GROUPS = example_groups(120, seed=1).numpy().ravel()
@@ -31,7 +32,7 @@ class TestLeaks:
     def test_all_attackers_find_a_leak_in_a_tiny_column(self):
         # The paper's network and KHSIC see the columns as they are; the attackers do not.
         hidden = np.column_stack([1e-6 * (GROUPS + 0.1 * NUMBERS), 10 * ROWS])
-        result = audit(hidden, GROUPS, repeats=1, permutations=20)
+        result = audit(hidden, GROUPS, folds=2, repeats=1, permutations=20)
         assert {model for model, _ in scores(result)} == set(ATTACKERS)
         assert min(scores(result).values()) > 0.85
         assert result.leakage > 0.45
@@ -61,7 +62,7 @@ class TestLeaks:
         rows = example_rows(240, 3, seed=2).numpy()
         measure = rows[:, 0] * rows[:, 1] if kind == "xor" else (rows**2).sum(1)
         groups = measure > np.median(measure)
-        result = audit(rows, groups, repeats=1, permutations=20)
+        result = audit(rows, groups, **(QUICK | {"attackers": ["linear", "svm", "neighbors"]}))
         found = scores(result)
         assert max(v for (model, _), v in found.items() if model == "linear") < 0.65
         assert result.leakage > 0.25
@@ -70,7 +71,7 @@ class TestLeaks:
 
     def test_numbers_are_guessed_by_regression(self):
         age = ROWS[:, 0] ** 2 + 0.1 * NUMBERS
-        result = audit(ROWS, age, **(QUICK | {"attackers": ["linear", "forest"]}))
+        result = audit(ROWS, age, **(QUICK | {"attackers": ["linear", "forest"], "folds": 3}))
         found = scores(result)
         assert found["forest", "standardized"] > 0.5
         assert found["linear", "standardized"] < 0.3
@@ -89,7 +90,7 @@ class TestLeaks:
 
 class TestChance:
     def test_an_independent_embedding_leaks_little(self):
-        result = audit(ROWS, GROUPS, repeats=1, permutations=20)
+        result = audit(ROWS, GROUPS, folds=2, repeats=1, permutations=20)
         assert abs(result.leakage) < 0.1
         assert not result.leaks
         assert not result.overfitted
@@ -97,7 +98,8 @@ class TestChance:
 
     def test_independent_data_is_at_chance_in_95_percent_of_seeds(self, monkeypatch):
         signs, covered = [], []
-        monkeypatch.setattr("parafair.audits.base.paper_rows", lambda *_, **__: [])  # slow
+        for rest in ("paper_rows", "dependence_rows"):  # slow
+            monkeypatch.setattr(f"parafair.audits.base.{rest}", lambda *_, **__: [])
         for seed in range(40):
             random = np.random.RandomState(seed)
             rows, groups = random.normal(size=(60, 3)), random.permutation(60) < 25
@@ -174,7 +176,8 @@ class TestFeatures:
 
 class TestSettings:
     def test_the_seed_is_honored_and_processes_do_not_matter(self):
-        settings = QUICK | {"attackers": ["linear", "network"], "folds": 2}
+        network = {"network": TunedNetworkClassifier(steps=20)}
+        settings = QUICK | {"attackers": network, "folds": 2}
         one = audit(ROWS[:60], GROUPS[:60], **settings, random_state=3)
         assert one == audit(ROWS[:60], GROUPS[:60], **settings, random_state=3)
         assert one == audit(ROWS[:60], GROUPS[:60], **settings, random_state=3, n_jobs=2)
@@ -198,6 +201,14 @@ class TestSettings:
         result = audit(ROWS, GROUPS, max_people=60, **QUICK)
         assert (result.people, result.of) == (60, 120)
         assert "random sample of 60 of 120 people" in str(result)
+
+    def test_independence_is_tested_on_fewer_people_and_says_so(self, monkeypatch):
+        for module in ("base", "dependence"):
+            monkeypatch.setattr(f"parafair.audits.{module}.MOST_TESTED", 60)
+        revealing = np.column_stack([GROUPS, ROWS])
+        result = audit(revealing, GROUPS, **QUICK)
+        assert "independence was tested on 60 of the people, drawn at random" in result.notes
+        assert values(result)["independence p-value"] < 0.05
 
     def test_rare_groups_survive_sampling(self):
         groups = np.where(np.arange(120) < 3, "rare", "common")
@@ -238,6 +249,7 @@ class TestSettings:
             ({"folds": 200}, "embedding has 120 rows, but an audit with folds=200 needs"),
             ({"random_state": -1}, "random_state must be a whole number between 0 and .* got -1"),
             ({"max_people": 5}, "max_people must be at least 20 .*, got 5"),
+            ({"max_people": 3}, "max_people must be at least 5 in an audit with folds=5, got 3"),
             ({"attackers": ["linaer"]}, "every name in attackers .* did you mean 'linear'"),
         ],
     )

@@ -42,7 +42,9 @@ class TestOrthogonality(PenaltyContract):
         # The paper's counterexample: A'S = 0, yet the norm of a row tells its group.
         factor = torch.tensor([[1.0, 0], [0, 0], [0, 0], [-1, 0], [-1, 0], [1, 0]]).double()
         groups = torch.tensor([[1.0, 0], [0, 1], [0, 1], [1, 0], [1, 0], [1, 0]]).double()
-        assert Orthogonality(1.0).bind(SensitiveFeatures.of(groups), FACTOR).value(factor) == pytest.approx(0, abs=1e-30)
+        assert Orthogonality(1.0).bind(SensitiveFeatures.of(groups), FACTOR).value(
+            factor
+        ) == pytest.approx(0, abs=1e-30)
         recognized = factor.norm(dim=1) == groups[:, 0]
         assert recognized.all()
         # KHSIC is not fooled.

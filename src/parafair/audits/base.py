@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ def audit(
     """
     _check_counts(folds=folds, repeats=repeats, permutations=permutations)
     rows, sensitive = metrics.pair(embedding, sensitive_features)
-    _check_people(len(rows), folds)
+    _check_people(len(rows), max_people, folds)
     check_groups(sensitive)
     chosen = choose(attackers)
     wanted = None if target is None else read_target(target, len(rows))
@@ -98,11 +98,16 @@ def _check_counts(**counts: int) -> None:
             raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
-def _check_people(people: int, folds: int) -> None:
-    if people < max(folds, 4):
+def _check_people(people: int, max_people: int, folds: int) -> None:
+    least = max(folds, 4)
+    if people < least:
         raise ValueError(
             f"embedding has {people} rows, but an audit with folds={folds} needs at least "
-            f"{max(folds, 4)}; pass more people or fewer folds"
+            f"{least}; pass more people or fewer folds"
+        )
+    if max_people < least:
+        raise ValueError(
+            f"max_people must be at least {least} in an audit with folds={folds}, got {max_people}"
         )
 
 
@@ -138,8 +143,8 @@ def _features(
     sensitive: SensitiveFeatures, people: NDArray[Any], folds: int
 ) -> tuple[list[Column], Column | None]:
     """Return the features of the people looked at, and all of them as one if that says more."""
-    columns = [take(column, people) for column in sensitive.columns]
-    joint = join(tuple(columns), folds) if len(columns) > 1 else None
+    columns = [column.take(people) for column in sensitive.columns]
+    joint = join(SensitiveFeatures(tuple(columns)), folds)
     return columns + ([] if joint is None else [joint]), joint
 
 
@@ -164,6 +169,8 @@ def _remarks(
     for name, attacker in attackers.items():
         if attacker.most_people is not None and attacker.most_people < trained:
             remarks.append(f"{name} was trained on {attacker.most_people} people at a time")
+    if people > MOST_TESTED:
+        remarks.append(f"independence was tested on {MOST_TESTED} of the people, drawn at random")
     return tuple(remarks)
 
 
@@ -190,39 +197,16 @@ def _attacker_rows(trials: Trials, column: Column, seed: int) -> list[Measure]:
     """Return leakage, then the two scores of every attacker, the first with its interval."""
     draws = draw_people(trials.table.groups, seed)
     value, low, high = strongest(trials.table, draws)
-    about = "strongest attacker above chance"
-    measures = [
-        Measure(
-            column.name, "leakage", "leakage", value, low=low, high=high, chance=0.0, about=about
-        )
-    ]
+    leakage = Measure(column.name, "leakage", "leakage", value, low=low, high=high, chance=0.0)
+    measures = [replace(leakage, about="strongest attacker above chance")]
     categorical = column.kind == "categorical"
     score, ranking = (ACCURACY, AUC) if categorical else (R_SQUARED, RANK_CORRELATION)
     values, (lows, highs) = trials.table.values, simultaneous(trials.table, draws)
     for i, (model, form) in enumerate(trials.names):
-        measures.append(
-            Measure(
-                column.name,
-                "attackers",
-                score,
-                float(values[i]),
-                model=model,
-                input=form,
-                low=float(lows[i]),
-                high=float(highs[i]),
-                chance=trials.table.chance,
-            )
-        )
+        row = Measure(column.name, "attackers", score, float(values[i]), model, form)
+        low, high = float(lows[i]), float(highs[i])
+        measures.append(replace(row, low=low, high=high, chance=trials.table.chance))
         if not np.isnan(trials.rankings[i]):
-            measures.append(
-                Measure(
-                    column.name,
-                    "attackers",
-                    ranking,
-                    trials.rankings[i],
-                    model=model,
-                    input=form,
-                    chance=0.5 if categorical else 0.0,
-                )
-            )
+            chance = 0.5 if categorical else 0.0
+            measures.append(replace(row, measure=ranking, value=trials.rankings[i], chance=chance))
     return measures

@@ -16,7 +16,6 @@ from parafair.errors import ParafairWarning
 from parafair.independence import PermutationTest
 from parafair.sensitive import Column, SensitiveFeatures
 
-
 # The time of the test grows with the square of the number of people.
 MOST_TESTED = 2000
 
@@ -54,9 +53,7 @@ def _test(
         return PermutationTest(0.0, 1.0, 0.0, permutations)
     criterion = Criterion(sensitive, torch.zeros(0, dtype=torch.float64), exact=True)
     with one_thread():
-        return criterion.test(
-            torch.from_numpy(rows), permutations=permutations, random_state=seed
-        )
+        return criterion.test(torch.from_numpy(rows), permutations=permutations, random_state=seed)
 
 
 def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[Measure]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parafair.audits.inputs import INPUTS
-from parafair.audits.result import Audit, Measure, ordered
+from parafair.audits.inputs import INPUTS, STANDARDIZED, WHITENED
+from parafair.audits.result import ACCURACY, R_SQUARED, Audit, Measure, ordered
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's blue and orange, which the color blind can tell apart.
-COLORS = {"standardized": "#0072B2", "whitened": "#D55E00"}
-UNITS = {"balanced accuracy": "balanced accuracy above chance", "R squared": "R squared"}
+COLORS = {STANDARDIZED: "#0072B2", WHITENED: "#D55E00"}
+UNITS = {ACCURACY: "balanced accuracy above chance", R_SQUARED: "R squared"}
 
 
 def draw(audit: Audit, path: str | Path | None = None) -> Figure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
 
 from parafair.audits.attackers import Attacker
-from parafair.audits.result import Measure
+from parafair.audits.result import R_SQUARED, Measure
 from parafair.audits.trials import Plan, guess_everybody
 from parafair.sensitive import Column, SensitiveFeatures
 
@@ -64,8 +64,8 @@ class Predicted:
         return [(self.target.values == c, self.answers == c) for c in codes[len(codes) == 2 :]]
 
 
-def check_fairlearn() -> Any:
-    """Return fairlearn's metrics, or say how to install them."""
+def _load_fairlearn() -> Any:
+    """Return fairlearn's metrics."""
     try:
         from fairlearn import metrics
     except ImportError as error:
@@ -78,7 +78,7 @@ def check_fairlearn() -> Any:
 
 def read_target(target: Any, people: int) -> Column:
     """Return the checked target, categorical or numeric by the rules of sensitive features."""
-    check_fairlearn()
+    _load_fairlearn()
     named = not isinstance(target, SensitiveFeatures) and getattr(target, "name", None) is None
     try:
         columns = SensitiveFeatures.of(target, names=["target"] if named else None).columns
@@ -116,22 +116,12 @@ def overall_rows(predicted: list[Predicted]) -> list[Measure]:
     for one in predicted:
         truth = one.target.values
         if one.target.kind == "numeric":
-            measure, value, chance = "R squared", float(r2_score(truth, one.answers)), 0.0
+            measure, value, chance = R_SQUARED, float(r2_score(truth, one.answers)), 0.0
         else:
             measure, value = "accuracy", float((one.answers == truth).mean())
             chance = float(np.bincount(truth).max() / len(truth))
-        about = f"chance {chance:.3f}"
-        measures.append(
-            Measure(
-                one.target.name,
-                "predictions",
-                measure,
-                value,
-                model=one.model,
-                chance=chance,
-                about=about,
-            )
-        )
+        row = Measure(one.target.name, "predictions", measure, value, one.model, chance=chance)
+        measures.append(replace(row, about=f"chance {chance:.3f}"))
     return measures
 
 
@@ -150,7 +140,7 @@ def group_rows(predicted: list[Predicted], column: Column) -> list[Measure]:
 
 def _differences(one: Predicted, labels: NDArray[Any]) -> list[tuple[str, float, str]]:
     """Return the largest differences between groups, over all categories of the target."""
-    fairlearn = check_fairlearn()
+    fairlearn = _load_fairlearn()
     parity, odds = [], []
     for truth, answer in one.decisions():
         parity.append(
@@ -187,7 +177,7 @@ def _errors(one: Predicted, labels: NDArray[Any]) -> list[tuple[str, float, str]
     """Return the error in each group: the share of wrong answers, or the mean squared error."""
     numeric = one.target.kind == "numeric"
     metric, about = (mean_squared_error, "mean squared") if numeric else (zero_one_loss, "")
-    frame = check_fairlearn().MetricFrame(
+    frame = _load_fairlearn().MetricFrame(
         metrics=metric, y_true=one.target.values, y_pred=one.answers, sensitive_features=labels
     )
     return [(f"error of {group}", float(value), about) for group, value in frame.by_group.items()]

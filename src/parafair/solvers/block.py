@@ -229,7 +229,8 @@ def _majorize_once(
         The new point, the curvature that made it a descent, and for which members it did.
     """
     best, accepted = point, torch.zeros_like(curvature, dtype=torch.bool)
-    basis = free = None
+    basis: Tensor | None = None
+    free = point.factor  # used only with a basis
     anchor, slope = point.factor, point.slope
     if isinstance(term, InvariantTerm):
         # Where the term has no units, no direction is stiffer than another; and it does not

@@ -1,0 +1,174 @@
+"""What fairness costs and how well it holds: the library's claims, measured.
+
+Run by ``python -m benchmarks.run fair_synthetic fair_kinds baselines fair_time``; every row
+is one fit, audited by all attackers.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Iterable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from parafair import FairCP, audit, datasets, parity_limit
+from parafair.audits import Audit
+from parafair.criterion import Criterion
+from parafair.penalties import HSIC, KHSIC, Orthogonality
+from parafair.problem import as_tensor
+from parafair.sensitive import SensitiveFeatures
+from parafair.solvers import GradientBCD
+
+Row = dict[str, object]
+
+
+def row_of(name: str, model: FairCP, result: Audit, **more: object) -> Row:
+    """Return one line: the cost, and the attackers."""
+    off = [r.model + " " + r.input for r in result.attackers if r.above_chance or r.below_chance]
+    return {
+        "data": name,
+        "residual": model.fit_.residual,
+        "largest advantage": max(result.advantages),
+        "smallest": min(result.advantages),
+        "beyond doubt": ", ".join(off) or "none",
+        "leakage": result.leakage,
+        "seconds": model.fit_.seconds,
+        **more,
+    }
+
+
+def fair_synthetic() -> Iterable[Row]:
+    """The paper's synthetic data, rank 8: strength="auto" and a very large strength."""
+    for seed in range(5):
+        data = datasets.synthetic(seed)
+        limit = parity_limit(data.tensor, data.sensitive).residual
+        model = FairCP(8, strength="auto", random_state=seed)
+        model.fit(data.tensor, sensitive_features=data.sensitive)
+        result = audit(model.embedding_, data.sensitive)
+        chosen = model.selection_.strength
+        yield row_of(f"seed {seed}, auto", model, result, strength=chosen, limit=limit)
+        model = FairCP(8, strength=1000.0, random_state=seed, tolerance=1e-6, max_rounds=2000)
+        model.fit(data.tensor, sensitive_features=data.sensitive)
+        result = audit(model.embedding_, data.sensitive)
+        yield row_of(f"seed {seed}, 1000", model, result, strength=1000.0, limit=limit)
+
+
+def kinds() -> dict[str, tuple[np.ndarray, Any, int]]:
+    """Return tensors whose people depend on features of several kinds, with a rank for each."""
+    random = np.random.default_rng(0)
+
+    def tensor(people: np.ndarray, rank: int, sizes: tuple[int, int] = (60, 50)) -> np.ndarray:
+        others = [random.uniform(size=(size, rank)) for size in sizes]
+        return np.einsum("ir,jr,kr->ijk", people, *others)
+
+    n, rank = 300, 5
+    half = np.arange(n) < n // 2
+    signs = random.choice([-1.0, 1.0], (n, rank))
+    shape = np.where(half[:, None], random.standard_normal((n, rank)), signs)
+    for part in (half, ~half):  # the same means and covariances, exactly
+        deviation = shape[part] - shape[part].mean(0)
+        root = np.linalg.cholesky(np.linalg.inv(np.cov(deviation.T, bias=True)))
+        shape[part] = deviation @ root
+    three = random.integers(0, 3, n)
+    angle = random.uniform(-np.pi, np.pi, n)
+    circle = random.standard_normal((n, rank)) * 0.3
+    circle[:, :2] += np.column_stack([np.cos(angle), np.sin(angle)])
+    two = pd.DataFrame({"one": random.integers(0, 2, n), "two": random.integers(0, 2, n)})
+    both = random.standard_normal((n, rank))
+    both[:, 0] += 2 * two["one"]
+    both[:, 1] += 2 * (two["one"] ^ two["two"])
+    centers = 2 * random.standard_normal((3, rank))
+    return {
+        "equal moments, other shape": (tensor(shape, rank), half, rank),
+        "three groups": (
+            tensor(random.standard_normal((n, rank)) + centers[three], rank),
+            three,
+            5,
+        ),
+        "a number on a circle": (tensor(circle, rank), angle, rank),
+        "two columns": (tensor(both, rank), two, rank),
+    }
+
+
+def fair_kinds() -> Iterable[Row]:
+    """Other kinds of dependence: shape alone, three groups, a number, two columns at once."""
+    for name, (tensor, sensitive, rank) in kinds().items():
+        plain = FairCP(rank, method="none", random_state=0).fit(tensor)
+        yield row_of(f"{name}, plain", plain, audit(plain.embedding_, sensitive), strength=None)
+        level = 0.02 if name == "a number on a circle" else 0.05
+        model = FairCP(rank, strength="auto", target_leakage=level, random_state=0)
+        model.fit(tensor, sensitive_features=sensitive)
+        result = audit(model.embedding_, sensitive)
+        yield row_of(f"{name}, auto", model, result, strength=model.selection_.strength)
+
+
+def baselines() -> Iterable[Row]:
+    """What people use today and the paper's methods, on its synthetic data, seed 0, rank 8."""
+    data = datasets.synthetic(0)
+    n_squared = data.tensor.shape[0] ** 2
+    criterion = Criterion(SensitiveFeatures.of(data.sensitive), as_tensor(data.tensor)[:0])
+    paper = {"max_rounds": 100, "tolerance": 0}
+    methods: dict[str, dict[str, Any]] = {
+        "plain CP": {"method": "none"},
+        "plain CP + correlation removal": {"method": "correlation-removal"},
+        "plain CP + moment matching": {"method": "moment-matching"},
+        "FATR (paper)": {
+            "method": Orthogonality(0.1, ridge=1.0), "solver": GradientBCD((3.0, 1.0)), **paper,
+        },
+        "HSIC-BCD (paper)": {
+            "method": HSIC(0.01 * n_squared), "solver": GradientBCD((0.5, 1.0)), **paper,
+        },
+        "KHSIC-BCD (paper)": {
+            "method": KHSIC(0.04 * n_squared), "solver": GradientBCD((0.5, 1.0)), **paper,
+        },
+        "invariant, auto": {"strength": "auto"},
+    }  # fmt: skip
+    for name, settings in methods.items():
+        model = FairCP(8, random_state=0, **settings)
+        model.fit(data.tensor, sensitive_features=data.sensitive)
+        rows = as_tensor(model.embedding_)
+        value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
+        result = audit(model.embedding_, data.sensitive)
+        yield row_of(name, model, result, **{"criterion / null": value / null})
+
+
+def fair_time() -> Iterable[Row]:
+    """One fit with method="invariant" to its stopping rule, alone in its process."""
+    for n, other, rank, strength in ((200, 100, 8, 1), (200, 100, 8, 20), (20_000, 20, 16, 20)):
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.fairness",
+            *map(str, (n, other, rank, strength)),
+        ]
+        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        yield {
+            "shape": f"{n} x {other} x {other}",
+            "rank": rank,
+            "strength": strength,
+            "rounds": int(found[0]),
+            "seconds": float(found[1]),
+            "peak MB of the process": int(found[2]),
+            "residual": float(found[3]),
+        }
+
+
+def fit_alone(n: int, other: int, rank: int, strength: float) -> None:
+    """Fit once and print rounds, seconds, memory and residual."""
+    data = datasets.synthetic(0, shape=(n, other, other))
+    begin = perf_counter()
+    model = FairCP(rank, strength=strength, random_state=0)
+    model.fit(data.tensor, sensitive_features=data.sensitive)
+    seconds = perf_counter() - begin
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    rounds = model.fit_.rounds + model.fit_.counts["warm rounds"]
+    print(rounds, seconds, memory, model.fit_.residual)
+
+
+if __name__ == "__main__":
+    fit_alone(*(int(argument) for argument in sys.argv[1:]))

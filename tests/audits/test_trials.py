@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from parafair.audits.attackers import ATTACKERS
+from parafair.audits.trials import Plan, auc, guess_everybody, split_people
+from parafair.sensitive import SensitiveFeatures
+from parafair.testing import example_rows
+
+ROWS = example_rows(60, 3, seed=0).numpy()
+PLAN = Plan(folds=3, repeats=2, n_jobs=None, precision=2.0**-52, seed=0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_auc_is_that_of_scikit_learn(seed):
+    random = np.random.RandomState(seed)
+    members = random.permutation(40) < 5 + seed
+    scores = random.randint(6, size=40).astype(float)  # many ties
+    scores[:3] = -np.inf
+    finite = np.nan_to_num(scores, neginf=-9)  # scikit-learn refuses infinite ones
+    assert auc(members, scores) == pytest.approx(roc_auc_score(members, finite))
+
+
+def test_everybody_is_tested_once_per_repeat():
+    groups = SensitiveFeatures.of(np.arange(60) % 4).columns[0]
+    splits = split_people(groups, PLAN)
+    assert len(splits) == 6
+    tested = np.concatenate([test for _, test in splits])
+    assert (np.bincount(tested) == 2).all()
+    assert not any(set(train) & set(test) for train, test in splits)
+
+
+def test_guesses_are_in_the_order_of_the_people():
+    numbers = SensitiveFeatures.of(100 * ROWS[:, 0]).columns[0]
+    answers, scores = guess_everybody(ROWS, numbers, ATTACKERS["linear"], PLAN)
+    np.testing.assert_allclose(answers, numbers.values, atol=1)
+    np.testing.assert_array_equal(scores[:, 0], answers)
+    groups = SensitiveFeatures.of(np.digitize(ROWS[:, 0], [-0.5, 0.5]).astype(str)).columns[0]
+    answers, scores = guess_everybody(ROWS, groups, ATTACKERS["linear"], PLAN)
+    assert (answers == groups.values).mean() > 0.85
+    assert scores.shape == (60, 3)
+    np.testing.assert_array_equal(scores.argmax(1), answers)

@@ -1,0 +1,99 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from parafair import ConvergenceWarning, FairCP, Interrupted
+
+RANDOM = np.random.default_rng(0)
+GROUPS = np.repeat([0, 1], 60)
+PEOPLE = RANDOM.standard_normal((120, 3)) + np.outer(GROUPS, [2.0, 0.0, 0.0])
+MATRIX = PEOPLE @ RANDOM.standard_normal((3, 9))
+
+
+def automatic(**settings):
+    model = FairCP(3, strength="auto", random_state=0, tolerance=1e-4, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(MATRIX, sensitive_features=GROUPS)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return automatic()
+
+
+def test_ends_at_the_first_strength_that_passes(model):
+    *before, last = model.selection_.trials
+    assert model.selection_.passed
+    assert last.verdict == "passes"
+    assert last.criterion <= last.null
+    assert last.advantage <= 0.05
+    assert {trial.verdict for trial in before} <= {"not audited", "leaks"}
+    assert model.selection_.strength == last.strength
+    assert model.fit_.residual == last.residual
+
+
+def test_dependence_is_removed_and_costs_something(model):
+    gap = model.embedding_[GROUPS == 1].mean(0) - model.embedding_[GROUPS == 0].mean(0)
+    assert (abs(gap) / model.embedding_.std(0)).max() < 0.5
+    assert model.fit_.residual > 0.05
+
+
+def test_the_path_is_recorded(model):
+    settings = model.fit_.settings
+    assert settings["method"]["strength"] == model.selection_.strength
+    assert [entry["strength"] for entry in settings["selection"]] == [
+        trial.strength for trial in model.selection_.trials
+    ]
+
+
+def test_a_looser_target_costs_less(model):
+    loose = automatic(target_leakage=0.25)
+    assert loose.selection_.strength <= model.selection_.strength
+    assert loose.fit_.residual <= model.fit_.residual
+
+
+def test_a_path_without_success_says_so(monkeypatch):
+    monkeypatch.setattr("parafair.selection._judge", lambda *_: (0.3, "leaks"))
+    monkeypatch.setattr("parafair.selection.LAST_STRENGTH", 3.0)
+    model = FairCP(3, strength="auto", random_state=0, tolerance=1e-3)
+    with pytest.warns(ConvergenceWarning, match="no strength passed the audit at target_leakage"):
+        model.fit(MATRIX, sensitive_features=GROUPS)
+    assert not model.selection_.passed
+    assert model.embedding_.shape == (120, 3)
+
+
+def test_over_matched_people_end_the_path(monkeypatch):
+    verdicts = iter([(0.3, "leaks"), (-0.1, "overfitted")])
+    monkeypatch.setattr("parafair.selection._judge", lambda *_: next(verdicts))
+    monkeypatch.setattr("parafair.selection._examine", lambda *_: None)
+    model = FairCP(3, strength="auto", random_state=0, tolerance=1e-3)
+    with pytest.warns(ConvergenceWarning, match=r"\(overfitted\)"):
+        model.fit(MATRIX, sensitive_features=GROUPS)
+    assert [trial.verdict for trial in model.selection_.trials] == ["leaks", "overfitted"]
+
+
+def test_interrupting_keeps_the_last_strength():
+    def stop(number, objective):
+        if number == 3:
+            raise KeyboardInterrupt
+
+    model = FairCP(3, strength="auto", random_state=0)
+    with pytest.raises(Interrupted):
+        model.fit(MATRIX, sensitive_features=GROUPS, on_round=stop)
+    assert model.embedding_.shape == (120, 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"strength": "automatic"}, "strength must be a number, 'auto' or None"),
+        ({"strength": "auto", "method": "khsic"}, "strength='auto' needs method='invariant'"),
+        ({"strength": "auto", "target_leakage": 0}, "target_leakage must be between 0 and 1"),
+        ({"strength": "auto", "target_leakage": "x"}, "target_leakage must be between 0 and 1"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        FairCP(3, **settings).fit(MATRIX, sensitive_features=GROUPS)
