@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from parafair import ConvergenceWarning, FairCP, Interrupted
+from parafair.metrics import residual_fit
 
 RANDOM = np.random.default_rng(0)
 GROUPS = np.repeat([0, 1], 60)
@@ -28,8 +29,8 @@ def test_ends_at_the_first_strength_that_passes(model):
     assert model.selection_.passed
     assert last.verdict == "passes"
     assert last.criterion <= last.null
-    assert last.advantage <= 0.05
-    assert {trial.verdict for trial in before} <= {"not audited", "leaks"}
+    assert last.leakage <= 0.05
+    assert "passes" not in {trial.verdict for trial in before}
     assert model.selection_.strength == last.strength
     assert model.fit_.residual == last.residual
 
@@ -68,10 +69,24 @@ def test_over_matched_people_end_the_path(monkeypatch):
     verdicts = iter([(0.3, "leaks"), (-0.1, "overfitted")])
     monkeypatch.setattr("parafair.selection._judge", lambda *_: next(verdicts))
     monkeypatch.setattr("parafair.selection._examine", lambda *_: None)
+    monkeypatch.setattr("parafair.selection.BLURS", ())
     model = FairCP(3, strength="auto", random_state=0, tolerance=1e-3)
     with pytest.warns(ConvergenceWarning, match=r"\(overfitted\)"):
         model.fit(MATRIX, sensitive_features=GROUPS)
     assert [trial.verdict for trial in model.selection_.trials] == ["leaks", "overfitted"]
+
+
+def test_noise_ends_over_matching(monkeypatch):
+    verdicts = iter([(-0.1, "overfitted"), (-0.1, "overfitted"), (0.0, "passes")])
+    monkeypatch.setattr("parafair.selection._judge", lambda *_: next(verdicts))
+    monkeypatch.setattr("parafair.selection._examine", lambda *_: None)
+    model = FairCP(3, strength="auto", random_state=0, tolerance=1e-3)
+    model.fit(MATRIX, sensitive_features=GROUPS)
+    first, second, third = model.selection_.trials
+    assert (first.blur, second.blur, third.blur) == (0, 0.1, 0.2)
+    assert first.residual < second.residual < third.residual
+    assert model.fit_.residual == third.residual
+    assert third.residual == pytest.approx(residual_fit(MATRIX, model.cp_))
 
 
 def test_interrupting_keeps_the_last_strength():

@@ -216,9 +216,8 @@ def fit(
         write_run(out, record, model.embedding_, labels, table_format, force)
         last = model.fit_.history[-1]
         output.print(
-            _chosen(model)
-            + f"residual {last.residual:.4f}, penalty {last.penalty:.4g}, {model.fit_.rounds} rounds "
-            f"in {last.seconds:.1f} s: {model.fit_.status.value}",
+            f"{_chosen(model)}residual {last.residual:.4f}, penalty {last.penalty:.4g}, "
+            f"{model.fit_.rounds} rounds in {last.seconds:.1f} s: {model.fit_.status.value}",
             highlight=False,
         )
         output.print(f"written to {out}", highlight=False, markup=False, soft_wrap=True)

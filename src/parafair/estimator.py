@@ -18,7 +18,7 @@ from torch import Tensor
 
 from parafair.adjustments import Adjustment
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, unknown_choice
-from parafair.fit import Fit, Round, Status, Stop, best
+from parafair.fit import Fit, Status, Stop, best
 from parafair.losses import SquaredErrorBlock
 from parafair.methods import resolve_method
 from parafair.penalties import Invariant, Penalty
@@ -53,8 +53,8 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             "invariant" it multiplies dependence between 0 and 1 against the squared relative
             residual, on any data; "auto" is the least strength that passes the audit. For the
             others it is in the units of the paper's formula.
-        target_leakage: With ``strength="auto"``: the largest advantage over chance that an
-            attacker may have.
+        target_leakage: With ``strength="auto"``: the most leakage allowed, the strongest
+            attacker's advantage over chance.
         mode: The mode whose indices are people.
         loss: "squared".
         solver: "block" (block updates, extrapolated), "gradient" (Algorithm 1 of the
@@ -170,11 +170,12 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             interruption.fit = self.fit_
             raise
         if adjustment is not None and sensitive is not None:
-            fits = tuple(_adjust(fit, problem, adjustment, sensitive) for fit in fits)
+            rows = [adjustment.adjust(fit.cp.factors[self.mode], sensitive) for fit in fits]
+            fits = tuple(f.with_embedding(problem, r) for f, r in zip(fits, rows, strict=True))
         self._keep(fits, settings)
         if adjustment is not None:
             return self
-        if self.fit_.objective > self.fit_.history[0].objective:
+        if not automatic and self.fit_.objective > self.fit_.history[0].objective:
             warnings.warn(
                 "FairCP ended with a larger objective than it began with: the steps were too large "
                 "for the penalty; use smaller step_sizes, or solver='block'",
@@ -387,18 +388,6 @@ def _path(problem: Problem) -> tuple[Problem, ...]:
         return (problem,)
     weaker = [replace(penalty, strength=penalty.strength * share) for share in WEAKER]
     return (*(replace(problem, penalty=easy) for easy in weaker), problem)
-
-
-def _adjust(
-    fit: Fit, problem: Problem, adjustment: Adjustment, sensitive: SensitiveFeatures
-) -> Fit:
-    """Return a fit with its embedding adjusted, and one more line of history that says so."""
-    factors = list(fit.cp.factors)
-    factors[problem.mode] = adjustment.adjust(factors[problem.mode], sensitive)
-    judged = problem.evaluate([factor.unsqueeze(0) for factor in factors])
-    loss, residual = float(judged.loss), float(judged.residual)
-    last = Round(loss, loss, 0.0, residual, fit.seconds)
-    return replace(fit, cp=CPTensor.from_factors(factors), history=(*fit.history, last))
 
 
 def _describe(settings: object) -> dict[str, Any]:

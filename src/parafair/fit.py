@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from math import isfinite
 from numbers import Integral
@@ -13,7 +13,9 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
+from parafair.problem import Problem
 from parafair.storage import new_folder, read_json
 from parafair.tensors import CPTensor
 
@@ -141,6 +143,26 @@ class Fit:
             f"Fit(rank {self.cp.rank}, {self.rounds} rounds in {self.seconds:.2f} s, "
             f"residual {self.residual:.4f}: {self.status.value})"
         )
+
+    def with_embedding(self, problem: Problem, rows: Tensor) -> Fit:
+        """Return this fit with other rows of the sensitive mode and one more line of history.
+
+        Args:
+            problem: What was fitted.
+            rows: The new factor of its mode, shape (n, rank).
+        """
+        factors = list(self.cp.factors)
+        factors[problem.mode] = rows
+        judged = problem.evaluate([factor.unsqueeze(0) for factor in factors])
+        last = Round(
+            objective=float(judged.value),
+            loss=float(judged.loss),
+            penalty=float(judged.penalty),
+            residual=float(judged.residual),
+            seconds=self.seconds,
+        )
+        cp = CPTensor.from_factors(factors)
+        return replace(self, cp=cp, history=(*self.history, last))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the fit into a new folder, whole or not at all."""

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from parafair.audits import Audit, audit
-from parafair.criterion import Criterion
+from parafair.criterion import Criterion, Standardized
 from parafair.errors import Interrupted
 from parafair.fit import Fit, Status, Stop, best
 from parafair.penalties import Invariant
@@ -25,6 +26,9 @@ FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 1.25, 1e4
 QUICK, THOROUGH = ("linear", "svm"), ("linear", "svm", "forest", "boosting", "neighbors")
 MOST_PEOPLE = 2000
 
+# Noise against over-matching, as shares of the spread in every whitened direction.
+BLURS = (0.1, 0.2, 0.3, 0.4, 0.5)
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -35,16 +39,19 @@ class Trial:
         residual: The residual there.
         criterion: The invariant criterion.
         null: What it is on average if people exchange their features at random.
-        advantage: The strongest attacker's advantage over chance, None where none was tried.
+        leakage: The strongest attacker's advantage over chance, corrected for having picked the
+            strongest; None where none was tried.
         verdict: What the audit said: "not audited", "leaks", "passes" or "overfitted".
+        blur: Noise added to the rows, as a share of their spread in every whitened direction.
     """
 
     strength: float
     residual: float
     criterion: float
     null: float
-    advantage: float | None
+    leakage: float | None
     verdict: str
+    blur: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,17 +88,17 @@ def least_strength(
 ) -> Selection:
     """Follow a path of strengths, each fit begun where the last ended, until the audit passes.
 
-    An embedding passes if the criterion is at most at its null level, no attacker's advantage is
-    above `level`, and none is beyond doubt off chance, in either direction. Beyond that point
-    people would be matched across groups one by one, and attackers mistake them for each other:
-    the path ends there, passed or not.
+    An embedding passes if the criterion is at most at its null level, leakage is at most
+    `level`, and no attacker is beyond doubt off chance, in either direction. If the last happens
+    below chance, people are matched across groups one by one, and attackers mistake them for
+    each other: the path ends there, and the least noise that ends the confusion is added.
 
     Args:
         problem: A problem with an `Invariant` penalty, whose strength is replaced.
         solver: How to minimize.
         starts: One factor (batch, size, rank) per mode; the best start goes on.
         stop: When a fit stops.
-        level: The largest advantage over chance an attacker may have.
+        level: The most leakage allowed, as in `Audit.passes`.
         seed: Seed of the audits.
         on_round: Called after each round, as in `solve_batch`.
         on_trial: Called after each strength.
@@ -125,6 +132,8 @@ def least_strength(
                 on_trial(trial)
             if trial.verdict in ("passes", "overfitted"):
                 break
+        if found and found[-1][1].verdict == "overfitted":
+            found += _blur(problem, criterion, found[-1], level, seed)
     except KeyboardInterrupt as error:
         # A finished strength is worth more than a half-finished one.
         if latest is None:
@@ -149,6 +158,28 @@ def _after(fit: Fit, found: list[tuple[Fit, Trial]]) -> Fit:
     return replace(fit, history=history)
 
 
+def _blur(
+    problem: Problem, criterion: Criterion, last: tuple[Fit, Trial], level: float, seed: int
+) -> Iterator[tuple[Fit, Trial]]:
+    """Yield the last fit with more and more noise in its rows, until it passes or leaks."""
+    fit, trial = last
+    rows = fit.cp.factors[problem.mode]
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(rows.shape, generator=generator, dtype=torch.float64).to(rows)
+    noise = noise @ Standardized.of(rows).basis.to(rows)
+    for blur in BLURS:
+        blurred = rows + blur * noise
+        judged = fit.with_embedding(problem, blurred)
+        value, null = criterion.value_and_gradient(blurred)[0], criterion.null(blurred)
+        verdict = _judge(_examine(blurred, problem, level, seed), level)
+        yield (
+            judged,
+            Trial(trial.strength, judged.residual, float(value), float(null), *verdict, blur),
+        )
+        if verdict[1] != "overfitted":
+            return
+
+
 def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> Audit:
     """Audit an embedding, with more attackers if the quick ones find nothing."""
     for attackers in (QUICK, THOROUGH):
@@ -168,10 +199,9 @@ def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> Audit:
 def _judge(result: Audit | None, level: float) -> tuple[float | None, str]:
     if result is None:
         return None, "not audited"
-    advantage = max(result.advantages)
-    if result.leaks or advantage > level:
-        return advantage, "leaks"
-    return advantage, "overfitted" if result.overfitted else "passes"
+    if result.leaks or result.leakage > level:
+        return result.leakage, "leaks"
+    return result.leakage, "overfitted" if result.overfitted else "passes"
 
 
 def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
@@ -179,6 +209,6 @@ def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
     trials = tuple(trial for _, trial in found)
     fit, trial = found[-1]
     if trial.verdict != "passes":
-        audited = [pair for pair in found if pair[1].advantage is not None] or found[-1:]
-        fit, trial = min(audited, key=lambda pair: pair[1].advantage or 0.0)
+        audited = [pair for pair in found if pair[1].leakage is not None] or found[-1:]
+        fit, trial = min(audited, key=lambda pair: abs(pair[1].leakage or 0.0))
     return Selection(fit, trial.strength, trial.verdict == "passes", trials)
