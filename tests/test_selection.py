@@ -21,7 +21,7 @@ def automatic(**settings):
 
 @pytest.fixture(scope="module")
 def model():
-    return automatic()
+    return automatic(target_leakage=0.15)
 
 
 def test_ends_at_the_first_strength_that_passes(model):
@@ -29,7 +29,7 @@ def test_ends_at_the_first_strength_that_passes(model):
     assert model.selection_.passed
     assert last.verdict == "passes"
     assert last.criterion <= last.null
-    assert last.leakage <= 0.05
+    assert last.leakage <= 0.15
     assert "passes" not in {trial.verdict for trial in before}
     assert model.selection_.strength == last.strength
     assert model.fit_.residual == last.residual
@@ -50,7 +50,7 @@ def test_the_path_is_recorded(model):
 
 
 def test_a_looser_target_costs_less(model):
-    loose = automatic(target_leakage=0.25)
+    loose = automatic(target_leakage=0.3)
     assert loose.selection_.strength <= model.selection_.strength
     assert loose.fit_.residual <= model.fit_.residual
 

@@ -34,11 +34,7 @@ from parafair.sensitive import SensitiveFeatures
 # so the widest kernel sees all of them and the finest one near neighbors only.
 ISOTROPIC = Gaussians(gamma=0.25, count=5)
 COMPONENT = Gaussians(gamma=0.5, count=3)
-ISOTROPIC_SHARE = 0.5
-
-# Eigenvalues of the correlations nearer to each other than this count as equal: their
-# eigenvectors are undefined, and no derivative of theirs is followed.
-GAP = 1e-6
+ISOTROPIC_SHARE = 0.75
 
 # Variances of whitened directions below this share of the largest are rounding error.
 RIDGE = 1e-12
@@ -91,30 +87,18 @@ class Standardized(NamedTuple):
         """``B`` with ``A = whitened @ B`` up to a shift, shape (..., rank, rank)."""
         return (self.vectors * self.scales.unsqueeze(-2)) @ self.vectors.mT * self.spread
 
-    @property
-    def principal(self) -> Tensor:
-        """Principal components of the columns, of variance 1, shape (..., n, rank)."""
-        return self.whitened @ self.vectors
+    def pull_back(self, for_whitened: Tensor, for_columns: Tensor) -> Tensor:
+        """Return the gradient in the rows from those in `whitened` and `columns`.
 
-    def pull_back(self, for_whitened: Tensor, for_columns: Tensor, for_principal: Tensor) -> Tensor:
-        """Return the gradient in the rows from those in the three kinds of standardized rows.
-
-        In the eigenvectors of ``C``, the derivative of ``C^(-1/2)`` is entrywise, with the divided
-        differences ``-1 / (s_i s_j (s_i + s_j))`` of ``1 / s``: no difference is ever taken. That
-        of the eigenvectors themselves needs their gaps, which are kept from vanishing.
+        The derivative of ``C^(-1/2)`` in the eigenvectors of ``C`` is entrywise, with the divided
+        differences ``-1 / (s_i s_j (s_i + s_j))`` of ``1 / s``: no difference is ever taken.
         """
         n, vectors = self.columns.shape[-2], self.vectors
         one, two = self.scales.unsqueeze(-1), self.scales.unsqueeze(-2)
         inner = vectors.mT @ (self.columns.mT @ for_whitened) @ vectors
-        inner = -(inner + inner.mT) / (one * two * (one + two))
-        turned = vectors.mT @ (self.columns.mT @ for_principal) / two
-        gap = two.square() - one.square()
-        turned = turned * gap / (gap.square() + GAP**2) - torch.diag_embed(
-            turned.diagonal(dim1=-2, dim2=-1) / (2 * self.scales.square())
-        )
-        inner = (inner + turned + turned.mT) / n
-        direct = (for_whitened @ vectors + for_principal) / two
-        gradient = (direct + self.columns @ vectors @ inner) @ vectors.mT + for_columns
+        inner = -(inner + inner.mT) / (n * one * two * (one + two))
+        gradient = (for_whitened @ vectors / two + self.columns @ vectors @ inner) @ vectors.mT
+        gradient = gradient + for_columns
         along = (self.columns * gradient).mean(-2, keepdim=True)
         gradient = (gradient - self.columns * along) / self.spread
         return gradient - gradient.mean(-2, keepdim=True)
@@ -195,9 +179,8 @@ class FourierSums:
 class Criterion:
     """Dependence between rows and sensitive features: 0 none, 1 as much as the features themselves.
 
-    HSIC over the HSIC of an embedding that *is* the sensitive features. One half of it looks at
-    whitened rows, one quarter at standardized components one by one, and one quarter at their
-    principal components one by one.
+    HSIC over the HSIC of an embedding that *is* the sensitive features. Three quarters of it look
+    at whitened rows, one quarter at standardized components one by one.
 
     Attributes:
         sensitive: The features.
@@ -241,8 +224,8 @@ class Criterion:
     def value_and_gradient(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the criterion of each member, shape (...), and its gradient in the rows."""
         standardized = Standardized.of(rows)
-        total, gradients = self._pairs(standardized, rows.shape[-1])
-        gradient = standardized.pull_back(*(part.double() for part in gradients))
+        total, for_whitened, for_columns = self._pairs(standardized, rows.shape[-1])
+        gradient = standardized.pull_back(for_whitened.double(), for_columns.double())
         reference = self.reference(rows.shape[-1])
         return (total / reference).to(rows.dtype), (gradient / reference).to(rows.dtype)
 
@@ -252,12 +235,12 @@ class Criterion:
         Over all ways to give the features to other people, ``<HKH, HLH>`` has the mean
         ``trace(HKH) trace(HLH) / (n - 1)``, so nothing has to be drawn.
         """
-        n, rank = rows.shape[-2:]
-        totals = [
-            share * self.sums.total(sample.to(self.like.dtype), kernel)
-            for sample, kernel, share in _views(Standardized.of(rows), rank)
-        ]
-        mean = totals[0] + totals[1].sum(-1) + totals[2].sum(-1)
+        standardized, rank = Standardized.of(rows), rows.shape[-1]
+        n = rows.shape[-2]
+        isotropic, component = _kernels(rank)
+        whole = self.sums.total(standardized.whitened.to(self.like), isotropic)
+        single = self.sums.total(_as_batch(standardized.columns).to(self.like), component)
+        mean = ISOTROPIC_SHARE * whole + (1 - ISOTROPIC_SHARE) * single.mean(-1)
         trace = (n - mean.double() / n) * float(self.thin.square().sum())
         return trace / (n - 1) / self.reference(rank)
 
@@ -269,9 +252,11 @@ class Criterion:
         orders = [torch.arange(len(rows))]
         orders += [torch.from_numpy(random.permutation(len(rows))) for _ in range(permutations)]
         thin = self.thin.to(self.like)
-        whole, *single = _views(Standardized.of(rows), rows.shape[-1])
-        parts = [whole]
-        parts += [(x, kernel, share) for batch, kernel, share in single for x in batch]
+        standardized = Standardized.of(rows)
+        isotropic, component = _kernels(rows.shape[-1])
+        parts = [(standardized.whitened, isotropic, ISOTROPIC_SHARE)]
+        share = (1 - ISOTROPIC_SHARE) / rows.shape[-1]
+        parts += [(x, component, share) for x in _as_batch(standardized.columns)]
         totals = torch.zeros(len(orders), dtype=torch.float64)
         at_once = max(1, 2**23 // thin.numel())
         for begin in range(0, len(orders), at_once):
@@ -287,16 +272,15 @@ class Criterion:
         p_value = (1 + int(as_large.sum())) / len(orders)
         return PermutationTest(float(values[0]), p_value, float(values[1:].mean()), permutations)
 
-    def _pairs(self, rows: Standardized, rank: int) -> tuple[Tensor, list[Tensor]]:
-        """Return HSIC and its gradients in whitened rows, columns and principal components."""
-        total, gradients = rows.columns.new_zeros(()), list[Tensor]()
-        for sample, kernel, share in _views(rows, rank):
-            value, gradient = self.sums.weighted(sample.to(self.like.dtype), kernel)
-            if gradients:  # components are a batch
-                value, gradient = value.sum(-1), gradient.squeeze(-1).mT
-            total = total + share * value
-            gradients.append(share * gradient)
-        return total, gradients
+    def _pairs(self, rows: Standardized, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return HSIC and its gradients in the whitened rows and in the columns."""
+        isotropic, component = _kernels(rank)
+        whole, for_whitened = self.sums.weighted(rows.whitened.to(self.like.dtype), isotropic)
+        batch = _as_batch(rows.columns).to(self.like.dtype)
+        single, for_batch = self.sums.weighted(batch, component)
+        share = (1 - ISOTROPIC_SHARE) / rows.columns.shape[-1]
+        total = ISOTROPIC_SHARE * whole + share * single.sum(-1)
+        return total, ISOTROPIC_SHARE * for_whitened, share * for_batch.squeeze(-1).mT
 
 
 @dataclass(frozen=True)
@@ -335,19 +319,14 @@ def sensitive_sample(sensitive: SensitiveFeatures) -> tuple[Tensor, Features]:
     return torch.from_numpy(np.column_stack(values).astype(np.float64)), Features(kernels)
 
 
-def _views(rows: Standardized, rank: int) -> list[tuple[Tensor, Gaussians, float]]:
-    """Return what is looked at, with the kernel for it and its share: rows, then components.
+def _kernels(rank: int) -> tuple[Gaussians, Gaussians]:
+    """Return the kernel of whitened rows, whose distances grow with the rank, and of components."""
+    return Gaussians(ISOTROPIC.gamma / (2 * rank), ISOTROPIC.count), COMPONENT
 
-    Components are a batch of one-dimensional samples, shape (..., components, n, 1). The distances
-    of whitened rows grow with the rank, and the scales of their kernel with them.
-    """
-    isotropic = Gaussians(ISOTROPIC.gamma / (2 * rank), ISOTROPIC.count)
-    share = (1 - ISOTROPIC_SHARE) / 2 / rows.columns.shape[-1]
-    return [
-        (rows.whitened, isotropic, ISOTROPIC_SHARE),
-        (rows.columns.mT.unsqueeze(-1), COMPONENT, share),
-        (rows.principal.mT.unsqueeze(-1), COMPONENT, share),
-    ]
+
+def _as_batch(columns: Tensor) -> Tensor:
+    """Return columns as a batch of one-dimensional samples, shape (..., rank, n, 1)."""
+    return columns.mT.unsqueeze(-1)
 
 
 def _waves(sample: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:

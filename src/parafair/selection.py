@@ -161,7 +161,7 @@ def _after(fit: Fit, found: list[tuple[Fit, Trial]]) -> Fit:
 def _blur(
     problem: Problem, criterion: Criterion, last: tuple[Fit, Trial], level: float, seed: int
 ) -> Iterator[tuple[Fit, Trial]]:
-    """Yield the last fit with more and more noise in its rows, until it passes or leaks."""
+    """Yield the last fit with more and more noise in its rows, until it passes."""
     fit, trial = last
     rows = fit.cp.factors[problem.mode]
     generator = torch.Generator().manual_seed(seed)
@@ -176,7 +176,7 @@ def _blur(
             judged,
             Trial(trial.strength, judged.residual, float(value), float(null), *verdict, blur),
         )
-        if verdict[1] != "overfitted":
+        if verdict[1] == "passes":
             return
 
 
