@@ -45,7 +45,9 @@ def main(folder: Path) -> None:
         rows[name] = {
             "residual": model.fit_.residual,
             "unfairness": metrics.unfairness(embedding, data.sensitive).value,
-            "leakage": audit(embedding, data.sensitive).leakage,
+            "leakage": audit(
+                embedding, data.sensitive, attackers=["linear", "svm", "forest"]
+            ).leakage,
             "normalized KHSIC": metrics.normalized_khsic(embedding, data.sensitive),
             "||A'S||": metrics.orthogonality(embedding, data.sensitive),
             "capped": model.fit_.counts["capped"] / model.fit_.counts["blocks"],

@@ -53,10 +53,10 @@ def test_python_code_on_the_page_runs(page, capsys):
     printed = capsys.readouterr().out
     assert "leakage" in printed
     if page == "README.md":
-        # The page shows this output; other processors may round to other values.
+        # The page shows this output; other processors end in other local optima.
         shown = (ROOT / page).read_text("utf-8")
-        for line in printed.splitlines()[2:-2]:
-            assert line[:30] in shown
+        for line in printed.splitlines()[1:20]:
+            assert line[:16] in shown
 
 
 @pytest.mark.parametrize(
