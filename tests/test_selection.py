@@ -77,6 +77,7 @@ def test_over_matched_people_end_the_path(monkeypatch):
 
 
 def test_noise_ends_over_matching(monkeypatch):
+    monkeypatch.setattr("parafair.selection.FIRST_STRENGTH", 3.0)
     verdicts = iter([(-0.1, "overfitted"), (-0.1, "overfitted"), (0.0, "passes")])
     monkeypatch.setattr("parafair.selection._judge", lambda *_: next(verdicts))
     monkeypatch.setattr("parafair.selection._examine", lambda *_: None)
@@ -85,6 +86,9 @@ def test_noise_ends_over_matching(monkeypatch):
     first, second, third = model.selection_.trials
     assert (first.blur, second.blur, third.blur) == (0, 0.1, 0.2)
     assert first.residual < second.residual < third.residual
+    # The record is of the strength that was chosen.
+    penalty = third.strength * third.criterion * (MATRIX**2).mean()
+    assert model.fit_.history[-1].penalty == pytest.approx(penalty)
     assert model.fit_.residual == third.residual
     assert third.residual == pytest.approx(residual_fit(MATRIX, model.cp_))
 

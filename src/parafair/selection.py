@@ -133,7 +133,7 @@ def least_strength(
             if trial.verdict in ("passes", "overfitted"):
                 break
         if found and found[-1][1].verdict == "overfitted":
-            found += _blur(problem, criterion, found[-1], level, seed)
+            found += _blur(member, criterion, found[-1], level, seed)
     except KeyboardInterrupt as error:
         # A finished strength is worth more than a half-finished one.
         if latest is None:
