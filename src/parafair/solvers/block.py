@@ -159,7 +159,7 @@ class BlockDescent:
             if term is None:
                 factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
             elif isinstance(term, InvariantTerm):
-                factor = block.minimizer(QuadraticForm.zero(factor))
+                factor = block.improve(factor)
             else:
                 factor = unit_columns(factor)
                 for _ in range(self.inner_steps):
@@ -236,7 +236,7 @@ def _majorize_once(
         # Where the term has no units, no direction is stiffer than another; and it does not
         # mind a shift of all people, so the mean is left to the loss.
         basis = term.basis(point.factor)
-        free = block.best_mean()
+        free = block.best_mean(point.factor)
         block = block.change_basis(basis)
         anchor = torch.linalg.solve(basis, anchor, left=False)
         slope = slope @ basis.mT
