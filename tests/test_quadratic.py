@@ -10,7 +10,7 @@ def test_form_equals_its_matrix():
     matrix = columns @ columns.mT + 0.5 * torch.eye(8, dtype=torch.float64)
     torch.testing.assert_close(form.apply(factor), matrix @ factor)
     torch.testing.assert_close(form.value(factor), torch.trace(factor.mT @ matrix @ factor))
-    torch.testing.assert_close(form.largest, float(torch.linalg.eigvalsh(matrix).max()))
+    torch.testing.assert_close(form.largest, torch.linalg.eigvalsh(matrix).max())
 
 
 def test_dependent_columns_are_dropped():

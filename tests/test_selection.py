@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from parafair import ConvergenceWarning, FairCP, Interrupted
+from parafair import ConvergenceWarning, FairCP, Interrupted, selection
 from parafair.metrics import residual_fit
 
 RANDOM = np.random.default_rng(0)
@@ -55,9 +55,22 @@ def test_a_looser_target_costs_less(model):
     assert loose.fit_.residual <= model.fit_.residual
 
 
+def verdicts(monkeypatch, *said):
+    """Let the audits of a path say this, one after the other; the last again and again."""
+    left = list(said)
+
+    def examine(*_):
+        verdict = left.pop(0) if len(left) > 1 else left[0]
+        leakage = {"leaks": 0.3, "overfitted": -0.1, "passes": 0.0}[verdict]
+        return selection._Examined(leakage, verdict, coarse=verdict == "leaks")
+
+    monkeypatch.setattr(selection, "_examine", examine)
+    monkeypatch.setattr(selection, "FIRST_STRENGTH", 10.0)
+
+
 def test_a_path_without_success_says_so(monkeypatch):
-    monkeypatch.setattr("parafair.selection._judge", lambda *_: (0.3, "leaks"))
-    monkeypatch.setattr("parafair.selection.LAST_STRENGTH", 3.0)
+    verdicts(monkeypatch, "leaks")
+    monkeypatch.setattr(selection, "LAST_STRENGTH", 20.0)
     model = FairCP(3, strength="auto", random_state=0, tolerance=1e-3)
     with pytest.warns(ConvergenceWarning, match="no strength passed the audit at target_leakage"):
         model.fit(MATRIX, sensitive_features=GROUPS)
@@ -66,25 +79,21 @@ def test_a_path_without_success_says_so(monkeypatch):
 
 
 def test_over_matched_people_end_the_path(monkeypatch):
-    verdicts = iter([(0.3, "leaks"), (-0.1, "overfitted")])
-    monkeypatch.setattr("parafair.selection._judge", lambda *_: next(verdicts))
-    monkeypatch.setattr("parafair.selection._examine", lambda *_: None)
-    monkeypatch.setattr("parafair.selection.BLURS", ())
+    verdicts(monkeypatch, "leaks", "overfitted")
+    monkeypatch.setattr(selection, "BLURS", ())
     model = FairCP(3, strength="auto", random_state=0, tolerance=1e-3)
     with pytest.warns(ConvergenceWarning, match=r"\(overfitted\)"):
         model.fit(MATRIX, sensitive_features=GROUPS)
-    assert [trial.verdict for trial in model.selection_.trials] == ["leaks", "overfitted"]
+    found = [trial.verdict for trial in model.selection_.trials]
+    assert found == ["leaks", "overfitted", "overfitted", "overfitted"]
 
 
 def test_noise_ends_over_matching(monkeypatch):
-    monkeypatch.setattr("parafair.selection.FIRST_STRENGTH", 3.0)
-    verdicts = iter([(-0.1, "overfitted"), (-0.1, "overfitted"), (0.0, "passes")])
-    monkeypatch.setattr("parafair.selection._judge", lambda *_: next(verdicts))
-    monkeypatch.setattr("parafair.selection._examine", lambda *_: None)
+    verdicts(monkeypatch, "overfitted", "overfitted", "passes")
     model = FairCP(3, strength="auto", random_state=0, tolerance=1e-3)
     model.fit(MATRIX, sensitive_features=GROUPS)
     first, second, third = model.selection_.trials
-    assert (first.blur, second.blur, third.blur) == (0, 0.1, 0.2)
+    assert (first.blur, second.blur, third.blur) == (0, 0.2, 0.3)
     assert first.residual < second.residual < third.residual
     # The record is of the strength that was chosen.
     penalty = third.strength * third.criterion * (MATRIX**2).mean()

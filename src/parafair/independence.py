@@ -182,6 +182,11 @@ def kernel_sum(sample: Tensor, kernel: Kernel, weights: CenteredGram) -> tuple[T
     n = sample.shape[-2]
     if n <= tile_size(sample):
         return kernel.within(sample, weights.tile(slice(0, n), slice(0, n)))
+    if sample.ndim == 3 and weights.sample.ndim == 2 and n <= tile_size(sample[0]):
+        # A batch of small samples: whole members at a time cost fewer calls than tiles of all.
+        members = sample.split(max(1, (tile_size(sample[0]) // n) ** 2))
+        parts = [kernel.within(part, weights.tile(slice(0, n), slice(0, n))) for part in members]
+        return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
     value = sample.new_zeros(sample.shape[:-2])
     gradient = torch.zeros_like(sample)
     for rows, others in tiles(sample):

@@ -181,7 +181,7 @@ class SquaredErrorBlock:
         outside = values.unsqueeze(-2) * (2 / self.entries) + 2 * form.ridge
         rotated = [matrix @ vectors for matrix in matrices]
         result = function(outside, *rotated)
-        if len(form.values):
+        if form.values.shape[-1]:
             along = [form.directions.mT @ matrix for matrix in rotated]
             inside = outside + 2 * form.values.unsqueeze(-1)
             change = function(inside, *along) - function(outside, *along)

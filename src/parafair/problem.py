@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite, prod
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from parafair.losses import SquaredErrorBlock
-from parafair.penalties import Penalty, Term
+from parafair.penalties import Penalty, Term, weigh
 from parafair.sensitive import SensitiveFeatures
 from parafair.tensors import Factors, contract_first, cross_gram, gram, khatri_rao, mttkrp
 
@@ -66,6 +67,8 @@ class Problem:
         mode: The sensitive mode, that of ``A``.
         penalty: Settings of the penalty, or None for a plain CP decomposition.
         sensitive: One row per index of `mode`; needed by a penalty.
+        strengths: A strength for each member of a batch, shape (batch,), instead of the
+            penalty's; see `with_strengths`.
     """
 
     tensor: Tensor
@@ -73,6 +76,7 @@ class Problem:
     mode: int = 0
     penalty: Penalty | None = None
     sensitive: SensitiveFeatures | None = None
+    strengths: Tensor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         check_tensor(self.tensor)
@@ -109,7 +113,36 @@ class Problem:
         """The penalty bound to the sensitive features; a function of ``A``."""
         if self.penalty is None or self.sensitive is None:
             return None
-        return self.penalty.bind(self.sensitive, self.tensor)
+        if self.strengths is None:
+            return self.penalty.bind(self.sensitive, self.tensor)
+        return weigh(self._term_of_strength_one, self.strengths)
+
+    @cached_property
+    def _term_of_strength_one(self) -> Term:
+        assert self.penalty is not None
+        assert self.sensitive is not None
+        penalty = replace(self.penalty, strength=1.0)  # type: ignore[type-var]
+        return penalty.bind(self.sensitive, self.tensor)
+
+    def with_strengths(self, strengths: Tensor) -> Problem:
+        """Return this problem for a batch whose members differ in strength.
+
+        What was computed for this one serves the new one too: the tensor is not read again.
+        """
+        if self.penalty is None:
+            raise ValueError("strengths need a penalty, but the problem has none")
+        self._term_of_strength_one  # noqa: B018  shared by all copies from now on
+        return self._with(strengths)
+
+    def take(self, members: Tensor) -> Problem:
+        """Return the problem of some members of a batch."""
+        return self if self.strengths is None else self._with(self.strengths[members])
+
+    def _with(self, strengths: Tensor) -> Problem:
+        other = copy(self)
+        object.__setattr__(other, "strengths", strengths)
+        other.__dict__.pop("term", None)
+        return other
 
     def evaluate(self, factors: Factors) -> Objective:
         """Judge factors of shape (batch, size, rank), whoever found them."""

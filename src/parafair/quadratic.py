@@ -14,7 +14,7 @@ class QuadraticForm:
 
     Attributes:
         directions: ``Q``, orthonormal columns, shape (n, k); k may be 0.
-        values: Non-negative, shape (k,).
+        values: Non-negative, shape (k,), or (batch, k) with other values for each member.
         ridge: Non-negative multiple of the identity.
     """
 
@@ -35,10 +35,11 @@ class QuadraticForm:
         return cls(like.new_zeros(like.shape[-2], 0), like.new_zeros(0))
 
     @property
-    def largest(self) -> float:
-        """The largest eigenvalue of ``L``."""
-        top = float(self.values.max()) if len(self.values) else 0.0
-        return top + self.ridge
+    def largest(self) -> Tensor:
+        """The largest eigenvalue of ``L``, shape () or (batch,)."""
+        if not self.values.shape[-1]:
+            return self.values.new_full(self.values.shape[:-1], self.ridge)
+        return self.values.amax(-1) + self.ridge
 
     def apply(self, factor: Tensor) -> Tensor:
         """Return ``L @ A``, shape (..., n, rank)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,14 +20,24 @@ from parafair.solvers.base import OnRound
 
 # The path begins where dependence hardly matters and takes long steps until the criterion is at
 # its null level; from there each step is audited.
-FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 1.25, 1e4
+FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 2**0.5, 1e4
+
+# On the path a fit need not be finer than the audit that judges it.
+PATH_TOLERANCE, PATH_WINDOW = 3e-5, 20
 
 # Attackers of the search, the quick ones first: most strengths fail at those.
 QUICK, THOROUGH = ("linear", "svm"), ("linear", "svm", "forest", "boosting", "neighbors")
 MOST_PEOPLE = 2000
 
-# Noise against over-matching, as shares of the spread in every whitened direction.
-BLURS = (0.1, 0.2, 0.3, 0.4, 0.5)
+# Corrected for having been picked, the strongest attacker's advantage must be well below the
+# level: another audit, with other folds, finds a little more or less.
+MARGIN = 0.5
+
+# Strengths to try after people are matched one by one: more strength makes it worse.
+MOST_OVERFITTED = 3
+
+# Noise, as shares of the spread in every whitened direction.
+BLURS = (0.2, 0.3, 0.4)
 
 
 @dataclass(frozen=True)
@@ -88,10 +98,11 @@ def least_strength(
 ) -> Selection:
     """Follow a path of strengths, each fit begun where the last ended, until the audit passes.
 
-    An embedding passes if the criterion is at most at its null level, leakage is at most
-    `level`, and no attacker is beyond doubt off chance, in either direction. If the last happens
-    below chance, people are matched across groups one by one, and attackers mistake them for
-    each other: the path ends there, and the least noise that ends the confusion is added.
+    An embedding passes if the criterion is at most at its null level, no attacker's advantage is
+    above `level` (or, with few people, leakage not above half of it), and no attacker is beyond
+    doubt off chance, in either direction. Below chance people are matched across groups one by
+    one, and attackers mistake them for each other; and trees may find what is left along a single
+    axis. A little noise ends both, and is tried where nothing coarser is left.
 
     Args:
         problem: A problem with an `Invariant` penalty, whose strength is replaced.
@@ -113,9 +124,11 @@ def least_strength(
             f"data; got {penalty!r}. Give strength as a number"
         )
     criterion = Criterion(sensitive, problem.tensor[:0], penalty.exact)
-    # Begun near a solution, the first rounds gain little before extrapolation sets in.
-    stop = replace(stop, window=2 * stop.window)
+    stop = replace(
+        stop, tolerance=max(stop.tolerance, PATH_TOLERANCE), window=max(stop.window, PATH_WINDOW)
+    )
     found: list[tuple[Fit, Trial]] = []
+    verdicts: list[str] = []
     latest: Fit | None = None
     try:
         for strength in _strengths(found):
@@ -123,17 +136,13 @@ def least_strength(
             fits = solve_batch(member, solver, starts=starts, stop=stop, on_round=on_round)
             latest = fit = _after(best(fits), found)
             starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
-            rows = fit.cp.factors[problem.mode]
-            value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
-            result = _examine(rows, problem, level, seed) if value <= null else None
-            trial = Trial(strength, fit.residual, value, null, *_judge(result, level))
-            found.append((fit, trial))
-            if on_trial is not None:
-                on_trial(trial)
-            if trial.verdict in ("passes", "overfitted"):
+            for pair in _judged(member, criterion, fit, strength, level, seed):
+                found.append(pair)
+                if on_trial is not None:
+                    on_trial(pair[1])
+            verdicts.append(found[-1][1].verdict)
+            if verdicts[-1] == "passes" or verdicts.count("overfitted") == MOST_OVERFITTED:
                 break
-        if found and found[-1][1].verdict == "overfitted":
-            found += _blur(member, criterion, found[-1], level, seed)
     except KeyboardInterrupt as error:
         # A finished strength is worth more than a half-finished one.
         if latest is None:
@@ -158,29 +167,38 @@ def _after(fit: Fit, found: list[tuple[Fit, Trial]]) -> Fit:
     return replace(fit, history=history)
 
 
-def _blur(
-    problem: Problem, criterion: Criterion, last: tuple[Fit, Trial], level: float, seed: int
+def _judged(
+    problem: Problem, criterion: Criterion, fit: Fit, strength: float, level: float, seed: int
 ) -> Iterator[tuple[Fit, Trial]]:
-    """Yield the last fit with more and more noise in its rows, until it passes."""
-    fit, trial = last
+    """Yield a fit and what is thought of it, then with more and more noise, until it passes."""
     rows = fit.cp.factors[problem.mode]
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(rows.shape, generator=generator, dtype=torch.float64).to(rows)
     noise = noise @ Standardized.of(rows).basis.to(rows)
-    for blur in BLURS:
-        blurred = rows + blur * noise
-        judged = fit.with_embedding(problem, blurred)
-        value, null = criterion.value_and_gradient(blurred)[0], criterion.null(blurred)
-        verdict = _judge(_examine(blurred, problem, level, seed), level)
-        yield (
-            judged,
-            Trial(trial.strength, judged.residual, float(value), float(null), *verdict, blur),
-        )
-        if verdict[1] == "passes":
+    for blur in (0.0, *BLURS):
+        judged = fit.with_embedding(problem, rows + blur * noise) if blur else fit
+        embedding = judged.cp.factors[problem.mode]
+        value = float(criterion.value_and_gradient(embedding)[0])
+        null = float(criterion.null(embedding))
+        examined = _examine(embedding, problem, level, seed) if value <= null else _NOT_EXAMINED
+        leakage, verdict, coarse = examined
+        yield judged, Trial(strength, judged.residual, value, null, leakage, verdict, blur)
+        if verdict == "passes" or coarse:
             return
 
 
-def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> Audit:
+class _Examined(NamedTuple):
+    """Leakage, the verdict, and whether quick attackers find more than noise would hide."""
+
+    leakage: float | None
+    verdict: str
+    coarse: bool
+
+
+_NOT_EXAMINED = _Examined(None, "not audited", coarse=True)
+
+
+def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> _Examined:
     """Audit an embedding, with more attackers if the quick ones find nothing."""
     for attackers in (QUICK, THOROUGH):
         result = audit(
@@ -191,17 +209,18 @@ def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> Audit:
             max_people=MOST_PEOPLE,
             random_state=seed,
         )
-        if _judge(result, level)[1] == "leaks":
+        verdict = _verdict(result, level)
+        if verdict == "leaks":
             break
-    return result
+    coarse = verdict == "leaks" and attackers == QUICK and result.leakage > level
+    return _Examined(result.leakage, verdict, coarse)
 
 
-def _judge(result: Audit | None, level: float) -> tuple[float | None, str]:
-    if result is None:
-        return None, "not audited"
-    if result.leaks or result.leakage > level:
-        return result.leakage, "leaks"
-    return result.leakage, "overfitted" if result.overfitted else "passes"
+def _verdict(result: Audit, level: float) -> str:
+    seen = max(result.advantages) > level and result.leakage > MARGIN * level
+    if result.leaks or seen:
+        return "leaks"
+    return "overfitted" if result.overfitted else "passes"
 
 
 def _choose(found: list[tuple[Fit, Trial]]) -> Selection:

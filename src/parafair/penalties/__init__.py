@@ -8,6 +8,7 @@ from parafair.penalties.base import (
     Penalty,
     QuadraticTerm,
     Term,
+    weigh,
 )
 from parafair.penalties.hsic import HSIC
 from parafair.penalties.invariant import Invariant
@@ -25,4 +26,5 @@ __all__ = [
     "Penalty",
     "QuadraticTerm",
     "Term",
+    "weigh",
 ]

@@ -8,7 +8,7 @@ any other one by its value and gradient.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from numbers import Real
 from typing import Protocol, runtime_checkable
@@ -62,6 +62,44 @@ class InvariantTerm(Term, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class WeightedTerm:
+    """A term times a number for each member of a batch.
+
+    Attributes:
+        term: The term.
+        weights: Shape (batch,).
+    """
+
+    term: Term
+    weights: Tensor
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the value of each member, shape (batch,)."""
+        return self._times(self.term.value(factor))
+
+    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value and its gradient."""
+        value, gradient = self.term.value_and_gradient(factor)
+        weights = self.weights.to(gradient).reshape(value.shape)
+        return self._times(value), weights[..., None, None] * gradient
+
+    def _times(self, value: Tensor) -> Tensor:
+        # A batch of one may come without its dimension.
+        return self.weights.to(value).reshape(value.shape) * value
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedInvariantTerm(WeightedTerm):
+    """The same for an invariant term, whose coordinates do not depend on the weights."""
+
+    term: InvariantTerm
+
+    def basis(self, factor: Tensor) -> Tensor:
+        """Return the basis of the term."""
+        return self.term.basis(factor)
+
+
+@dataclass(frozen=True, eq=False)
 class QuadraticTerm:
     """A term equal to ``trace(A.T @ L @ A)``; its block is solved exactly."""
 
@@ -98,6 +136,19 @@ class AutogradTerm:
             # Members do not depend on each other, so the sum's gradient holds all of theirs.
             (gradient,) = torch.autograd.grad(value.sum(), (factor,))
         return value.detach(), gradient
+
+
+def weigh(term: Term, weights: Tensor) -> Term:
+    """Return a term of strength 1 with a strength for each member of a batch, shape (batch,).
+
+    A ridge of a quadratic term is not part of its strength.
+    """
+    if isinstance(term, QuadraticTerm):
+        values = weights.to(term.form.values).unsqueeze(-1) * term.form.values
+        return QuadraticTerm(replace(term.form, values=values))
+    if isinstance(term, InvariantTerm):
+        return WeightedInvariantTerm(term, weights)
+    return WeightedTerm(term, weights)
 
 
 def check_multiplier(name: str, value: float) -> None:

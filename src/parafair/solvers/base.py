@@ -131,7 +131,8 @@ def solve_batch(
                     fits[member] = _finish(state, position, status, histories[member])
             objective = state.objective
             if len(kept) < len(running):
-                state = state.take(torch.tensor(kept, dtype=torch.long, device=starts[0].device))
+                positions = torch.tensor(kept, dtype=torch.long, device=starts[0].device)
+                state, problem = state.take(positions), problem.take(positions)
             current = (state, [running[position] for position in kept], rounds + 1)
             if on_round is not None:
                 on_round(rounds + 1, objective)

@@ -101,7 +101,7 @@ class BlockDescent:
     """
 
     extrapolate: bool = True
-    inner_steps: int = 2
+    inner_steps: int = 1
 
     def __post_init__(self) -> None:
         if self.inner_steps < 1:
@@ -135,7 +135,7 @@ class BlockDescent:
             before = replace(
                 before, restarts=before.restarts + 1, momentum=torch.ones_like(before.momentum)
             )
-            plain = self._sweep(problem, before, before.factors)
+            plain = self._sweep(problem.take(failed), before, before.factors)
             # Exact updates do not ascend, but rounding in the last digits may: keep the best.
             stuck = (plain.objective.value > before.objective.value).nonzero().flatten()
             new = new.put(failed, plain.put(stuck, before.take(stuck)))
