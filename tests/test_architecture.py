@@ -24,6 +24,8 @@ LAYERS = [
     {"audits", "testing"},
     {"selection"},
     {"estimator"},
+    {"frontier"},
+    {"report"},
     {"__init__"},
     {"cli"},
     {"__main__"},

@@ -7,6 +7,7 @@ from parafair.audits import Audit, Measure, audit
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.estimator import FairCP
 from parafair.fit import Fit, Status, Stop
+from parafair.frontier import Frontier, frontier
 from parafair.limits import ParityLimit, parity_limit
 from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
@@ -20,6 +21,7 @@ __all__ = [
     "ConvergenceWarning",
     "FairCP",
     "Fit",
+    "Frontier",
     "Interrupted",
     "Measure",
     "ParafairWarning",
@@ -31,6 +33,7 @@ __all__ = [
     "adjustments",
     "audit",
     "datasets",
+    "frontier",
     "kernels",
     "metrics",
     "parity_limit",

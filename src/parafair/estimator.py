@@ -26,16 +26,13 @@ from parafair.problem import Problem, as_tensor
 from parafair.quadratic import QuadraticForm
 from parafair.selection import Selection, least_strength
 from parafair.sensitive import SensitiveFeatures
-from parafair.solvers import BlockDescent, GradientBCD, Solver, solve_path
+from parafair.solvers import BlockDescent, GradientBCD, Solver, decompose
 from parafair.solvers.base import OnRound
 from parafair.starts import StartName, make_starts
 from parafair.tensors import CPTensor, cross_gram, gram, mttkrp, reconstruct
 
 SOLVERS: dict[str, Solver[Any]] = {"block": BlockDescent(), "gradient": GradientBCD()}
 LOSSES = ("squared",)
-
-# A path to a strong invariant penalty: these shares of its strength first.
-WEAKER = (0.1, 0.3)
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -138,7 +135,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         strength = self._strength()
         automatic = strength == "auto"
         method = resolve_method(self.method, None if strength == "auto" else strength)
-        solver = self._solver()
+        solver = resolve_solver(self.solver)
         if self.loss not in LOSSES:
             raise unknown_choice("loss", self.loss, LOSSES)
         stop = Stop(max_rounds=self.max_rounds, tolerance=self.tolerance)
@@ -163,15 +160,19 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                 settings |= {"selection": self.selection_.to_list()}
                 settings["method"] |= {"strength": self.selection_.strength}
             else:
-                path = _path(problem) if isinstance(self.start, str) else (problem,)
-                fits = solve_path(path, solver, starts=starts, stop=stop, on_round=on_round)
+                fits = decompose(
+                    problem,
+                    solver,
+                    starts=starts,
+                    stop=stop,
+                    adjustment=adjustment,
+                    warm=isinstance(self.start, str),
+                    on_round=on_round,
+                )
         except Interrupted as interruption:
             self._keep([interruption.fit], settings)
             interruption.fit = self.fit_
             raise
-        if adjustment is not None and sensitive is not None:
-            rows = [adjustment.adjust(fit.cp.factors[self.mode], sensitive) for fit in fits]
-            fits = tuple(f.with_embedding(problem, r) for f, r in zip(fits, rows, strict=True))
         self._keep(fits, settings)
         if adjustment is not None:
             return self
@@ -191,6 +192,18 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                 stacklevel=2,
             )
         return self
+
+    @classmethod
+    def from_fit(cls, fit: Fit, **settings: Any) -> Self:
+        """Return a fitted model from a fit that was made elsewhere.
+
+        Args:
+            fit: The fit.
+            settings: Arguments of the model that made it, except for the rank.
+        """
+        model = cls(fit.cp.rank, **settings)
+        model._keep([fit], fit.settings)
+        return model
 
     def fit_transform(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None
@@ -273,13 +286,6 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             raise ValueError(f"X must have shape {expected}, got {tuple(tensor.shape)}")
         return tensor
 
-    def _solver(self) -> Solver[Any]:
-        if isinstance(self.solver, Solver) and not isinstance(self.solver, type):
-            return self.solver
-        if not isinstance(self.solver, str) or self.solver not in SOLVERS:
-            raise unknown_choice("solver", self.solver, SOLVERS)
-        return SOLVERS[self.solver]
-
     def _strength(self) -> float | Literal["auto"] | None:
         """Return the strength; check what "auto" needs."""
         if not isinstance(self.strength, str):
@@ -361,12 +367,12 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             "rank": int(self.rank),
             "mode": int(self.mode),
             "loss": self.loss,
-            "method": None if method is None else _describe(method),
+            "method": None if method is None else describe(method),
             "sensitive": [
                 {"name": column.name, "kind": column.kind, "categories": list(column.categories)}
                 for column in (problem.sensitive.columns if problem.sensitive else ())
             ],
-            "solver": _describe(solver),
+            "solver": describe(solver),
             "start": start,
             "n_init": int(self.n_init),
             "max_rounds": int(self.max_rounds),
@@ -377,20 +383,16 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         }
 
 
-def _path(problem: Problem) -> tuple[Problem, ...]:
-    """Return easier problems that lead to this one: a strong penalty from nowhere ends badly.
-
-    With the invariant criterion a random start at full strength first gives up the fit and
-    then finds no way back; from a weaker penalty's solution it keeps what can be kept.
-    """
-    penalty = problem.penalty
-    if not isinstance(penalty, Invariant):
-        return (problem,)
-    weaker = [replace(penalty, strength=penalty.strength * share) for share in WEAKER]
-    return (*(replace(problem, penalty=easy) for easy in weaker), problem)
+def resolve_solver(solver: str | Solver[Any]) -> Solver[Any]:
+    """Return the solver of a name, or the object given."""
+    if isinstance(solver, Solver) and not isinstance(solver, type):
+        return solver
+    if not isinstance(solver, str) or solver not in SOLVERS:
+        raise unknown_choice("solver", solver, SOLVERS)
+    return SOLVERS[solver]
 
 
-def _describe(settings: object) -> dict[str, Any]:
+def describe(settings: object) -> dict[str, Any]:
     """Return a settings object as its class name and plain values."""
     described: dict[str, Any] = {"name": type(settings).__name__}
     if is_dataclass(settings) and not isinstance(settings, type):
@@ -398,5 +400,5 @@ def _describe(settings: object) -> dict[str, Any]:
             value = getattr(settings, name)
             plain = isinstance(value, (int, float, str, bool, tuple, type(None)))
             value = list(value) if isinstance(value, tuple) else value
-            described[name] = value if plain else _describe(value)
+            described[name] = value if plain else describe(value)
     return described

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -168,10 +168,17 @@ class Audit:
             "leaks": self.leaks,
             "overfitted": self.overfitted,
             "notes": list(self.notes),
+            "remarks": list(self.remarks),
             "people": self.people,
             "of": self.of,
             "rows": [{k: _plain(v) for k, v in asdict(row).items()} for row in self.rows],
         }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Audit:
+        """Return the audit that `to_dict` was called on."""
+        rows = (Measure(**{**row, "value": _number(row["value"])}) for row in record["rows"])
+        return cls(tuple(rows), record["people"], record["of"], tuple(record["remarks"]))
 
     def to_json(self) -> str:
         """Return the audit as JSON."""
@@ -202,6 +209,10 @@ class Audit:
 def ordered(values: Iterable[str]) -> list[str]:
     """Return distinct values in the order of their first appearance."""
     return list(dict.fromkeys(values))
+
+
+def _number(value: float | None) -> float:
+    return nan if value is None else value
 
 
 def _plain(value: Any) -> Any:

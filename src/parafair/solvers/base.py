@@ -50,6 +50,7 @@ class Solver(Protocol[S]):
 
 
 OnRound = Callable[[int, Objective], None]
+OnFit = Callable[[int, Fit], None]
 
 # On the way to another problem a rough solution is good enough.
 WARM_TOLERANCE = 1e-3
@@ -83,6 +84,7 @@ def solve_batch(
     starts: tuple[Tensor, ...],
     stop: Stop | None = None,
     on_round: OnRound | None = None,
+    on_fit: OnFit | None = None,
 ) -> tuple[Fit, ...]:
     """Run a solver from many starts at once; a member that is done leaves the batch.
 
@@ -93,6 +95,7 @@ def solve_batch(
         stop: When a member stops; ``Stop()`` if None.
         on_round: Called after each round with its number and the objective of the members
             still running.
+        on_fit: Called with the number of a member and its fit as soon as it is done.
 
     Returns:
         One fit per start, in order.
@@ -125,10 +128,13 @@ def solve_batch(
                 status = stop.judge(histories[member], floor)
                 if status is Status.RUNNING:
                     kept.append(position)
-                elif status is Status.DIVERGED:
+                    continue
+                if status is Status.DIVERGED:
                     fits[member] = _finish(previous, position, status, histories[member][:-1])
                 else:
                     fits[member] = _finish(state, position, status, histories[member])
+                if on_fit is not None:
+                    on_fit(member, fits[member])
             objective = state.objective
             if len(kept) < len(running):
                 positions = torch.tensor(kept, dtype=torch.long, device=starts[0].device)
@@ -152,6 +158,7 @@ def solve_path(
     starts: tuple[Tensor, ...],
     stop: Stop | None = None,
     on_round: OnRound | None = None,
+    on_fit: OnFit | None = None,
 ) -> tuple[Fit, ...]:
     """Run a solver on problems that lead to the last one, each from the solution of the one before.
 
@@ -170,17 +177,22 @@ def solve_path(
         starts = tuple(torch.stack(factors) for factors in members)
         seconds += max(fit.seconds for fit in fits)
         rounds += max(fit.rounds for fit in fits)
-    fits = solve_batch(last, solver, starts=starts, stop=stop, on_round=_shift(on_round, rounds))
-    if not easier:
-        return fits
-    return tuple(
-        replace(
-            fit,
-            history=tuple(replace(r, seconds=r.seconds + seconds) for r in fit.history),
-            counts={**fit.counts, "warm rounds": rounds},
-        )
-        for fit in fits
+
+    def complete(fit: Fit) -> Fit:
+        if not easier:
+            return fit
+        history = tuple(replace(r, seconds=r.seconds + seconds) for r in fit.history)
+        return replace(fit, history=history, counts={**fit.counts, "warm rounds": rounds})
+
+    fits = solve_batch(
+        last,
+        solver,
+        starts=starts,
+        stop=stop,
+        on_round=_shift(on_round, rounds),
+        on_fit=None if on_fit is None else lambda member, fit: on_fit(member, complete(fit)),
     )
+    return tuple(map(complete, fits))
 
 
 def _shift(on_round: OnRound | None, rounds: int) -> OnRound | None:

@@ -1,0 +1,124 @@
+"""A frontier on disk: every finished fit is kept, whole, whatever happens to the process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from parafair.audits import Audit
+from parafair.fit import Fit
+from parafair.frontier.result import Frontier, Member, Point, join
+from parafair.sensitive import Column, SensitiveFeatures
+from parafair.storage import new_folder, read_json
+
+FORMAT = 1
+SETTINGS_FILE, MEMBER_FILE, AUDIT_FILE = "frontier.json", "member.json", "audit.json"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One method's part of a frontier's folder."""
+
+    path: Path
+
+    def open(self, settings: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        """Create the folder, or check that it holds the same frontier.
+
+        Args:
+            settings: What decides the results; must be the same.
+            about: What comes with them: people, limit, versions.
+        """
+        file = self.path / SETTINGS_FILE
+        if not file.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_json(file, {"format": FORMAT, "settings": settings, **about})
+            return
+        before = read_json(file).get("settings", {})
+        settings = json.loads(json.dumps(settings))
+        other = sorted(
+            name for name in {*before, *settings} if before.get(name) != settings.get(name)
+        )
+        if other:
+            changes = "; ".join(
+                f"{n}: {before.get(n)!r} there, {settings.get(n)!r} now" for n in other
+            )
+            raise ValueError(
+                f"{self.path} holds a frontier with other settings ({changes}); choose another "
+                "folder, or repeat its settings to continue it"
+            )
+
+    def has(self, member: Member) -> bool:
+        """Tell whether a member's fit is there."""
+        return (self.path / member.id).is_dir()
+
+    def write(self, member: Member, fit: Fit) -> None:
+        """Keep a fit, whole or not at all."""
+        with new_folder(self.path / member.id) as target:
+            fit.write(target)
+            record = {"method": member.method, "strength": member.strength, "seed": member.seed}
+            write_json(target / MEMBER_FILE, record)
+
+    def write_audit(self, member: Member, audit: Audit) -> None:
+        """Keep the audit of a fit."""
+        write_json(self.path / member.id / AUDIT_FILE, audit.to_dict())
+
+    def read(self, member: Member) -> Point:
+        """Return a member's fit, with its audit if it is there."""
+        return _read_point(self.path / member.id)
+
+
+def load(path: str | Path) -> Frontier:
+    """Read the frontiers of all methods in a folder."""
+    path = Path(path)
+    if not path.is_dir():
+        raise FileNotFoundError(f"{path} is not a folder; give one that `parafair frontier` wrote")
+    parts = sorted(file.parent for file in path.glob(f"*/{SETTINGS_FILE}"))
+    parts += [path] if (path / SETTINGS_FILE).is_file() else []
+    found = [part for part in map(_load_one, parts) if len(part)]
+    if not found:
+        raise ValueError(f"{path} holds no finished fit of a frontier; run `parafair frontier`")
+    return join(found)
+
+
+def _load_one(path: Path) -> Frontier:
+    record = read_json(path / SETTINGS_FILE)
+    if record.get("format") != FORMAT:
+        raise ValueError(
+            f"{path / SETTINGS_FILE} has format {record.get('format')!r}, but this version of "
+            f"parafair reads format {FORMAT}; run the frontier again"
+        )
+    points = [_read_point(file.parent) for file in sorted(path.glob(f"*/{MEMBER_FILE}"))]
+    points.sort(key=lambda p: (p.member.strength or 0.0, p.member.seed))
+    columns = tuple(
+        Column(c["name"], c["kind"], np.asarray(c["values"]), tuple(c["categories"]))
+        for c in record["sensitive"]
+    )
+    limit = tuple((leakage, residual) for leakage, residual in record["limit"])
+    settings = {record["settings"]["method"]: {**record["settings"], **record["versions"]}}
+    return Frontier(tuple(points), limit, SensitiveFeatures(columns), settings)
+
+
+def _read_point(path: Path) -> Point:
+    record = read_json(path / MEMBER_FILE)
+    member = Member(record["method"], record["strength"], record["seed"])
+    file = path / AUDIT_FILE
+    audit = Audit.from_dict(read_json(file)) if file.exists() else None
+    return Point(member, Fit.load(path), audit)
+
+
+def write_json(file: Path, record: Mapping[str, Any]) -> None:
+    """Write a file so that it is never seen half-written."""
+    beside = file.with_name(f".{file.name}-{uuid4().hex}")
+    with beside.open("w", encoding="utf-8") as stream:
+        json.dump(record, stream, indent=1, allow_nan=False)
+        stream.write("\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(file)

@@ -1,0 +1,72 @@
+"""From starts to finished fits: the path to a strong penalty, and a change after the fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from parafair.adjustments import Adjustment
+from parafair.fit import Fit, Stop
+from parafair.penalties import Invariant
+from parafair.problem import Problem
+from parafair.solvers.base import OnFit, OnRound, Solver, solve_path
+
+# A path to a strong invariant penalty: these shares of its strength first.
+WEAKER = (0.1, 0.3)
+
+
+def decompose(
+    problem: Problem,
+    solver: Solver[Any],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    adjustment: Adjustment | None = None,
+    warm: bool = True,
+    on_round: OnRound | None = None,
+    on_fit: OnFit | None = None,
+) -> tuple[Fit, ...]:
+    """Return one fit for each start of a batch.
+
+    Args:
+        problem: What to minimize; its members may differ in strength.
+        solver: How.
+        starts: One factor (batch, size, rank) per mode.
+        stop: When a member stops.
+        adjustment: Changes the embedding after the fit; None leaves it.
+        warm: Whether to go through weaker penalties first, where that helps.
+        on_round: Called after each round, as in `solve_batch`.
+        on_fit: Called with the position of a member and its fit as soon as it is done.
+    """
+
+    def finish(fit: Fit) -> Fit:
+        if adjustment is None or problem.sensitive is None:
+            return fit
+        rows = adjustment.adjust(fit.cp.factors[problem.mode], problem.sensitive)
+        return fit.with_embedding(problem, rows)
+
+    def report(member: int, fit: Fit) -> None:
+        if on_fit is not None:
+            on_fit(member, finish(fit))
+
+    path = path_to(problem, len(starts[0])) if warm else (problem,)
+    fits = solve_path(path, solver, starts=starts, stop=stop, on_round=on_round, on_fit=report)
+    return tuple(map(finish, fits))
+
+
+def path_to(problem: Problem, members: int) -> tuple[Problem, ...]:
+    """Return easier problems that lead to this one: a strong penalty from nowhere ends badly.
+
+    With the invariant criterion a random start at full strength first gives up the fit and
+    then finds no way back; from a weaker penalty's solution it keeps what can be kept.
+    """
+    penalty = problem.penalty
+    if not isinstance(penalty, Invariant):
+        return (problem,)
+    strengths = problem.strengths
+    if strengths is None:
+        strengths = torch.full((members,), float(penalty.strength), device=problem.tensor.device)
+    strengths = strengths.double()
+    return (*(problem.with_strengths(strengths * share) for share in WEAKER), problem)
