@@ -24,7 +24,7 @@ from parafair.methods import resolve_method
 from parafair.penalties import Invariant, Penalty
 from parafair.problem import Problem, as_tensor
 from parafair.quadratic import QuadraticForm
-from parafair.selection import Selection, least_strength
+from parafair.selection import OnTrial, Selection, least_strength
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, Solver, decompose
 from parafair.solvers.base import OnRound
@@ -91,7 +91,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         start: StartName | CPTensor | Sequence[Any] = "uniform",
         n_init: int = 1,
         max_rounds: int = 500,
-        tolerance: float = 1e-5,
+        tolerance: float = 1e-4,
         random_state: int | np.random.RandomState | None = None,
         device: str | torch.device | None = None,
         dtype: str | torch.dtype | None = None,
@@ -118,6 +118,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         *,
         sensitive_features: Any = None,
         on_round: OnRound | None = None,
+        on_trial: OnTrial | None = None,
     ) -> Self:
         """Decompose a tensor.
 
@@ -128,6 +129,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                 `SensitiveFeatures` in which the kind of each column is stated. Required unless
                 method is "none".
             on_round: Called after each round with its number and the objective.
+            on_trial: With ``strength="auto"``: called after each strength that was tried.
 
         Raises:
             Interrupted: On Ctrl-C, after the attributes were set from the last finished round.
@@ -156,7 +158,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         settings = self._settings(method, solver, seed, problem)
         try:
             if automatic:
-                fits = self._select(problem, solver, starts, stop, seed, on_round)
+                fits = self._select(problem, solver, starts, stop, seed, on_round, on_trial)
                 settings |= {"selection": self.selection_.to_list()}
                 settings["method"] |= {"strength": self.selection_.strength}
             else:
@@ -312,6 +314,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         stop: Stop,
         seed: int,
         on_round: OnRound | None,
+        on_trial: OnTrial | None,
     ) -> tuple[Fit, ...]:
         """Find the least strength that passes; set `selection_`."""
         self.selection_: Selection = least_strength(
@@ -322,6 +325,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             level=float(self.target_leakage),
             seed=seed % 2**32,
             on_round=on_round,
+            on_trial=on_trial,
         )
         if not self.selection_.passed:
             last = self.selection_.trials[-1]

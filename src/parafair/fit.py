@@ -68,7 +68,7 @@ class Stop:
     max_rounds: int = 1000
     tolerance: float = 1e-6
     max_seconds: float | None = None
-    window: int = 5
+    window: int = 10
 
     def __post_init__(self) -> None:
         if not isinstance(self.max_rounds, Integral) or self.max_rounds < 1:

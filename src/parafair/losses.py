@@ -47,6 +47,10 @@ class SquaredErrorBlock:
         inner = ((factor @ gram - 2 * target) * factor).sum((-2, -1))
         return (self.norm_squared + inner).clamp_min(0) / self.entries
 
+    def take(self, members: Tensor) -> SquaredErrorBlock:
+        """Return the loss of some members of the batch."""
+        return replace(self, target=self.target[members], gram=self.gram[members])
+
     def best_multiple(self, factor: Tensor) -> Tensor:
         """Return the number by which to multiply a factor for the least loss, shape (batch,)."""
         inner = (factor * self.target).sum((-2, -1))

@@ -64,6 +64,9 @@ class Trial:
     blur: float = 0.0
 
 
+OnTrial = Callable[[Trial], None]
+
+
 @dataclass(frozen=True, eq=False)
 class Selection:
     """The strength that was chosen, and the path to it.
@@ -94,7 +97,7 @@ def least_strength(
     level: float,
     seed: int = 0,
     on_round: OnRound | None = None,
-    on_trial: Callable[[Trial], None] | None = None,
+    on_trial: OnTrial | None = None,
 ) -> Selection:
     """Follow a path of strengths, each fit begun where the last ended, until the audit passes.
 

@@ -36,7 +36,7 @@ from parafair.starts import StartName, make_starts
 OnProgress = Callable[[str, int, int], None]
 
 # Attackers of a point: those that find the most in the least time.
-AUDIT = {
+AUDIT: dict[str, Any] = {
     "attackers": ("linear", "svm", "forest", "boosting", "neighbors"),
     "repeats": 1,
     "permutations": 100,

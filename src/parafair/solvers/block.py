@@ -101,7 +101,7 @@ class BlockDescent:
     """
 
     extrapolate: bool = True
-    inner_steps: int = 1
+    inner_steps: int = 2
 
     def __post_init__(self) -> None:
         if self.inner_steps < 1:
@@ -114,11 +114,15 @@ class BlockDescent:
         # A random start knows nothing of the data's units; one number puts it into them.
         sweep.replace(problem.mode, factor * block.best_multiple(factor)[:, None, None])
         ones = torch.ones_like(block.gram[:, 0, 0])
-        # Nothing is known of the penalty's curvature yet; that of the loss is a fair first try.
-        curvature = block.curvature(QuadraticForm.zero(sweep.factors[problem.mode]))
         zero = torch.zeros_like(ones, dtype=torch.long)
         begin = tuple(sweep.factors)
         objective = problem.evaluate(begin)
+        if isinstance(problem.term, InvariantTerm):
+            # In standardized rows, moving one of n people by 1 changes about this much.
+            curvature = (objective.penalty / len(factor[0])).to(ones)
+        else:
+            # Nothing is known of the penalty's curvature; that of the loss is a fair first try.
+            curvature = block.curvature(QuadraticForm.zero(sweep.factors[problem.mode]))
         state = BlockState(begin, objective, begin, ones, curvature, zero, zero)
         state = self._finish(problem, sweep, block, state)
         return replace(state, ahead=state.factors)

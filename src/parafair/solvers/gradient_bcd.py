@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from parafair.independence import tile_size
 from parafair.losses import SquaredErrorBlock
 from parafair.penalties import QuadraticTerm, Term
 from parafair.problem import Objective, Problem, Sweep
@@ -91,13 +92,28 @@ class GradientBCD:
             if term is None or isinstance(term, QuadraticTerm):
                 factor = block.descend(factor, form, step=step, count=self.inner_steps)
             else:
-                factor = self._descend(block, term, factor, step)
+                factor = self._descend_in_parts(problem, block, factor, step)
             sweep.replace(mode, factor)
         # The last block knows the loss without another look at the tensor.
         factors, loss = tuple(sweep.factors), block.value(factor)
         penalty = None if problem.term is None else problem.term.value(factors[problem.mode])
         objective = problem.objective(factors, loss, penalty)
         return GradientState(factors, objective, state.blocks + problem.order, capped)
+
+    def _descend_in_parts(
+        self, problem: Problem, block: SquaredErrorBlock, factor: Tensor, step: Tensor
+    ) -> Tensor:
+        """Take the inner steps of a few members at a time, whose kernels stay in the cache."""
+        few = max(1, (tile_size(factor[0]) // factor.shape[-2]) ** 2)
+        parts = torch.arange(len(factor), device=factor.device).split(few)
+        if len(parts) == 1 and problem.term is not None:
+            return self._descend(block, problem.term, factor, step)
+        done = []
+        for part in parts:
+            term = problem.take(part).term
+            assert term is not None
+            done.append(self._descend(block.take(part), term, factor[part], step[part]))
+        return torch.cat(done)
 
     def _descend(
         self, block: SquaredErrorBlock, term: Term, factor: Tensor, step: Tensor

@@ -1,0 +1,132 @@
+"""What all commands share: the application, its consoles, options, errors and progress."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from parafair import __version__
+from parafair.errors import ParafairWarning
+from parafair.solvers import GradientBCD
+
+app = typer.Typer(
+    name="parafair",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="""Decompose a tensor so that the embedding of people reveals less about them.
+
+Try it:
+
+parafair datasets synthetic --out data
+
+parafair fit data/tensor.npy --sensitive data/sensitive.csv --key person --rank 8 --strength 20
+--out run
+
+parafair audit run --sensitive data/sensitive.csv --key person
+""",
+)
+output, errors = Console(), Console(stderr=True)
+
+INTERRUPTED, BAD_INPUT = 130, 2
+
+
+def option(panel: str, text: str, *names: str) -> Any:
+    """Return an option of the command line, listed under a heading."""
+    return typer.Option(*names, help=text, rich_help_panel=panel)
+
+
+PEOPLE, MODEL, SOLVER, ATTACK, RESULT = "People", "Model", "Solver", "Attackers", "Result"
+
+Columns = Annotated[
+    str | None, option(PEOPLE, "Sensitive columns, as a,b; by default all but the key.")
+]
+Kinds = Annotated[
+    list[str] | None, option(PEOPLE, "State a column's kind, as age=numeric or code=categorical.")
+]
+Force = Annotated[bool, option(RESULT, "Replace an earlier result in the folder.", "--force")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        output.print(f"parafair {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Hold the options of the command itself."""
+
+
+@contextmanager
+def readable_errors() -> Iterator[None]:
+    """Turn the library's errors and warnings into one line each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default", ParafairWarning)
+        try:
+            yield
+        except (ValueError, TypeError, OSError, MemoryError) as error:
+            text = str(error) or "not enough memory; use a smaller tensor"
+            errors.print(f"[bold red]Error:[/] {escape(text)}", highlight=False)
+            raise typer.Exit(BAD_INPUT) from error
+        finally:
+            for warning in caught:
+                if issubclass(warning.category, ParafairWarning):
+                    text = escape(str(warning.message))
+                    errors.print(f"[yellow]Warning:[/] {text}", highlight=False)
+
+
+def numbers(option: str, text: str, convert: type) -> list[Any]:
+    """Return numbers separated by commas."""
+    try:
+        return [convert(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from error
+
+
+def gradient_solver(step_sizes: str, inner_steps: int) -> GradientBCD:
+    """Return the solver of the paper with these settings."""
+    steps = numbers("--step-sizes", step_sizes, float)
+    return GradientBCD(tuple(steps), inner_steps)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Any]:
+    """Show a bar; gives a function to call with the number done, the total and a remark."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+    ) as bar:
+        task = bar.add_task(what, total=total, state="")
+
+        def advance(done: int, total: int | None = total, state: str = "") -> None:
+            bar.update(task, completed=done, total=total, state=state)
+
+        yield advance
+
+
+def check_new_file(option: str, path: Path | None) -> None:
+    """Raise before any work if a file cannot be written later, or would be lost."""
+    if path is not None and path.exists():
+        raise FileExistsError(f"{path} already exists; choose another file for {option}")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"the folder of {path} does not exist; create it first")

@@ -1,0 +1,230 @@
+"""What a report says: plain values from a frontier, and sentences about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import isnan
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from parafair.criterion import Standardized
+from parafair.fit import Status
+from parafair.frontier import Frontier, Point
+from parafair.sensitive import SensitiveFeatures
+
+# People drawn in a picture, rows of a factor, and rounds of a history: more cannot be seen.
+MOST_PEOPLE, MOST_ROWS, MOST_ROUNDS = 1000, 300, 200
+
+LIMIT_NOTE = (
+    "No model of any kind lies left of the limit if its groups differ by no more than the leakage "
+    "says. Points left of it are there because attackers, tested on people they have not seen, "
+    "are weaker than the best possible one, or because there are few people."
+)
+
+
+def content(frontier: Frontier, *, title: str, leakage: float = 0.05) -> dict[str, Any]:
+    """Return all that a page shows.
+
+    Args:
+        frontier: What was found.
+        title: The heading.
+        leakage: The most leakage of the point that is shown first.
+    """
+    picked = pick_point(frontier, leakage)
+    people = _every(len(frontier.sensitive), MOST_PEOPLE)
+    groups, codes = _groups(frontier.sensitive, people)
+    first = min(frontier.points, key=lambda point: point.residual)
+    rows = frontier.rows()
+    points = [
+        {
+            "id": point.member.id,
+            **row,
+            "status": point.fit.status.value,
+            "picked": point is picked,
+            "attackers": _attackers(point),
+            "embedding": _picture(frontier, point, people, codes),
+            "components": _components(frontier, point),
+            "history": _history(point),
+        }
+        for point, row in zip(frontier.points, rows, strict=True)
+    ]
+    return {
+        "title": title,
+        "summary": list(sentences(frontier, picked, leakage)),
+        "settings": dict(_settings(frontier)),
+        "versions": _versions(frontier),
+        "groups": groups,
+        "limit": _limit(frontier),
+        "limit_note": LIMIT_NOTE if frontier.limit else "",
+        "points": points,
+        "before": _picture(frontier, first, people, codes),
+    }
+
+
+def pick_point(frontier: Frontier, leakage: float) -> Point | None:
+    """Return the least costly point at this leakage, or the least leaking one."""
+    if not frontier.audited:
+        return None
+    try:
+        return frontier.best(leakage=leakage)
+    except ValueError:
+        return frontier.efficient[-1]
+
+
+def sentences(frontier: Frontier, picked: Point | None, leakage: float) -> Iterable[str]:
+    """Say in plain words what was and what was not achieved."""
+    names = " and ".join(column.name for column in frontier.sensitive.columns)
+    yield (
+        f"{_count(len(frontier), 'fit')} of {', '.join(frontier.methods)}, to data of "
+        f"{len(frontier.sensitive)} "
+        f"people, whose embedding should not reveal {names}. Residual is the share of the data's "
+        "norm that a model leaves unexplained; leakage is how far the strongest of several "
+        "attackers gets above chance in guessing the feature."
+    )
+    if picked is None:
+        yield "The fits were not audited, so nothing is known about what they reveal."
+        return
+    open_ = min(frontier.audited, key=lambda point: point.residual)
+    yield (
+        f"The closest fit leaves {open_.residual:.3f} unexplained, and an attacker is "
+        f"{open_.leakage:.2f} above chance."
+    )
+    if picked.leakage <= leakage:
+        yield (
+            f"The least residual at a leakage of at most {leakage:g} is {picked.residual:.3f}: "
+            f"{_name(picked)}, leakage {picked.leakage:.3f}."
+        )
+    else:
+        yield (
+            f"No fit has a leakage of at most {leakage:g}. The least is {picked.leakage:.3f}, at "
+            f"residual {picked.residual:.3f}: {_name(picked)}."
+        )
+    if picked.audit is not None and picked.audit.overfitted:
+        yield (
+            "Some attackers of this fit are below chance: people are matched one by one across "
+            "groups, which is a warning and not a success."
+        )
+    if frontier.limit:
+        yield (
+            f"Whatever the model, exact parity among these people costs a residual of at least "
+            f"{frontier.limit[0][1]:.3f}."
+        )
+    failed = sum(point.fit.status is Status.DIVERGED for point in frontier.points)
+    if failed:
+        yield f"{_count(failed, 'fit')} diverged and say nothing; see the table."
+    yield (
+        "Attackers can show that an embedding reveals something, never that it reveals nothing: "
+        "a stronger one may exist, and other people may differ from these."
+    )
+
+
+def _name(point: Point) -> str:
+    strength = point.member.strength
+    return point.member.method + ("" if strength is None else f" at strength {strength:.3g}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _limit(frontier: Frontier) -> dict[str, list[float]] | None:
+    if not frontier.limit:
+        return None
+    leakages, residuals = zip(*frontier.limit, strict=True)
+    return {"leakage": list(leakages), "residual": list(residuals)}
+
+
+def _attackers(point: Point) -> list[dict[str, Any]]:
+    names = ("feature", "model", "input", "measure", "value", "low", "high", "chance")
+    rows = point.audit.attackers if point.audit else ()
+    return [{name: getattr(row, name) for name in names} for row in rows]
+
+
+def _groups(sensitive: SensitiveFeatures, people: Tensor) -> tuple[list[str], list[float]]:
+    """Return names of groups and everybody's group by the first feature, or their numbers."""
+    column = sensitive.columns[0]
+    return list(column.categories), column.values[people.numpy()].tolist()
+
+
+def _every(n: int, most: int) -> Tensor:
+    """Return at most this many of n indices, evenly spread."""
+    return torch.arange(n) if n <= most else torch.linspace(0, n - 1, most).round().long()
+
+
+def _picture(
+    frontier: Frontier, point: Point, people: Tensor, codes: list[float]
+) -> dict[str, list[Any]]:
+    """Return the two principal components of the standardized embedding."""
+    columns = Standardized.of(point.fit.cp.factors[_mode(frontier, point)].cpu()).columns
+    left, singular, _ = torch.linalg.svd(columns, full_matrices=False)
+    plane = (left * singular)[:, :2]
+    plane = torch.nn.functional.pad(plane, (0, 2 - plane.shape[1]))[people]
+    return {"x": _rounded(plane[:, 0]), "y": _rounded(plane[:, 1]), "group": codes}
+
+
+def _components(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
+    mode_of_people = _mode(frontier, point)
+    found = []
+    for mode, factor in enumerate(point.fit.cp.factors):
+        rows = _every(len(factor), MOST_ROWS)
+        title = f"mode {mode}" + (" (people)" if mode == mode_of_people else "")
+        values = [_rounded(column) for column in factor.cpu()[rows].mT]
+        found.append({"mode": title, "labels": list(map(str, rows.tolist())), "values": values})
+    return found
+
+
+def _history(point: Point) -> dict[str, list[Any]]:
+    history = point.fit.history
+    rounds = _every(len(history), MOST_ROUNDS).tolist()
+    return {
+        "round": rounds,
+        "objective": [history[i].objective for i in rounds],
+        "residual": [history[i].residual for i in rounds],
+    }
+
+
+def _rounded(values: Tensor) -> list[float]:
+    return [float(f"{value:.4g}") for value in values.tolist()]
+
+
+def _mode(frontier: Frontier, point: Point) -> int:
+    return int(frontier.settings[point.member.method]["mode"])
+
+
+def _settings(frontier: Frontier) -> Iterable[tuple[str, str]]:
+    """Yield settings: once where all methods agree, otherwise one by one."""
+    every = [dict(frontier.settings[method]) for method in frontier.methods]
+    for name in every[0]:
+        values = [settings.get(name) for settings in every]
+        if name in ("parafair", "torch", "method"):
+            continue
+        if all(value == values[0] for value in values):
+            yield name, _text(values[0])
+        else:
+            for method, value in zip(frontier.methods, values, strict=True):
+                yield f"{name} ({method})", _text(value)
+    seeds = sorted({point.member.seed for point in frontier.points})
+    yield "seeds", ", ".join(map(str, seeds))
+
+
+def _versions(frontier: Frontier) -> dict[str, str]:
+    settings = frontier.settings[frontier.methods[0]]
+    return {name: str(settings[name]) for name in ("parafair", "torch")}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        name = value.get("name", "")
+        rest = ", ".join(f"{k}={_text(v)}" for k, v in value.items() if k != "name")
+        return f"{name}({rest})" if name else rest
+    if isinstance(value, (list, tuple)):
+        return (
+            " x ".join(map(str, value))
+            if all(isinstance(v, int) for v in value)
+            else ", ".join(map(str, value))
+        )
+    if isinstance(value, float) and not isnan(value):
+        return f"{value:g}"
+    return "none" if value is None else str(value)

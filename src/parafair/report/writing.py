@@ -1,0 +1,49 @@
+"""Files of a report: the page and the figures beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from parafair.frontier import Frontier
+from parafair.report.content import content
+from parafair.report.figures import draw_embeddings, draw_frontier
+from parafair.report.html import render
+
+FORMATS = ("png", "pdf", "svg")
+
+
+def write_report(
+    frontier: Frontier,
+    page: str | Path,
+    *,
+    title: str = "Fit and fairness",
+    leakage: float = 0.05,
+    formats: Sequence[str] = (),
+) -> list[Path]:
+    """Write one page that opens without a network, and figures if asked for.
+
+    Args:
+        frontier: What was found.
+        page: The file to write; an earlier report there is replaced.
+        title: Its heading.
+        leakage: The point with the least residual at this leakage is shown first.
+        formats: Figures are drawn beside the page in each of "png", "pdf" and "svg".
+
+    Returns:
+        The files written.
+    """
+    page = Path(page)
+    if not page.absolute().parent.is_dir():
+        raise FileNotFoundError(f"the folder of {page} does not exist; create it first")
+    shown = content(frontier, title=title, leakage=leakage)
+    written = [page]
+    beside = page.with_name(f".{page.name}.new")
+    beside.write_text(render(shown), encoding="utf-8")
+    beside.replace(page)
+    for name in formats:
+        for draw, stem in ((draw_frontier, "frontier"), (draw_embeddings, "embeddings")):
+            figure = page.with_name(f"{stem}.{name}")
+            draw(shown, figure)
+            written.append(figure)
+    return written

@@ -1,0 +1,22 @@
+import numpy as np
+import pytest
+
+from parafair import frontier
+
+RANDOM = np.random.default_rng(0)
+GROUPS = np.repeat(["a", "b"], 30)
+PEOPLE = RANDOM.standard_normal((60, 3)) + np.outer(GROUPS == "b", [2.0, 0.0, 0.0])
+MATRIX = PEOPLE @ RANDOM.standard_normal((3, 8))
+
+QUICK = {"attackers": ["linear"], "repeats": 1, "permutations": 9}
+
+
+def small(**settings):
+    """A frontier that takes a second."""
+    settings = {"rank": 3, "strengths": (0.1, 10.0), "limit": False, "audits": QUICK} | settings
+    return frontier(MATRIX, GROUPS, **settings)
+
+
+@pytest.fixture(scope="package")
+def curve():
+    return small(strengths=(0.01, 0.3, 3.0, 30.0), seeds=2)

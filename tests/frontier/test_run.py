@@ -1,0 +1,169 @@
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import torch
+
+from parafair import FairCP, ParafairWarning
+from parafair.frontier import run
+from parafair.frontier.result import Member
+from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
+from parafair.problem import Problem, as_tensor
+from parafair.sensitive import SensitiveFeatures
+from parafair.solvers import BlockDescent, GradientBCD, solve_batch
+from parafair.starts import make_starts
+from tests.frontier.conftest import GROUPS, MATRIX, QUICK, small
+
+from parafair.fit import Status, Stop  # isort: skip
+
+
+@pytest.mark.parametrize("solver", [BlockDescent(), GradientBCD((0.05, 0.05), inner_steps=5)])
+@pytest.mark.parametrize(
+    "penalty",
+    [HSIC(), KHSIC(), Orthogonality(ridge=0.1), Invariant()],
+    ids=lambda p: type(p).__name__,
+)
+def test_a_member_of_a_batch_equals_a_batch_of_one(penalty, solver):
+    from dataclasses import replace
+
+    tensor, sensitive = as_tensor(MATRIX), SensitiveFeatures.of(GROUPS)
+    problem = Problem(tensor, 3, 0, penalty, sensitive)
+    strengths = torch.tensor([0.0, 0.5, 5.0, 50.0], dtype=torch.float64)
+    starts = make_starts(problem, "uniform", count=4, seed=0)
+    stop = Stop(max_rounds=6, tolerance=0)
+    together = solve_batch(problem.with_strengths(strengths), solver, starts=starts, stop=stop)
+    for i, fit in enumerate(together):
+        alone = replace(problem, penalty=replace(penalty, strength=float(strengths[i])))
+        start = tuple(factor[i : i + 1] for factor in starts)
+        expected = solve_batch(alone, solver, starts=start, stop=stop)[0]
+        assert fit.objective == pytest.approx(expected.objective, rel=1e-9)
+        for one, other in zip(fit.cp.factors, expected.cp.factors, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8)
+
+
+def test_removal_of_converged_members_changes_nothing():
+    tensor, sensitive = as_tensor(MATRIX), SensitiveFeatures.of(GROUPS)
+    problem = Problem(tensor, 3, 0, Invariant(), sensitive)
+    starts = make_starts(problem, "uniform", count=3, seed=0)
+    strengths = torch.tensor([0.001, 1.0, 100.0], dtype=torch.float64)
+    batch = problem.with_strengths(strengths)
+    stop = Stop(max_rounds=40, tolerance=1e-3)
+    fits = solve_batch(batch, BlockDescent(), starts=starts, stop=stop)
+    assert len({fit.rounds for fit in fits}) > 1, "all members took the same number of rounds"
+    for fit in fits:
+        longer = Stop(max_rounds=fit.rounds, tolerance=0)
+        same = solve_batch(batch, BlockDescent(), starts=starts, stop=longer)
+        match = min(same, key=lambda other: abs(other.objective - fit.objective))
+        assert match.objective == pytest.approx(fit.objective, rel=1e-6)
+
+
+def test_a_point_is_the_fit_of_the_same_model(curve):
+    point = next(p for p in curve.points if p.member == Member("invariant", 3.0, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = FairCP(3, strength=3.0, random_state=1, tolerance=1e-4)
+        model.fit(MATRIX, sensitive_features=GROUPS)
+    assert model.fit_.residual == pytest.approx(point.residual, rel=1e-3)
+
+
+def test_a_member_that_diverges_leaves_the_others_alone():
+    wild = GradientBCD((1.0, 1.0), inner_steps=50, cap=False)
+    with np.errstate(all="ignore"):
+        found = small(
+            method="hsic", solver=wild, strengths=(0.0, 1e12), max_rounds=3, tolerance=0,
+            audits=None,
+        )  # fmt: skip
+    status = {point.member.strength: point.fit.status for point in found.points}
+    assert status[1e12] is Status.DIVERGED
+    alone = small(
+        method="hsic", solver=wild, strengths=(0.0,), max_rounds=3, tolerance=0, audits=None
+    )
+    assert found.points[0].fit.status is alone.points[0].fit.status
+    assert found.points[0].residual == pytest.approx(alone.points[0].residual, nan_ok=True)
+
+
+def test_strengths_are_found_from_the_data():
+    found = small(strengths=7, audits=None)
+    residuals = [point.residual for point in found.points]
+    plain = FairCP(3, method="none", random_state=0).fit(MATRIX).fit_.residual
+    assert len(found) == 7
+    assert residuals[0] < plain + 0.1
+    assert residuals[-1] > residuals[0] + 0.1
+    # Other units of the data ask for the same strengths.
+    from parafair import frontier
+
+    scaled = frontier(1000 * MATRIX, GROUPS, rank=3, strengths=5, audits=None, limit=False)
+    first = [point.member.strength for point in small(strengths=5, audits=None).points]
+    assert [point.member.strength for point in scaled.points] == pytest.approx(first, rel=1e-2)
+
+
+def test_batches_are_split_when_memory_is_short(monkeypatch, curve):
+    sizes = []
+    whole = run._fit_batch
+
+    def counted(plan, members, *rest):
+        sizes.append(len(members))
+        return whole(plan, members, *rest)
+
+    monkeypatch.setattr(run, "MEMORY", 1)
+    monkeypatch.setattr(run, "_fit_batch", counted)
+    found = small(strengths=(0.3, 3.0), audits=None)
+    assert sizes == [1, 1]
+    for point in found.points:
+        same = next(p for p in curve.points if p.member == point.member)
+        assert point.residual == pytest.approx(same.residual, rel=1e-3)
+
+
+def test_processes_give_the_same(curve):
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        found = small(strengths=(0.3, 3.0))
+    for point in found.points:
+        same = next(p for p in curve.points if p.member == point.member)
+        assert point.residual == pytest.approx(same.residual, rel=1e-3)
+        assert point.leakage == pytest.approx(same.leakage, abs=0.1)
+
+
+def test_methods_without_strength_have_one_point_per_seed():
+    found = small(method="correlation-removal", seeds=(3, 5))
+    assert [point.member for point in found.points] == [
+        Member("correlation-removal", None, 3),
+        Member("correlation-removal", None, 5),
+    ]
+
+
+def test_without_a_limit_it_says_why():
+    numeric = np.linspace(0, 1, 60) ** 2
+    from parafair import frontier
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ParafairWarning)
+        found = frontier(MATRIX, numeric, rank=2, strengths=(1.0,), audits=QUICK)
+    assert len(found) == 1
+
+
+def test_progress_is_told():
+    told = []
+    small(on_progress=lambda *news: told.append(news))
+    assert told[-1] == ("audits", 2, 2)
+    assert ("fits", 2, 2) in told
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"strengths": 1}, "strengths must be at least 2"),
+        ({"strengths": ()}, "strengths must be one or more different numbers"),
+        ({"strengths": (1.0, 1.0)}, "strengths must be one or more different numbers"),
+        ({"strengths": (-1.0,)}, "each of strengths must be a finite number of at least 0"),
+        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"seeds": (1, 1)}, "seeds must be one or more different whole numbers"),
+        ({"method": "fair"}, "method must be one of"),
+        ({"solver": "sgd"}, "solver must be one of"),
+        ({"rank": 0}, "rank"),
+        ({"name": "../x"}, "name must be usable as the name of a folder"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        small(**settings)

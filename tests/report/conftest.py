@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+METHODS = {"invariant": 0.0, "khsic": 0.06, "hsic": 0.1, "fatr": 0.16}
+STRENGTHS = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0]
+
+
+def example(*, people=200, shape=(200, 100, 100), rank=8, numeric=False, seed=0):
+    """A frontier as a study would give it: four methods, forty points, and one that failed."""
+    generator = np.random.default_rng(seed)
+    group = generator.uniform(20, 70, people) if numeric else generator.integers(0, 2, people)
+    apart = (group - group.mean()) / group.std()
+    points = [
+        make_point(generator, method, strength, step, floor, apart, group, shape, rank)
+        for method, floor in METHODS.items()
+        for step, strength in enumerate(STRENGTHS)
+    ]
+    for point in points:
+        point["efficient"] = not any(
+            p["residual"] < point["residual"] and p["leakage"] < point["leakage"] for p in points
+        )
+    points[7]["picked"] = points[7]["efficient"] = True
+    failed = {**points[-1], "id": "fatr-failed", "strength": 1e4, "residual": float("nan")}
+    failed |= {"leakage": None, "low": None, "high": None, "p_value": None, "efficient": False}
+    failed |= {"status": "the objective became infinite or undefined", "attackers": []}
+    points.append(failed)
+    leakage = np.linspace(0, 0.45, 19)
+    bound = 0.3 + 0.22 * (1 - leakage / 0.45) ** 2
+    return {
+        "title": "What parity costs: movie ratings by gender",
+        "summary": [
+            "Four methods were run at ten strengths each on the ratings of 200 people. "
+            "Every fit was attacked by five kinds of models that try to tell people's gender.",
+            "The picked fit has a residual of 0.50 and a leakage that cannot be told from zero.",
+        ],
+        "settings": {"rank": "8", "mode": "people", "seeds": "0", "tensor": "200 x 100 x 100"},
+        "versions": {"parafair": "0.1.0", "torch": "2.13.0", "Python": "3.11.7"},
+        "groups": [] if numeric else ["women", "men"],
+        "limit": {"residual": bound.tolist(), "leakage": leakage.tolist()},
+        "limit_note": "The limit is about these people: attackers that are tested on people they "
+        "have not seen may miss a difference, so a point can lie left of it.",
+        "points": points,
+        "before": make_embedding(generator, apart, group, 2.0),
+    }
+
+
+def make_point(generator, method, strength, step, floor, apart, group, shape, rank):
+    share = step / (len(STRENGTHS) - 1)
+    leakage = max(0.0, 0.42 * (1 - share) ** 1.5 + floor * share + 0.015 * generator.normal())
+    residual = 0.38 + 0.16 * share**1.4 + 0.2 * floor * share + 0.008 * generator.normal()
+    modes = zip(("people", "movies", "weeks"), shape, strict=True)
+    rounds = 40 + 15 * step
+    decay = np.exp(-np.arange(rounds) / 12)
+    return {
+        "id": f"{method}-{step}",
+        "method": method,
+        "strength": strength,
+        "seed": 0,
+        "residual": residual,
+        "leakage": leakage,
+        "low": max(0.0, leakage - 0.03),
+        "high": leakage + 0.03,
+        "p_value": float(np.exp(-60 * leakage)),
+        "criterion": 0.001 + 0.05 * leakage,
+        "null": 0.0012,
+        "status": "the objective stopped decreasing",
+        "rounds": rounds,
+        "seconds": 0.05 * rounds,
+        "efficient": False,
+        "picked": False,
+        "attackers": make_attackers(generator, leakage),
+        "embedding": make_embedding(generator, apart, group, 5 * leakage),
+        "components": [make_mode(generator, name, size, rank) for name, size in modes],
+        "history": {
+            "round": list(range(rounds)),
+            "objective": (0.12 + 40 * decay**2).tolist(),
+            "residual": (residual + 0.5 * decay).tolist(),
+        },
+    }
+
+
+def make_attackers(generator, leakage):
+    rows = []
+    for model in ("linear", "svm", "forest", "boosting", "neighbors"):
+        for form in ("standardized", "whitened"):
+            value = 0.5 + leakage * generator.uniform(0.5, 1) + 0.01 * generator.normal()
+            row = {"feature": "gender", "model": model, "input": form, "value": value}
+            row |= {"measure": "balanced accuracy", "chance": 0.5}
+            rows.append(row | {"low": value - 0.04, "high": value + 0.04})
+    return rows
+
+
+def make_embedding(generator, apart, group, distance):
+    x = generator.normal(size=len(apart)) + 0.7 * distance * apart
+    y = 0.8 * generator.normal(size=len(apart)) + 0.2 * distance * apart
+    return {"x": x.tolist(), "y": y.tolist(), "group": group.tolist()}
+
+
+def make_mode(generator, name, size, rank):
+    steps = generator.normal(size=(rank, size)) + 0.3
+    values = steps if size < 20 else np.cumsum(steps - 0.3, axis=1) / np.sqrt(size)
+    return {
+        "mode": name,
+        "labels": [f"{name} {i + 1}" for i in range(size)],
+        "values": values.tolist(),
+    }
+
+
+@pytest.fixture(scope="session")
+def frontier():
+    return example(people=40, shape=(40, 8, 30), rank=3)

@@ -1,0 +1,220 @@
+"""The page in a real browser; skipped where there is none."""
+
+import re
+import shutil
+from copy import deepcopy
+from math import nan
+
+import pytest
+
+from parafair.report import render
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip(f"no browser found, looked for {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as control:
+        # Without a sandbox it also runs in containers; the page is our own.
+        started = control.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """Open a report; at the end nothing may have gone wrong and nothing been requested."""
+    contexts, troubles = [], []
+
+    def open_page(data, **settings):
+        (tmp_path / "report.html").write_text(render(data), encoding="utf-8")
+        contexts.append(browser.new_context(**settings))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(10_000)  # milliseconds
+        page.on("console", lambda message: troubles.append(message.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+        address = (tmp_path / "report.html").as_uri()
+        page.on("request", lambda r: r.url.split("#")[0] == address or troubles.append(r.url))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not troubles
+
+
+def heading(page):
+    return page.locator("#panel h2").inner_text()
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.dataset.id")
+
+
+def in_order(data):
+    known = [point for point in data["points"] if point["leakage"] is not None]
+    return [point["id"] for point in sorted(known, key=lambda point: point["residual"])]
+
+
+def test_all_audited_points_are_shown_and_the_picked_one_is_selected(visit, frontier):
+    page = visit(frontier)
+    assert page.locator(".point").count() == 40  # the failed one is in the table only
+    assert page.locator("#points tbody tr").count() == 41
+    assert "infinite or undefined" in page.locator("#points").inner_text()
+    assert heading(page) == "invariant, strength 300, seed 0"
+    assert page.locator('.point[aria-pressed="true"]').get_attribute("data-id") == "invariant-7"
+    assert page.locator("svg .ring").count() == 2  # in the plot and in its key
+
+
+def test_a_point_says_its_numbers(visit, frontier):
+    label = visit(frontier).locator('[data-id="khsic-9"]').get_attribute("aria-label")
+    point = next(p for p in frontier["points"] if p["id"] == "khsic-9")
+    numbers = [float(number) for number in re.findall(r"\d+\.\d+", label)]
+    expected = [point[name] for name in ("residual", "leakage", "low", "high")]
+    assert numbers == pytest.approx(expected, rel=1e-3)  # four digits
+
+
+def test_clicking_a_point_shows_it(visit, frontier):
+    page = visit(frontier)
+    before = page.locator("#details").inner_html()
+    page.locator('[data-id="fatr-9"]').click()
+    assert heading(page) == "fatr, strength 3000, seed 0"
+    assert page.locator("#details").inner_html() != before
+    assert page.locator("#points tr.selected").inner_text().startswith("fatr-9")
+
+
+def test_hovering_a_point_tells_its_numbers(visit, frontier):
+    page = visit(frontier)
+    assert page.locator("#tooltip").is_hidden()
+    page.locator('[data-id="fatr-9"]').hover()
+    assert "fatr, strength 3000" in page.locator("#tooltip").inner_text()
+
+
+def test_points_can_be_reached_and_selected_by_keyboard(visit, frontier):
+    page = visit(frontier)
+    order = in_order(frontier)
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if focused(page):
+            break
+    assert focused(page) == order[0]
+    assert page.locator("#tooltip").is_visible()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    assert focused(page) == order[1]
+    page.keyboard.press("Enter")
+    assert page.locator('.point[aria-pressed="true"]').get_attribute("data-id") == order[1]
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowRight")  # there is none
+    assert focused(page) == order[-1]
+    page.keyboard.press("Space")
+    assert page.locator('.point[aria-pressed="true"]').get_attribute("data-id") == order[-1]
+
+
+def test_the_legend_hides_a_method_from_sight_and_keyboard(visit, frontier):
+    page = visit(frontier)
+    button = page.locator("#legend button", has_text="fatr")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert not page.locator('.point[data-method="fatr"]').first.is_visible()
+    assert page.locator('.point[data-method="khsic"]').first.is_visible()
+    shown = [name for name in in_order(frontier) if not name.startswith("fatr")]
+    page.locator(f'[data-id="{shown[-1]}"]').focus()
+    page.keyboard.press("ArrowRight")
+    assert focused(page) == shown[-1]
+    button.click()
+    assert page.locator('.point[data-method="fatr"]').first.is_visible()
+
+
+def test_markup_in_names_and_labels_stays_text(visit, frontier):
+    changed = deepcopy(frontier)
+    changed |= {"title": SCRIPT, "summary": [SCRIPT], "groups": [SCRIPT, "men"]}
+    changed |= {"settings": {SCRIPT: SCRIPT}, "limit_note": SCRIPT}
+    for point in changed["points"][:10]:
+        point |= {"method": SCRIPT, "status": SCRIPT}
+        point["components"][1] |= {"mode": SCRIPT, "labels": [SCRIPT] * 8}
+        point["attackers"][0] |= {"feature": SCRIPT, "model": SCRIPT}
+    page = visit(changed)
+    assert heading(page).startswith(SCRIPT)
+    page.locator(f".mode:has(h3:text-is({SCRIPT!r})) svg").first.hover()
+    assert SCRIPT in page.locator("#tooltip").inner_text()
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+
+
+def test_tables_sort_with_unknown_values_last(visit, frontier):
+    page = visit(frontier)
+    button = page.locator("#points thead button", has_text="residual")
+    column = "[...document.querySelectorAll('#points tbody tr')].map(r => r.cells[4].innerText)"
+    for direction, sign in (("ascending", 1), ("descending", -1)):
+        button.click()
+        assert page.locator(f'#points th[aria-sort="{direction}"]').count() == 1
+        *numbers, last = page.evaluate(column)
+        assert last == "\N{EN DASH}"
+        assert sorted(numbers, key=lambda text: sign * float(text)) == numbers
+
+
+def test_methods_are_compared(visit, frontier):
+    page = visit(frontier)
+    cells = page.locator("#methods tbody tr").first.locator("td").all_inner_texts()
+    own = [point for point in frontier["points"] if point["method"] == "invariant"]
+    best = min(point["residual"] for point in own if point["leakage"] <= 0.05)
+    assert cells[:2] == ["invariant", "10"]
+    assert float(cells[4]) == pytest.approx(best, rel=1e-3)
+    page.locator('[data-id="fatr-9"]').click()
+    page.locator("#methods tbody button").first.click()
+    assert heading(page).startswith("invariant")
+
+
+def test_a_dark_scheme_is_dark(visit, frontier):
+    color = "getComputedStyle(document.body).backgroundColor"
+    shades = {}
+    for scheme in ("light", "dark"):
+        text = visit(frontier, color_scheme=scheme).evaluate(color)
+        shades[scheme] = sum(map(int, re.findall(r"\d+", text)))
+    assert shades["dark"] < 100 < 600 < shades["light"]
+
+
+def test_a_phone_shows_one_column_without_scrolling_sideways(visit, frontier):
+    page = visit(frontier, viewport={"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    lefts = "[...document.querySelectorAll('.card')].map(c => c.getBoundingClientRect().left)"
+    assert len(set(page.evaluate(lefts))) == 1
+
+
+def test_numbers_color_people_where_there_are_no_groups(visit, frontier):
+    changed = deepcopy(frontier) | {"groups": [], "before": None}
+    page = visit(changed)
+    fills = "[...document.querySelectorAll('#details .person')].map(p => p.style.fill)"
+    assert len(set(page.evaluate(fills))) == 2  # the two values there are
+
+
+def test_people_of_no_listed_group_are_drawn(visit, frontier):
+    changed = deepcopy(frontier)
+    for point in changed["points"]:
+        point["embedding"]["group"][:3] = [-1, None, 7.0]
+    page = visit(changed)
+    pictures = page.locator("#details figure:has(.person)")
+    assert [pictures.nth(i).locator(".person").count() for i in range(2)] == [40, 40]
+    assert pictures.nth(1).locator(".g6").count() == 3
+
+
+def test_a_page_with_little_to_show_still_works(visit, frontier):
+    failed = {"id": "a", "method": "khsic", "strength": None, "seed": 0, "status": "it diverged"}
+    failed |= {"residual": nan, "leakage": None, "rounds": 0, "seconds": 0.0}
+    failed |= {"efficient": False, "picked": False, "attackers": [], "components": []}
+    failed |= {"embedding": {"x": [], "y": [], "group": []}}
+    failed |= {"history": {"round": [], "objective": [], "residual": []}}
+    page = visit({**frontier, "points": [failed], "limit": None, "before": None})
+    assert "No fit has a leakage" in page.locator("#plot").text_content()
+    assert heading(page) == "khsic, seed 0"
+    assert "it diverged" in page.locator("#panel").inner_text()
