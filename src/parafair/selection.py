@@ -22,8 +22,8 @@ from parafair.solvers.base import OnRound
 # its null level; from there each step is audited.
 FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 2**0.5, 1e4
 
-# On the path a fit need not be finer than the audit that judges it.
-PATH_TOLERANCE, PATH_WINDOW = 3e-5, 20
+# Begun near a solution, a fit gains little before extrapolation sets in: it must not stop there.
+PATH_SHARE, PATH_WINDOW = 0.3, 20
 
 # Attackers of the search, the quick ones first: most strengths fail at those.
 QUICK, THOROUGH = ("linear", "svm"), ("linear", "svm", "forest", "boosting", "neighbors")
@@ -128,7 +128,7 @@ def least_strength(
         )
     criterion = Criterion(sensitive, problem.tensor[:0], penalty.exact)
     stop = replace(
-        stop, tolerance=max(stop.tolerance, PATH_TOLERANCE), window=max(stop.window, PATH_WINDOW)
+        stop, tolerance=PATH_SHARE * stop.tolerance, window=max(stop.window, PATH_WINDOW)
     )
     found: list[tuple[Fit, Trial]] = []
     verdicts: list[str] = []

@@ -40,7 +40,8 @@ def example(*, people=200, shape=(200, 100, 100), rank=8, numeric=False, seed=0)
         "limit_note": "The limit is about these people: attackers that are tested on people they "
         "have not seen may miss a difference, so a point can lie left of it.",
         "points": points,
-        "before": make_embedding(generator, apart, group, 2.0),
+        "level": 0.05,
+        "before": {"title": "plain fit", **make_embedding(generator, apart, group, 2.0)},
     }
 
 

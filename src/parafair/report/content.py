@@ -35,13 +35,16 @@ def content(frontier: Frontier, *, title: str, leakage: float = 0.05) -> dict[st
     picked = pick_point(frontier, leakage)
     people = _every(len(frontier.sensitive), MOST_PEOPLE)
     groups, codes = _groups(frontier.sensitive, people)
-    first = min(frontier.points, key=lambda point: point.residual)
+    plain = [point for point in frontier.points if point.member.method == "none"]
+    first = min(plain or frontier.points, key=lambda point: point.residual)
     rows = frontier.rows()
+    own = {id(p) for method in frontier.methods for p in frontier.of(method).efficient}
     points = [
         {
             "id": point.member.id,
             **row,
             "status": point.fit.status.value,
+            "efficient": id(point) in own,
             "picked": point is picked,
             "attackers": _attackers(point),
             "embedding": _picture(frontier, point, people, codes),
@@ -59,7 +62,11 @@ def content(frontier: Frontier, *, title: str, leakage: float = 0.05) -> dict[st
         "limit": _limit(frontier),
         "limit_note": LIMIT_NOTE if frontier.limit else "",
         "points": points,
-        "before": _picture(frontier, first, people, codes),
+        "level": leakage,
+        "before": {
+            "title": "plain decomposition" if plain else f"closest fit, {_name(first)}",
+            **_picture(frontier, first, people, codes),
+        },
     }
 
 

@@ -81,7 +81,7 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
     chosen = min(points, key=lambda point: (not point["picked"], not point["efficient"]))
     pictures = [(f"after: {chosen['method']}", chosen["embedding"])]
     if data["before"]:
-        pictures.insert(0, ("before: plain decomposition", data["before"]))
+        pictures.insert(0, (f"before: {data['before']['title']}", data["before"]))
     with _sheet((3.2 * len(pictures) + 0.3, 3.3), path) as figure:
         panels = figure.subplots(1, len(pictures), squeeze=False)[0]
         for panel, (title, embedding) in zip(panels, pictures, strict=True):

@@ -19,6 +19,7 @@ PARTS = (
     "limit",
     "limit_note",
     "points",
+    "level",
     "before",
 )
 
@@ -45,13 +46,14 @@ def render(data: Mapping[str, Any]) -> str:
               ``residual``, ``leakage`` and its interval ``low`` to ``high``, ``p_value``,
               ``criterion``, ``null``, ``status``, ``rounds``, ``seconds``, ``efficient``,
               ``picked``, ``attackers``, ``embedding``, ``components`` and ``history``.
-            - ``before``: None, or the embedding of the plain decomposition.
+            - ``level``: the leakage at which methods are compared.
+            - ``before``: None, or an embedding to compare with, and its ``title``.
 
     Returns:
         The text of the page, to be written as UTF-8.
 
     >>> data = {"title": "A < B", "summary": [], "settings": {}, "versions": {}, "groups": []}
-    >>> data |= {"limit": None, "limit_note": "", "before": None}
+    >>> data |= {"limit": None, "limit_note": "", "level": 0.05, "before": None}
     >>> point = {"id": "a", "method": "khsic", "residual": 0.5, "leakage": float("nan")}
     >>> page = render({**data, "points": [point]})
     >>> "<title>A &lt; B</title>" in page

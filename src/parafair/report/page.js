@@ -7,7 +7,6 @@ const SPACING = 0.06; // empty share of an axis beyond the outermost point
 const REACH = 28; // pixels within which a pointer finds a point
 const FEW = 12; // labels that fit below an axis
 const MOST_BARS = 40;
-const SMALL_LEAKAGE = 0.05;
 const phone = matchMedia("(max-width: 700px)");
 
 // Text from the data enters the page through append and setAttribute only, never as markup.
@@ -331,7 +330,7 @@ function drawLegend() {
     svg("rect", { class: "region", y: 3, width: 28, height: 12 }), svg("line", { class: "limit", x2: 28, y1: 3, y2: 3 }));
   const entry = (picture, words) => html("span", {}, picture, words);
   find("key").append(...[
-    entry(swatch("m4 efficient", dot()), "efficient: no other fit has less of both"),
+    entry(swatch("m4 efficient", dot()), "efficient: no other fit of the method has less of both"),
     entry(swatch("m4", dot()), "other fits"),
     entry(swatch("m4", svg("line", { class: "interval", y1: -8, y2: 8 })), "95 % interval"),
     points.some((p) => p.picked) ? entry(swatch("m4", svg("circle", { class: "ring", r: 7 })), "picked") : null,
@@ -394,7 +393,7 @@ function link(point, words) {
 function drawMethods() {
   const entries = methods.map((method) => {
     const own = points.filter((p) => p.method === method);
-    const small = own.filter((p) => known(p.leakage) && p.leakage <= SMALL_LEAKAGE);
+    const small = own.filter((p) => known(p.leakage) && p.leakage <= data.level);
     const [residual, leakage, best] = [least(own, "residual"), least(own, "leakage"), least(small, "residual")];
     return { method, count: own.length, residual, leakage, best };
   });
@@ -404,7 +403,7 @@ function drawMethods() {
     { name: "least residual", value: (e) => e.residual?.residual, number: true },
     { name: "least leakage", value: (e) => e.leakage?.leakage, number: true },
     {
-      name: `least residual with leakage ≤ ${SMALL_LEAKAGE}`, value: (e) => e.best?.residual, number: true,
+      name: `least residual with leakage ≤ ${data.level}`, value: (e) => e.best?.residual, number: true,
       cell: (e) => (e.best ? link(e.best, show(e.best.residual)) : "none"),
     },
     {
@@ -497,7 +496,7 @@ function shade(share) {
 
 function embeddings(after) {
   const pictures = html("div", { class: "columns" },
-    data.before ? scatter(data.before, "Before", "the plain decomposition") : null,
+    data.before ? scatter(data.before, "Before", data.before.title) : null,
     scatter(after, data.before ? "After" : "This fit", data.before ? "the selected fit" : ""));
   return [groupLegend(after), pictures];
 }
