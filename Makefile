@@ -9,11 +9,14 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
+# Two processes of one thread each: threads of several processes would wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 check: $(VENV)/.check
 	$(BIN)/ruff format --check .

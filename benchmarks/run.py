@@ -3,7 +3,7 @@
     python -m benchmarks.run [NAME ...]
 
 with names among algorithm1, plain_cp, khsic (speed) and fair_synthetic, fair_kinds, baselines,
-fair_time (fairness); all of them by default.
+fair_time (fairness), batch, hypervolume (frontiers); all of them by default.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because whatever else the
@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from tests.reference import paper_bcd
 
-from benchmarks import contenders, fairness
+from benchmarks import contenders, fairness, frontiers
 from parafair import datasets
 from parafair.independence import CenteredGram, kernel_sum
 from parafair.kernels import Gaussian
@@ -214,6 +214,8 @@ BENCHMARKS = {
     "fair_kinds": fairness.fair_kinds,
     "baselines": fairness.baselines,
     "fair_time": fairness.fair_time,
+    "batch": frontiers.batch,
+    "hypervolume": frontiers.hypervolume,
 }
 
 

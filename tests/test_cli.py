@@ -262,6 +262,48 @@ def test_datasets_are_listed_and_written(folder):
     assert pd.read_csv("data/sensitive.csv")["group"].tolist() == expected.sensitive.tolist()
 
 
+FRONTIER = (
+    "frontier", "tensor.npy", "--sensitive", "people.csv", "--key", "person", "--rank", 2,
+    "--out", "run", "--strengths", "0.1,10", "--attackers", "linear",
+)  # fmt: skip
+
+
+def test_a_frontier_and_its_page(folder):
+    printed = run(*FRONTIER, "--methods", "invariant,correlation-removal")
+    assert "picked" in printed
+    assert "parafair report run" in printed
+    assert len(list(folder.glob("run/*/*/audit.json"))) == 3
+    run("report", "run", "--format", "png", "--title", "<b>Title</b>")
+    page = (folder / "run" / "report.html").read_text()
+    assert "&lt;b&gt;Title" in page
+    assert "<b>Title" not in page
+    assert (folder / "run" / "frontier.png").stat().st_size > 10_000
+
+
+def test_a_frontier_goes_on_and_does_not_mix(folder):
+    run(*FRONTIER)
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("run/*/*/fit.json")}
+    run(*FRONTIER[:-4], "--strengths", "0.1,1,10", "--attackers", "linear")
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert len(list(folder.glob("run/*/*/fit.json"))) == 3
+    assert "other settings (rank: 2 there, 3 now)" in run(*FRONTIER, "--rank", 3, code=2)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ((*FRONTIER, "--methods", "fair"), "--methods must be one of"),
+        ((*FRONTIER, "--strengths", "x"), "--strengths must be numbers separated by commas"),
+        ((*FRONTIER, "--attackers", "nobody"), "nobody"),
+        (("report", "nowhere"), "nowhere is not a folder"),
+        (("report", ".", "--format", "gif"), "--format must be one of"),
+    ],
+)
+def test_bad_frontiers_are_refused(folder, command, message):
+    assert message in run(*command, code=2)
+    assert not list(folder.glob("run/*/*/fit.json"))
+
+
 def test_help_teaches():
     assert "parafair fit data/tensor.npy" in run("--help")
     assert "Ctrl-C" in run("fit", "--help")

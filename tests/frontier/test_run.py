@@ -161,6 +161,8 @@ def test_progress_is_told():
         ({"method": "fair"}, "method must be one of"),
         ({"solver": "sgd"}, "solver must be one of"),
         ({"rank": 0}, "rank"),
+        ({"audits": {"attackers": ["nobody"]}}, "nobody"),
+        ({"audits": {"attacker": ["linear"]}}, "a key of audits must be one of .*attackers"),
         ({"name": "../x"}, "name must be usable as the name of a folder"),
     ],
 )

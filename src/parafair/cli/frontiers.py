@@ -10,6 +10,7 @@ from rich.table import Table
 
 from parafair.cli.shell import (
     ATTACK,
+    INTERRUPTED,
     MODEL,
     PEOPLE,
     RESULT,
@@ -23,7 +24,7 @@ from parafair.cli.shell import (
     progress,
     readable_errors,
 )
-from parafair.errors import unknown_choice
+from parafair.errors import Interrupted, unknown_choice
 from parafair.frontier import Frontier, frontier
 from parafair.frontier.folder import load
 from parafair.frontier.result import join
@@ -79,33 +80,40 @@ def frontier_command(
         wanted = numbers("--strengths", strengths, float)
         data, people = read_tensor(tensor), read_table(sensitive, key=key)
         features = pick_features(people, columns, kind, key)
-        found = []
-        for number, method in enumerate(chosen):
-            with progress(f"{method}: fits") as advance:
+        found: list[Frontier] = []
+        try:
+            for method in chosen:
+                with progress(method) as advance:
 
-                def on_progress(what: str, done: int, total: int) -> None:
-                    advance(done, total, what)
+                    def on_progress(what: str, done: int, total: int) -> None:
+                        advance(done, total, what)
 
-                found.append(
-                    frontier(
-                        data,
-                        features,
-                        rank=rank,
-                        method=method,
-                        strengths=int(wanted[0]) if len(wanted) == 1 else wanted,
-                        seeds=seeds,
-                        mode=mode,
-                        solver=solver,
-                        max_rounds=max_rounds,
-                        tolerance=tolerance,
-                        audits={**AUDIT, "attackers": attackers.split(","), "repeats": repeats},
-                        limit=number == 0,
-                        out=out,
-                        n_jobs=jobs,
-                        device=device,
-                        on_progress=on_progress,
+                    found.append(
+                        frontier(
+                            data,
+                            features,
+                            rank=rank,
+                            method=method,
+                            strengths=int(wanted[0]) if len(wanted) == 1 else wanted,
+                            seeds=seeds,
+                            mode=mode,
+                            solver=solver,
+                            max_rounds=max_rounds,
+                            tolerance=tolerance,
+                            audits={**AUDIT, "attackers": attackers.split(","), "repeats": repeats},
+                            limit=not found,
+                            out=out,
+                            n_jobs=jobs,
+                            device=device,
+                            on_progress=on_progress,
+                        )
                     )
-                )
+        except (Interrupted, KeyboardInterrupt) as error:
+            output.print(
+                f"interrupted; what is finished is in {out}, and the same command goes on from it",
+                highlight=False, markup=False, soft_wrap=True,
+            )  # fmt: skip
+            raise typer.Exit(INTERRUPTED) from error
         show(join(found), leakage)
         output.print(
             f"written to {out}; for a page: parafair report {out}",

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from inspect import signature
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from torch import Tensor
 
 from parafair.adjustments import Adjustment
 from parafair.audits import Audit, audit
-from parafair.errors import ParafairWarning
+from parafair.audits.attackers import choose
+from parafair.errors import ParafairWarning, unknown_choice
 from parafair.estimator import describe, resolve_solver
 from parafair.fit import Fit, Status, Stop
 from parafair.frontier.folder import Folder
@@ -41,6 +43,8 @@ AUDIT: dict[str, Any] = {
     "repeats": 1,
     "permutations": 100,
 }
+# Arguments of `audit` that are not settings, or are set here.
+AUDITED = ("embedding", "sensitive_features", "target", "n_jobs", "on_progress")
 # Bytes a batch may take on a processor; on a GPU, half of what is free.
 MEMORY = 2**30
 # Numbers kept for each row of each factor during a round, about.
@@ -299,12 +303,23 @@ def _plan(
     if not name or any(character in name for character in "/\\\0") or name.startswith("."):
         raise ValueError(f"name must be usable as the name of a folder, got {name!r}")
     sensitive = SensitiveFeatures.of(sensitive_features)
+    if audits is not None:
+        _check_audits(audits)
     adjustment = resolved if isinstance(resolved, Adjustment) else None
     penalty = None if isinstance(resolved, Adjustment) else resolved
     problem = Problem(as_tensor(tensor, dtype=dtype, device=device), rank, mode, penalty, sensitive)
     return Plan(
         name, problem, adjustment, resolve_solver(solver), start, stop, audits and dict(audits)
     )
+
+
+def _check_audits(audits: Mapping[str, Any]) -> None:
+    """Raise now if an audit would fail after the fits."""
+    known = [name for name in signature(audit).parameters if name not in AUDITED]
+    for name in audits:
+        if name not in known:
+            raise unknown_choice("a key of audits", name, known)
+    choose(audits.get("attackers"))
 
 
 def _seeds(seeds: Sequence[int] | int) -> tuple[int, ...]:
