@@ -107,3 +107,31 @@ def test_geometric_sums(ratio, count):
     power, total = geometric(torch.tensor(ratio, dtype=torch.float64), count)
     assert float(power) == pytest.approx(ratio**count)
     assert float(total) == pytest.approx(sum(ratio**k for k in range(count)))
+
+
+def test_improve_is_nearly_the_minimizer_and_no_ascent(block_and_loss):
+    block, factor, loss = block_and_loss
+    exact = block.minimizer(QuadraticForm.zero(factor))
+    improved = block.improve(factor)
+    least, found, before = (float(loss(f[0])) for f in (exact, improved, factor))
+    assert least <= found <= before
+    assert found - least < 1e-3 * (before - least)
+
+
+def test_improve_holds_on_where_columns_are_dependent():
+    problem = small_problem()
+    factors = [example_rows(n, problem.rank, seed=n)[None] for n in problem.shape]
+    for factor in factors[1:]:
+        factor[..., 1] = factor[..., 0] * (1 + 1e-9)
+    sweep = Sweep(problem, factors)
+    improved = sweep.block(0).improve(factors[0])
+    assert improved.abs().max() < 100 * factors[0].abs().max()
+    assert float(sweep.block(0).value(improved)) <= float(sweep.block(0).value(factors[0]))
+
+
+def test_best_mean_is_that_of_least_squares(block_and_loss):
+    block, factor, _ = block_and_loss
+    expected = block.minimizer(QuadraticForm.zero(factor)).mean(-2, keepdim=True)
+    found = block.best_mean(factor)
+    start = factor.mean(-2, keepdim=True)
+    assert float((found - expected).norm()) < 0.05 * float((start - expected).norm())

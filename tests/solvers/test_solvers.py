@@ -5,7 +5,7 @@ import torch
 from parafair import datasets
 from parafair.errors import Interrupted
 from parafair.fit import Status, Stop
-from parafair.penalties import HSIC, KHSIC, AutogradTerm, Orthogonality
+from parafair.penalties import HSIC, KHSIC, AutogradTerm, Invariant, Orthogonality
 from parafair.problem import Problem, as_tensor
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, solve, solve_batch
@@ -116,9 +116,9 @@ class TestBlockDescent(SolverContract):
     def solver(self, request):
         return BlockDescent(extrapolate=request.param)
 
-    @pytest.fixture(params=PENALTIES)
+    @pytest.fixture(params=[*PENALTIES, "invariant"])
     def problem(self, request):
-        return small_problem(PENALTIES[request.param])
+        return small_problem({**PENALTIES, "invariant": Invariant(2.0)}[request.param])
 
     def test_extrapolated_objective_never_increases_in_single_precision(self, problem):
         problem = small_problem(problem.penalty, dtype=torch.float32)
@@ -131,6 +131,16 @@ class TestBlockDescent(SolverContract):
         for fit in solve_batch(problem, solver, starts=starts_of(problem, 3), stop=Stop(60, 0)):
             values = np.array([entry.objective for entry in fit.history])
             assert (np.diff(values) <= 1e-12 * values[:-1]).all()
+
+    def test_components_do_not_drift_off_and_cancel(self):
+        # With exact updates of the other factors, means grow to thousands of times the data.
+        data = datasets.synthetic(1, shape=(60, 30, 30))
+        sensitive = SensitiveFeatures.of(data.sensitive)
+        problem = Problem(as_tensor(data.tensor), 8, 0, Invariant(10.0), sensitive)
+        (fit,) = solve_batch(problem, BlockDescent(), starts=starts_of(problem), stop=Stop(80, 0))
+        means = fit.cp.factors[0].mean(0).abs().max()
+        assert float(means) < 100 * float(problem.tensor.square().mean().sqrt())
+        assert fit.counts["stalls"] == 0
 
     @pytest.mark.parametrize("order", SHAPES)
     @pytest.mark.parametrize("mode", [0, 1])
