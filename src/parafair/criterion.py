@@ -72,14 +72,19 @@ class Standardized(NamedTuple):
     @classmethod
     def of(cls, rows: Tensor) -> Standardized:
         """Standardize rows, shape (..., n, rank); a constant column becomes zero."""
-        centered = (rows - rows.mean(-2, keepdim=True)).double()
+        rows = rows.double()
+        centered = rows - rows.mean(-2, keepdim=True)
         # The scale of the largest entry first: squares must neither overflow nor vanish.
         size = centered.abs().amax(-2, keepdim=True)
         size = torch.where(size > 0, size, torch.ones_like(size))
         relative = (centered / size).square().mean(-2, keepdim=True).sqrt()
         spread = size * torch.where(relative > 0, relative, torch.ones_like(relative))
         columns = centered / spread
-        values, vectors = torch.linalg.eigh(columns.mT @ columns / rows.shape[-2])
+        correlations = columns.mT @ columns / rows.shape[-2]
+        # A member that has overflowed must turn undefined without failing the whole batch.
+        finite = torch.isfinite(correlations).all(-1, keepdim=True).all(-2, keepdim=True)
+        values, vectors = torch.linalg.eigh(correlations.where(finite, 0.0))
+        values = values.where(finite.squeeze(-1), torch.nan)
         scales = (values.clamp_min(0) + RIDGE).sqrt()
         # The symmetric root: unlike eigenvectors, it does not jump when eigenvalues meet.
         root = (vectors / scales.unsqueeze(-2)) @ vectors.mT

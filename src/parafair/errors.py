@@ -31,6 +31,10 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(f"interrupted after {fit.rounds} rounds")
         self.fit = fit
 
+    def __reduce__(self) -> tuple[type[Interrupted], tuple[Fit]]:
+        # It may come from another process, made again from its argument and not its message.
+        return Interrupted, (self.fit,)
+
 
 def unknown_choice(argument: str, got: object, options: Iterable[str]) -> ValueError:
     """Return the error for a word that is not among the options, naming the nearest one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Literal, Self
 
@@ -17,12 +17,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from parafair.adjustments import Adjustment
+from parafair.description import describe
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, unknown_choice
 from parafair.fit import Fit, Status, Stop, best
 from parafair.losses import SquaredErrorBlock
 from parafair.methods import resolve_method
 from parafair.penalties import Invariant, Penalty
-from parafair.problem import Problem, as_tensor
+from parafair.problem import Problem, as_tensor, check_device, resolve_dtype
 from parafair.quadratic import QuadraticForm
 from parafair.selection import OnTrial, Selection, least_strength
 from parafair.sensitive import SensitiveFeatures
@@ -33,8 +34,6 @@ from parafair.tensors import CPTensor, cross_gram, gram, mttkrp, reconstruct
 
 SOLVERS: dict[str, Solver[Any]] = {"block": BlockDescent(), "gradient": GradientBCD()}
 LOSSES = ("squared",)
-
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -256,19 +255,11 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
 
     def _validate(self, X: Any, *, reset: bool) -> Tensor:
         """Return the data as a tensor, with scikit-learn's bookkeeping for matrices."""
-        dtype = DTYPES.get(self.dtype, self.dtype) if isinstance(self.dtype, str) else self.dtype
-        if dtype not in (None, *DTYPES.values()):
-            raise unknown_choice("dtype", self.dtype, DTYPES)
+        dtype = resolve_dtype(self.dtype)
         order = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
         if np.ma.is_masked(X):
             raise ValueError("X has masked entries; remove or impute them first")
-        try:
-            torch.empty(0, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            raise ValueError(
-                f"device={self.device!r} cannot be used here ({str(error).splitlines()[0]}); use "
-                "'cpu', or None for where the data is"
-            ) from error
+        check_device(self.device)
         if reset and hasattr(self, "n_features_in_"):
             del self.n_features_in_  # of an earlier fit to a matrix
         if not isinstance(X, Tensor) and order <= 2 and self.mode == 0:
@@ -394,15 +385,3 @@ def resolve_solver(solver: str | Solver[Any]) -> Solver[Any]:
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise unknown_choice("solver", solver, SOLVERS)
     return SOLVERS[solver]
-
-
-def describe(settings: object) -> dict[str, Any]:
-    """Return a settings object as its class name and plain values."""
-    described: dict[str, Any] = {"name": type(settings).__name__}
-    if is_dataclass(settings) and not isinstance(settings, type):
-        for name in asdict(settings):
-            value = getattr(settings, name)
-            plain = isinstance(value, (int, float, str, bool, tuple, type(None)))
-            value = list(value) if isinstance(value, tuple) else value
-            described[name] = value if plain else describe(value)
-    return described

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parafair.errors import unknown_choice
 from parafair.losses import SquaredErrorBlock
 from parafair.penalties import Penalty, Term, weigh
 from parafair.sensitive import SensitiveFeatures
@@ -20,6 +21,8 @@ from parafair.tensors import Factors, contract_first, cross_gram, gram, khatri_r
 
 # Below this many roundings of ||X||^2, the squared residual must be computed from the entries.
 CANCELLATION = 1e3
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 # Entries of the reconstruction held at once when it must be computed.
 RECONSTRUCTED_ENTRIES = 2**22
@@ -208,6 +211,25 @@ def residual_squared(tensor: Tensor, factors: Sequence[Tensor]) -> float:
     return sum(
         float(torch.linalg.vector_norm(x - a @ others, dtype=torch.float64)) ** 2 for x, a in parts
     )
+
+
+def resolve_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+    """Return a precision by its name, or as it is given."""
+    found = DTYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype
+    if found is not None and found not in DTYPES.values():
+        raise unknown_choice("dtype", dtype, DTYPES)
+    return found  # type: ignore[return-value]
+
+
+def check_device(device: str | torch.device | None) -> None:
+    """Raise unless tensors can be made there."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(
+            f"device={device!r} cannot be used here ({str(error).splitlines()[0]}); use 'cpu', or "
+            "None for where the data is"
+        ) from error
 
 
 def as_tensor(

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from parafair import ParafairWarning
 from parafair.frontier.folder import load
 from tests.frontier.conftest import small
 
@@ -36,7 +37,7 @@ def test_finished_fits_are_not_computed_again(tmp_path, monkeypatch):
         raise AssertionError("computed again")
 
     monkeypatch.setattr(run, "_fit_batch", refuse)
-    monkeypatch.setattr(run, "_audit_point", refuse)
+    monkeypatch.setattr(run, "_audit_rows", refuse)
     assert len(small(out=tmp_path)) == 2
 
 
@@ -55,7 +56,28 @@ def test_other_settings_are_refused(tmp_path, change):
     assert len(load(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("wait_for", [1, 5, 8])
+def test_a_damaged_fit_is_made_again(tmp_path):
+    whole = small(out=tmp_path)
+    broken = tmp_path / "invariant" / whole.points[0].member.id / "factors.safetensors"
+    broken.write_bytes(broken.read_bytes()[:20])
+    with pytest.warns(ParafairWarning, match="could not be read .* made again"):
+        again = small(out=tmp_path)
+    assert again.points[0].residual == pytest.approx(whole.points[0].residual, rel=1e-6)
+
+
+def test_other_features_are_refused(tmp_path):
+    from parafair import frontier
+    from parafair.sensitive import SensitiveFeatures
+    from tests.frontier.conftest import MATRIX, QUICK
+
+    numbers = [i % 4 for i in range(60)]
+    settings = {"rank": 2, "strengths": (1.0,), "limit": False, "audits": QUICK, "out": tmp_path}
+    frontier(MATRIX, SensitiveFeatures.of(numbers, kinds="categorical"), **settings)
+    with pytest.raises(ValueError, match="other settings .*data"):
+        frontier(MATRIX, SensitiveFeatures.of(numbers, kinds="numeric"), **settings)
+
+
+@pytest.mark.parametrize("wait_for", [1, pytest.param(5, marks=pytest.mark.slow), 8])
 def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
     root = os.fspath(__import__("pathlib").Path(__file__).parents[2])
     out = tmp_path / "run"

@@ -1,7 +1,11 @@
 import pytest
+from sklearn.base import clone
 
 from parafair.frontier import Frontier, Point
-from tests.frontier.conftest import small
+from parafair.frontier.result import most_leakage
+from parafair.penalties import Invariant
+from parafair.sensitive import SensitiveFeatures
+from tests.frontier.conftest import GROUPS, MATRIX, QUICK, small
 
 
 def test_the_table_has_a_line_for_every_fit(curve):
@@ -25,10 +29,11 @@ def test_more_strength_costs_fit_and_buys_fairness(curve):
 
 def test_no_point_is_better_than_an_efficient_one(curve):
     assert curve.efficient
+    sound = [point for point in curve.points if not point.audit.overfitted]
     for point in curve.efficient:
         assert not any(
-            other.residual <= point.residual and other.leakage < point.leakage
-            for other in curve.points
+            other.residual <= point.residual and max(other.leakage, 0) < max(point.leakage, 0)
+            for other in sound
         )
 
 
@@ -41,7 +46,8 @@ def test_pick_obeys_its_promise(curve):
     allowed = sorted(p.residual for p in curve.points)[4]
     point = curve.best(residual=allowed)
     assert point.residual <= allowed
-    assert point.leakage == min(p.leakage for p in curve.points if p.residual <= allowed)
+    sound = [p for p in curve.points if p.residual <= allowed and not p.audit.overfitted]
+    assert point.leakage == min(p.leakage for p in sound)
 
 
 def test_the_picked_model_is_fitted(curve):
@@ -49,7 +55,10 @@ def test_the_picked_model_is_fitted(curve):
     point = curve.best(leakage=0.3)
     assert model.embedding_.shape == (60, 3)
     assert model.fit_.residual == point.residual
-    assert model.get_params()["strength"] == point.member.strength
+    assert model.method == Invariant(point.member.strength)
+    # Its settings are those of the fit, so it can be fitted again.
+    again = clone(model).fit(MATRIX, sensitive_features=GROUPS)
+    assert again.fit_.residual == pytest.approx(point.residual, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +90,6 @@ def test_methods_are_compared_in_one_object(curve):
 
 def test_frontiers_of_other_data_are_not_mixed(curve):
     from parafair import frontier
-    from tests.frontier.conftest import GROUPS, MATRIX, QUICK
 
     other = frontier(2 * MATRIX, GROUPS, rank=3, method="none", audits=QUICK, limit=False)
     with pytest.raises(ValueError, match="different data cannot be compared"):
@@ -89,10 +97,8 @@ def test_frontiers_of_other_data_are_not_mixed(curve):
 
 
 class _Audit:
-    overfitted = False
-
-    def __init__(self, leakage):
-        self.leakage = leakage
+    def __init__(self, leakage, overfitted=False):
+        self.leakage, self.overfitted = leakage, overfitted
 
 
 class _Fit:
@@ -100,9 +106,9 @@ class _Fit:
         self.residual = residual
 
 
-def _frontier(*pairs):
-    points = tuple(Point(None, _Fit(residual), _Audit(leakage)) for residual, leakage in pairs)
-    return Frontier(points, (), None)
+def _frontier(*entries):
+    points = tuple(Point(None, _Fit(residual), _Audit(*audit)) for residual, *audit in entries)
+    return Frontier(points, (), SensitiveFeatures.of(["a", "b"]))
 
 
 def test_hypervolume_of_known_points():
@@ -113,3 +119,17 @@ def test_hypervolume_of_known_points():
     assert found == pytest.approx(0.5 * 0.5 + 0.25 * 0.5)
     # A point behind another adds nothing.
     assert _frontier((0.5, 0.25), (0.6, 0.3)).hypervolume() == pytest.approx(0.25)
+
+
+def test_over_matched_points_are_no_success():
+    found = _frontier((0.2, 0.3), (0.5, -0.2, True))
+    assert [point.residual for point in found.efficient] == [0.2]
+    assert found.hypervolume() == pytest.approx(0.8 * 0.4)
+    # Where there is nothing else, they are shown.
+    assert len(_frontier((0.5, -0.2, True)).efficient) == 1
+
+
+def test_certainty_depends_on_the_number_of_groups():
+    assert most_leakage(SensitiveFeatures.of(["a", "b"])) == 0.5
+    assert most_leakage(SensitiveFeatures.of(["a", "b", "c", "d"])) == 0.75
+    assert most_leakage(SensitiveFeatures.of([0.5, 1.5, 2.5])) == 1.0

@@ -8,6 +8,7 @@ import torch
 from parafair import FairCP, ParafairWarning
 from parafair.frontier import run
 from parafair.frontier.result import Member
+from parafair.frontier.strengths import refined_strengths
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
 from parafair.problem import Problem, as_tensor
 from parafair.sensitive import SensitiveFeatures
@@ -163,9 +164,57 @@ def test_progress_is_told():
         ({"rank": 0}, "rank"),
         ({"audits": {"attackers": ["nobody"]}}, "nobody"),
         ({"audits": {"attacker": ["linear"]}}, "a key of audits must be one of .*attackers"),
+        ({"audits": {"folds": 100}}, "an audit with folds=100 needs at least 100"),
+        ({"audits": {"permutations": 0}}, "permutations must be a whole number of at least 1"),
+        ({"device": "nowhere"}, "device='nowhere' cannot be used here"),
+        ({"dtype": "float16"}, "dtype must be one of float32, float64"),
+        ({"strengths": 4.0}, "strengths must be a list, or how many to try"),
         ({"name": "../x"}, "name must be usable as the name of a folder"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         small(**settings)
+
+
+def test_settings_may_be_numpy_numbers(tmp_path):
+    found = small(rank=np.int64(3), max_rounds=np.int64(5), tolerance=0.0, out=tmp_path)
+    assert len(found) == 2
+    solver = GradientBCD([0.01, 0.01], inner_steps=np.int64(3))
+    small(method="hsic", solver=solver, max_rounds=2, tolerance=0.0, out=tmp_path)
+
+
+def test_a_penalty_must_be_a_dataclass():
+    class Plain:
+        strength = 1.0
+
+        def bind(self, sensitive, tensor):
+            raise AssertionError("used")
+
+    with pytest.raises(TypeError, match="method must be a dataclass"):
+        small(method=Plain())
+
+
+def test_refinement_ends_where_nothing_new_is_left():
+    residuals = {1.0: 0.1, 1.001: 0.9}
+    assert refined_strengths(residuals, [1.0, 1.001], 10) == ()
+    # A strength that diverged is not tried again.
+    assert refined_strengths({0.1: 0.1, 10.0: 0.9}, [0.1, 1.0, 10.0], 10) == ()
+    assert refined_strengths({1.0: 0.1, 4.0: 0.2, 16.0: 0.9}, [1.0, 4.0, 16.0], 4) == (8.0,)
+
+
+def test_few_strengths_span_the_range_too():
+    found = small(strengths=2, audits=None)
+    low, high = (point.member.strength for point in found.points)
+    assert high > 1000 * low
+
+
+def test_a_start_beyond_numbers_does_not_fail_the_batch():
+    tensor, sensitive = as_tensor(MATRIX), SensitiveFeatures.of(GROUPS)
+    problem = Problem(tensor, 3, 0, HSIC(), sensitive)
+    starts = make_starts(problem, "uniform", count=2, seed=0)
+    starts[0][1] *= 1e200
+    solver = GradientBCD((0.01, 0.01), inner_steps=2)
+    good, bad = solve_batch(problem, solver, starts=starts, stop=Stop(2, 0))
+    assert bad.status is Status.DIVERGED
+    assert good.status is Status.OUT_OF_ROUNDS

@@ -65,11 +65,11 @@ def audit(
         random_state: Seed of the sample, the folds, the attackers and the permutations.
         on_progress: Called with the number of trials done and their total after each.
     """
-    _check_counts(folds=folds, repeats=repeats, permutations=permutations)
     rows, sensitive = metrics.pair(embedding, sensitive_features)
-    _check_people(len(rows), max_people, folds)
-    check_groups(sensitive)
-    chosen = choose(attackers)
+    chosen = check_settings(
+        sensitive, attackers=attackers, folds=folds, repeats=repeats, permutations=permutations,
+        max_people=max_people,
+    )  # fmt: skip
     wanted = None if target is None else read_target(target, len(rows))
     random = _random(random_state)
     people = sample(sensitive, max_people, random)
@@ -89,6 +89,22 @@ def audit(
     measures += overall_rows(predicted)
     remarks = _remarks(sensitive, joint, chosen, len(people), folds)
     return Audit(tuple(measures), len(people), len(rows), remarks)
+
+
+def check_settings(
+    sensitive: SensitiveFeatures,
+    *,
+    attackers: Iterable[str] | Mapping[str, Any] | None = None,
+    folds: int = 5,
+    repeats: int = 2,
+    permutations: int = 200,
+    max_people: int = 5000,
+) -> dict[str, Attacker]:
+    """Return the attackers; raise if an audit of these people with these settings would fail."""
+    _check_counts(folds=folds, repeats=repeats, permutations=permutations)
+    _check_people(len(sensitive), max_people, folds)
+    check_groups(sensitive)
+    return choose(attackers)
 
 
 def _check_counts(**counts: int) -> None:

@@ -77,6 +77,7 @@ def frontier_command(
         for method in chosen:
             if method not in METHODS:
                 raise unknown_choice("--methods", method, METHODS)
+        count = int(strengths) if strengths.isdigit() else None
         wanted = numbers("--strengths", strengths, float)
         data, people = read_tensor(tensor), read_table(sensitive, key=key)
         features = pick_features(people, columns, kind, key)
@@ -94,7 +95,7 @@ def frontier_command(
                             features,
                             rank=rank,
                             method=method,
-                            strengths=int(wanted[0]) if len(wanted) == 1 else wanted,
+                            strengths=wanted if count is None else count,
                             seeds=seeds,
                             mode=mode,
                             solver=solver,

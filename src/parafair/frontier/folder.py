@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from uuid import uuid4
 import numpy as np
 
 from parafair.audits import Audit
+from parafair.errors import ParafairWarning
 from parafair.fit import Fit
 from parafair.frontier.result import Frontier, Member, Point, join
 from parafair.sensitive import Column, SensitiveFeatures
@@ -54,12 +56,17 @@ class Folder:
                 "folder, or repeat its settings to continue it"
             )
 
-    def has(self, member: Member) -> bool:
-        """Tell whether a member's fit is there."""
-        return (self.path / member.id).is_dir()
+    @property
+    def limit(self) -> tuple[tuple[float, float], ...]:
+        """The limit, if an earlier run has computed it."""
+        file = self.path / SETTINGS_FILE
+        pairs = read_json(file).get("limit", []) if file.exists() else []
+        return tuple((leakage, residual) for leakage, residual in pairs)
 
     def write(self, member: Member, fit: Fit) -> None:
-        """Keep a fit, whole or not at all."""
+        """Keep a fit, whole or not at all; one that is there already stays."""
+        if self.read(member) is not None:
+            return
         with new_folder(self.path / member.id) as target:
             fit.write(target)
             record = {"method": member.method, "strength": member.strength, "seed": member.seed}
@@ -69,9 +76,25 @@ class Folder:
         """Keep the audit of a fit."""
         write_json(self.path / member.id / AUDIT_FILE, audit.to_dict())
 
-    def read(self, member: Member) -> Point:
-        """Return a member's fit, with its audit if it is there."""
-        return _read_point(self.path / member.id)
+    def read(self, member: Member) -> Point | None:
+        """Return a member's fit, with its audit if it is there, or None.
+
+        What cannot be read, after a crash of the machine, is put aside and made again.
+        """
+        path = self.path / member.id
+        if not path.is_dir():
+            return None
+        try:
+            return _read_point(path)
+        except (ValueError, OSError) as error:
+            aside = path.with_name(f".{path.name}-{uuid4().hex}")
+            path.rename(aside)
+            warnings.warn(
+                f"{path} could not be read ({error}); it is now {aside.name}, and is made again",
+                ParafairWarning,
+                stacklevel=2,
+            )
+            return None
 
 
 def load(path: str | Path) -> Frontier:
@@ -115,10 +138,10 @@ def _read_point(path: Path) -> Point:
 
 def write_json(file: Path, record: Mapping[str, Any]) -> None:
     """Write a file so that it is never seen half-written."""
+    text = json.dumps(record, indent=1, allow_nan=False)
     beside = file.with_name(f".{file.name}-{uuid4().hex}")
     with beside.open("w", encoding="utf-8") as stream:
-        json.dump(record, stream, indent=1, allow_nan=False)
-        stream.write("\n")
+        stream.write(text + "\n")
         stream.flush()
         os.fsync(stream.fileno())
     beside.replace(file)

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parafair import adjustments, kernels, penalties, solvers
 from parafair.audits import Audit
+from parafair.description import rebuild
 from parafair.estimator import FairCP
 from parafair.fit import Fit, Status
 from parafair.sensitive import SensitiveFeatures
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-# The worst corner of the hypervolume: nothing is explained, and two groups are always told apart.
-WORST = (1.0, 0.5)
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Member:
     @property
     def id(self) -> str:
         """A name that can be a folder."""
-        strength = "" if self.strength is None else f"-{self.strength:.9g}"
+        strength = "" if self.strength is None else f"-{self.strength!r}"
         return f"{self.method}{strength}-seed{self.seed}"
 
 
@@ -157,12 +156,22 @@ class Frontier:
 
     @cached_property
     def efficient(self) -> tuple[Point, ...]:
-        """Audited points than which no other has less residual and less leakage."""
+        """Audited points than which no other has less residual and less leakage.
+
+        Leakage below zero is luck, and counts as zero. Points whose people are matched across
+        groups (see `Audit.overfitted`) are left out while there are others.
+        """
         found: list[Point] = []
-        for point in sorted(self.audited, key=lambda point: (point.residual, point.leakage)):
-            if not found or point.leakage < found[-1].leakage:
+        for point in sorted(self._sound, key=lambda point: (point.residual, point.leakage)):
+            if not found or max(point.leakage, 0.0) < max(found[-1].leakage, 0.0):
                 found.append(point)
         return tuple(found)
+
+    @property
+    def _sound(self) -> tuple[Point, ...]:
+        """Audited points without over-matching, or all if it is in each of them."""
+        sound = (point for point in self.audited if point.audit and not point.audit.overfitted)
+        return tuple(sound) or self.audited
 
     def best(self, *, leakage: float | None = None, residual: float | None = None) -> Point:
         """Return the point with the least residual at a leakage, or the other way around.
@@ -180,9 +189,9 @@ class Frontier:
         if not self.audited:
             raise ValueError("no point has an audit, so there is nothing to choose by")
         if residual is not None:
-            allowed = [point for point in self.audited if point.residual <= residual]
+            allowed = [point for point in self._sound if point.residual <= residual]
             if not allowed:
-                least = min(point.residual for point in self.audited)
+                least = min(point.residual for point in self._sound)
                 raise ValueError(
                     f"no point has residual <= {residual}; the least is {least:.4g}. Allow more, "
                     "or raise the rank"
@@ -206,20 +215,35 @@ class Frontier:
     def model(self, point: Point) -> FairCP:
         """Return the fitted model of a point."""
         settings = self.settings[point.member.method]
+        method: Any = "none"
+        if settings["penalty"] is not None:
+            described = dict(settings["penalty"])
+            if point.member.strength is not None:
+                described["strength"] = point.member.strength
+            method = rebuild(described, (penalties, adjustments, kernels))
         return FairCP.from_fit(
             point.fit,
-            method=point.member.method,
-            strength=point.member.strength,
+            method=method,
             mode=settings["mode"],
+            solver=rebuild(settings["solver"], (solvers,)),
+            start=settings["start"],
+            max_rounds=settings["max_rounds"],
+            tolerance=settings["tolerance"],
             random_state=point.member.seed,
         )
 
-    def hypervolume(self, worst: tuple[float, float] = WORST) -> float:
-        """Return the share of the plane that the points are better than, between 0 and 1.
+    def hypervolume(self, worst: tuple[float, float] | None = None) -> float:
+        """Return the share of the plane that the efficient points are better than.
 
-        The area of residual and leakage in which some point is at least as good in both, up to
-        the corner `worst`; leakage below zero counts as zero. More is better.
+        The area of residual and leakage in which some point is at least as good in both;
+        leakage below zero counts as zero. More is better.
+
+        Args:
+            worst: The corner of the area; None is a residual of 1 (nothing is explained) and
+                the leakage of certainty.
         """
+        if worst is None:
+            worst = (1.0, most_leakage(self.sensitive))
         area, last = 0.0, worst[1]
         for point in self.efficient:
             height = min(last, max(point.leakage, 0.0))
@@ -228,9 +252,9 @@ class Frontier:
         return area / (worst[0] * worst[1])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the tidy table as plain values."""
-        chosen = set(map(id, self.efficient))
-        return [{**point.row(), "efficient": id(point) in chosen} for point in self.points]
+        """Return the tidy table as plain values; "efficient" is within the method."""
+        own = {id(point) for method in self.methods for point in self.of(method).efficient}
+        return [{**point.row(), "efficient": id(point) in own} for point in self.points]
 
     def to_frame(self) -> DataFrame:
         """Return the tidy table: a line per point."""
@@ -250,6 +274,14 @@ class Frontier:
             text += "; " + " to ".join(f"({p.residual:.3f}, {p.leakage:.3f})" for p in ends)
             text += " in (residual, leakage)"
         return text + (f"; {failed} diverged)" if failed else ")")
+
+
+def most_leakage(sensitive: SensitiveFeatures) -> float:
+    """Return the leakage of an attacker who is always right."""
+    return max(
+        1.0 - 1 / len(column.categories) if column.kind == "categorical" else 1.0
+        for column in sensitive.columns
+    )
 
 
 def mean_residuals(points: Sequence[Point]) -> dict[float, float]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
 from importlib.metadata import version
 from inspect import signature
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,10 @@ from torch import Tensor
 
 from parafair.adjustments import Adjustment
 from parafair.audits import Audit, audit
-from parafair.audits.attackers import choose
+from parafair.audits.base import check_settings
+from parafair.description import describe, plain
 from parafair.errors import ParafairWarning, unknown_choice
-from parafair.estimator import describe, resolve_solver
+from parafair.estimator import resolve_solver
 from parafair.fit import Fit, Status, Stop
 from parafair.frontier.folder import Folder
 from parafair.frontier.result import Frontier, Member, Point, mean_residuals
@@ -30,7 +30,7 @@ from parafair.limits import parity_limit
 from parafair.methods import resolve_method
 from parafair.penalties import Penalty
 from parafair.penalties.base import check_multiplier
-from parafair.problem import Problem, as_tensor
+from parafair.problem import Problem, as_tensor, check_device, resolve_dtype
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import Solver, decompose
 from parafair.starts import StartName, make_starts
@@ -44,6 +44,7 @@ AUDIT: dict[str, Any] = {
     "permutations": 100,
 }
 # Arguments of `audit` that are not settings, or are set here.
+CHECKED = ("attackers", "folds", "repeats", "permutations", "max_people")
 AUDITED = ("embedding", "sensitive_features", "target", "n_jobs", "on_progress")
 # Bytes a batch may take on a processor; on a GPU, half of what is free.
 MEMORY = 2**30
@@ -92,11 +93,6 @@ class Plan:
             on_fit=keep,
         )
 
-    def audit(self, fit: Fit) -> Audit:
-        """Audit one fit."""
-        rows = fit.cp.factors[self.problem.mode].cpu()
-        return audit(rows, self.problem.sensitive, **(self.audits or {}))
-
     @property
     def members_at_once(self) -> int:
         """How many members fit into memory together."""
@@ -126,7 +122,7 @@ def frontier(
     out: str | Path | None = None,
     n_jobs: int | None = None,
     device: str | torch.device | None = None,
-    dtype: torch.dtype | None = None,
+    dtype: str | torch.dtype | None = None,
     on_progress: OnProgress | None = None,
 ) -> Frontier:
     """Fit a model at many strengths and from many starts, as one batch, and audit all of them.
@@ -152,7 +148,7 @@ def frontier(
         n_jobs: Processes for batches and audits; None is one, or what `joblib.parallel_config`
             says, which may be a cluster.
         device: Where to compute, such as "cuda"; None is where the data is.
-        dtype: Precision; None keeps that of the data.
+        dtype: "float32" or "float64"; None keeps the precision of the data.
         on_progress: Called with "fits" or "audits", the number done and how many there are.
 
     Raises:
@@ -165,8 +161,10 @@ def frontier(
     )  # fmt: skip
     wanted, chosen = _seeds(seeds), _strengths(strengths, plan)
     settings = _settings(plan)
-    curve = _limit(plan.problem) if limit else ()
     folder = None if out is None else Folder(Path(out) / plan.name)
+    curve = folder.limit if folder else ()
+    if limit and not curve:
+        curve = _limit(plan.problem)
     if folder is not None:
         folder.open(settings, _about(plan.problem, curve))
     run = _Run(plan, folder, n_jobs, on_progress)
@@ -195,7 +193,8 @@ class _Run:
     def points(self, members: Sequence[Member]) -> list[Point]:
         """Return the fits of members, in order."""
         self.total += len(members)
-        kept = {m: self.folder.read(m) for m in members if self.folder and self.folder.has(m)}
+        read = {m: self.folder.read(m) if self.folder else None for m in members}
+        kept = {member: point for member, point in read.items() if point is not None}
         self._report(len(kept))
         missing = [member for member in members if member not in kept]
         batches = list(self._batches(missing))
@@ -217,14 +216,28 @@ class _Run:
         if self.plan.audits is None:
             return list(points)
         sound = [p for p in points if p.audit is None and p.fit.status is not Status.DIVERGED]
-        jobs = (joblib.delayed(_audit_point)(self.plan, p, self.folder) for p in sound)
-        results = joblib.Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)
+        mode, sensitive = self.plan.problem.mode, self.plan.problem.sensitive
+        jobs = (
+            joblib.delayed(_audit_rows)(
+                p.fit.cp.factors[mode].cpu(), sensitive, self.plan.audits, p.member, self.folder
+            )
+            for p in sound
+        )
         found: dict[Member, Audit] = {}
-        for point, result in zip(sound, results, strict=True):
+        for point, result in zip(sound, self._in_turn(jobs), strict=True):
             found[point.member] = result
             if self.on_progress is not None:
                 self.on_progress("audits", len(found), len(sound))
         return [replace(p, audit=found.get(p.member, p.audit)) for p in points]
+
+    def _in_turn(self, jobs: Iterable[Any]) -> Iterable[Audit]:
+        """Return results as they come, where the backend of joblib can do that."""
+        try:
+            parallel = joblib.Parallel(n_jobs=self.n_jobs, return_as="generator")
+        except ValueError:
+            parallel = joblib.Parallel(n_jobs=self.n_jobs)
+        results: Iterable[Audit] = parallel(jobs)
+        return results
 
     def _batches(self, members: Sequence[Member]) -> Iterator[list[Member]]:
         workers = joblib.effective_n_jobs(self.n_jobs)
@@ -262,10 +275,16 @@ def _fit_batch(
     return tuple(labelled(position, fit) for position, fit in enumerate(fits))
 
 
-def _audit_point(plan: Plan, point: Point, folder: Folder | None) -> Audit:
-    result = plan.audit(point.fit)
+def _audit_rows(
+    rows: Tensor,
+    sensitive: SensitiveFeatures,
+    settings: Mapping[str, Any],
+    member: Member,
+    folder: Folder | None,
+) -> Audit:
+    result = audit(rows, sensitive, **settings)
     if folder is not None:
-        folder.write_audit(point.member, result)
+        folder.write_audit(member, result)
     return result
 
 
@@ -273,11 +292,13 @@ def _adaptive(run: _Run, seeds: Sequence[int], count: int) -> list[Point]:
     """Try strengths that span the curve, then more where it bends."""
     plain = replace(run.plan, problem=replace(run.plan.problem, penalty=None))
     start = plain.fit([Member(plain.name, None, seeds[0])], lambda position, fit: None)
-    strengths = coarse_strengths(run.plan.problem, start[0])[:count]
+    strengths = coarse_strengths(run.plan.problem, start[0], count)
     points: list[Point] = []
+    tried: list[float] = []
     while strengths:
+        tried += strengths
         points += run.points([Member(run.plan.name, s, seed) for s in strengths for seed in seeds])
-        strengths = refined_strengths(mean_residuals(points), count)
+        strengths = refined_strengths(mean_residuals(points), tried, count)
     return sorted(points, key=lambda point: (point.member.strength or 0.0, point.member.seed))
 
 
@@ -294,7 +315,7 @@ def _plan(
     stop: Stop,
     audits: Mapping[str, Any] | None,
     device: str | torch.device | None,
-    dtype: torch.dtype | None,
+    dtype: str | torch.dtype | None,
 ) -> Plan:
     """Check all arguments before any work is done."""
     resolved = resolve_method(method)
@@ -304,30 +325,41 @@ def _plan(
         raise ValueError(f"name must be usable as the name of a folder, got {name!r}")
     sensitive = SensitiveFeatures.of(sensitive_features)
     if audits is not None:
-        _check_audits(audits)
+        _check_audits(audits, sensitive)
+    check_device(device)
     adjustment = resolved if isinstance(resolved, Adjustment) else None
     penalty = None if isinstance(resolved, Adjustment) else resolved
-    problem = Problem(as_tensor(tensor, dtype=dtype, device=device), rank, mode, penalty, sensitive)
+    if penalty is not None and not is_dataclass(penalty):
+        raise TypeError(
+            f"method must be a dataclass, whose strength can be replaced; got {penalty!r}. Add "
+            "@dataclass(frozen=True) to its class"
+        )
+    problem = Problem(
+        as_tensor(tensor, dtype=resolve_dtype(dtype), device=device), rank, mode, penalty, sensitive
+    )
     return Plan(
         name, problem, adjustment, resolve_solver(solver), start, stop, audits and dict(audits)
     )
 
 
-def _check_audits(audits: Mapping[str, Any]) -> None:
+def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> None:
     """Raise now if an audit would fail after the fits."""
     known = [name for name in signature(audit).parameters if name not in AUDITED]
     for name in audits:
         if name not in known:
             raise unknown_choice("a key of audits", name, known)
-    choose(audits.get("attackers"))
+    wanted = {name: audits[name] for name in CHECKED if name in audits}
+    check_settings(sensitive, **wanted)
 
 
 def _seeds(seeds: Sequence[int] | int) -> tuple[int, ...]:
-    if isinstance(seeds, Integral):
+    if isinstance(seeds, (int, np.integer)):
         if seeds < 1:
             raise ValueError(f"seeds must be at least 1, or a list of seeds; got {seeds!r}")
         return tuple(range(int(seeds)))
-    found = tuple(int(seed) for seed in seeds)  # type: ignore[union-attr]
+    if not isinstance(seeds, Iterable):
+        raise ValueError(f"seeds must be a list of seeds, or how many; got {seeds!r}")
+    found = tuple(int(seed) for seed in seeds)
     if not found or len(set(found)) < len(found):
         raise ValueError(f"seeds must be one or more different whole numbers, got {seeds!r}")
     return found
@@ -339,11 +371,13 @@ def _strengths(
     """Return strengths, how many to find, or the None of a method without strength."""
     if plan.problem.penalty is None:
         return (None,)
-    if isinstance(strengths, Integral):
+    if isinstance(strengths, (int, np.integer)):
         if strengths < 2:
             raise ValueError(f"strengths must be at least 2, or a list; got {strengths!r}")
         return int(strengths)
-    found = tuple(float(strength) for strength in strengths)  # type: ignore[union-attr]
+    if not isinstance(strengths, Iterable):
+        raise ValueError(f"strengths must be a list, or how many to try; got {strengths!r}")
+    found = tuple(float(strength) for strength in strengths)
     for strength in found:
         check_multiplier("each of strengths", strength)
     if not found or len(set(found)) < len(found):
@@ -358,7 +392,12 @@ def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:
     except (ImportError, ValueError) as error:
         warnings.warn(f"no lower bound on the residual: {error}", ParafairWarning, stacklevel=3)
         return ()
-    return tuple(zip(found.leakages, found.residuals, strict=True))
+    columns = problem.sensitive.columns if problem.sensitive else ()
+    if len(columns) == 1 and columns[0].kind == "categorical":
+        return tuple(zip(found.leakages, found.residuals, strict=True))
+    # Of several features or a number, attackers and the limit mean different things by leakage,
+    # but none is none.
+    return ((0.0, found.residual),)
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
@@ -373,14 +412,14 @@ def _settings(plan: Plan) -> dict[str, Any]:
         "penalty": described,
         "data": _fingerprint(problem.tensor, problem.sensitive),
         "shape": list(problem.shape),
-        "rank": problem.rank,
-        "mode": problem.mode,
+        "rank": int(problem.rank),
+        "mode": int(problem.mode),
         "solver": describe(plan.solver),
         "start": plan.start,
-        "max_rounds": plan.stop.max_rounds,
-        "tolerance": plan.stop.tolerance,
+        "max_rounds": int(plan.stop.max_rounds),
+        "tolerance": float(plan.stop.tolerance),
         "dtype": str(problem.tensor.dtype).removeprefix("torch."),
-        "audits": None if plan.audits is None else _plain(plan.audits),
+        "audits": plain(plan.audits),
     }
 
 
@@ -402,17 +441,10 @@ def _about(problem: Problem, limit: tuple[tuple[float, float], ...]) -> dict[str
     }
 
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: list(value) if isinstance(value, (tuple, list)) else value
-        for key, value in settings.items()
-    }
-
-
 def _fingerprint(tensor: Tensor, sensitive: SensitiveFeatures | None) -> str:
     """Return a hash of the data, so that a folder is not continued with other data."""
     found = hashlib.sha256(np.ascontiguousarray(tensor.cpu().numpy()).tobytes())
     for column in sensitive.columns if sensitive else ():
-        found.update(column.name.encode())
+        found.update(repr((column.name, column.kind, column.categories)).encode())
         found.update(np.ascontiguousarray(column.values).tobytes())
     return found.hexdigest()[:16]

@@ -38,13 +38,11 @@ def content(frontier: Frontier, *, title: str, leakage: float = 0.05) -> dict[st
     plain = [point for point in frontier.points if point.member.method == "none"]
     first = min(plain or frontier.points, key=lambda point: point.residual)
     rows = frontier.rows()
-    own = {id(p) for method in frontier.methods for p in frontier.of(method).efficient}
     points = [
         {
             "id": point.member.id,
             **row,
             "status": point.fit.status.value,
-            "efficient": id(point) in own,
             "picked": point is picked,
             "attackers": _attackers(point),
             "embedding": _picture(frontier, point, people, codes),
@@ -60,7 +58,7 @@ def content(frontier: Frontier, *, title: str, leakage: float = 0.05) -> dict[st
         "versions": _versions(frontier),
         "groups": groups,
         "limit": _limit(frontier),
-        "limit_note": LIMIT_NOTE if frontier.limit else "",
+        "limit_note": LIMIT_NOTE if len(frontier.limit) > 1 else "",
         "points": points,
         "level": leakage,
         "before": {
@@ -137,7 +135,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _limit(frontier: Frontier) -> dict[str, list[float]] | None:
-    if not frontier.limit:
+    if len(frontier.limit) < 2:  # of exact parity only, which the sentences tell
         return None
     leakages, residuals = zip(*frontier.limit, strict=True)
     return {"leakage": list(leakages), "residual": list(residuals)}

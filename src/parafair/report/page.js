@@ -48,7 +48,8 @@ function describe(point) {
   const seed = known(point.seed) ? `, seed ${point.seed}` : "";
   return point.method + strength + seed;
 }
-const marks = (point) => [point.picked && "picked", point.efficient && "efficient"].filter(Boolean);
+const marks = (point) =>
+  [point.picked && "picked", point.efficient && "efficient", point.overfitted && "over-matched"].filter(Boolean);
 
 function select(point, { reveal = false } = {}) {
   for (const shown of [markers, rows]) {
@@ -393,7 +394,7 @@ function link(point, words) {
 function drawMethods() {
   const entries = methods.map((method) => {
     const own = points.filter((p) => p.method === method);
-    const small = own.filter((p) => known(p.leakage) && p.leakage <= data.level);
+    const small = own.filter((p) => known(p.leakage) && p.leakage <= data.level && !p.overfitted);
     const [residual, leakage, best] = [least(own, "residual"), least(own, "leakage"), least(small, "residual")];
     return { method, count: own.length, residual, leakage, best };
   });

@@ -111,12 +111,20 @@ def solve_batch(
     begin = perf_counter()
     state = solver.init(problem, starts)
     histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]
-    if not torch.isfinite(state.objective.value).all():
+    sound = torch.isfinite(state.objective.value)
+    if not sound.any():
         raise ValueError("the objective is not finite at the start; begin from smaller factors")
     fits: dict[int, Fit] = {}
+    for member in (~sound).nonzero().flatten().tolist():
+        fits[member] = _finish(state, member, Status.DIVERGED, histories[member])
+        if on_fit is not None:
+            on_fit(member, fits[member])
+    if fits:
+        positions = sound.nonzero().flatten()
+        state, problem = state.take(positions), problem.take(positions)
     # The state, the member at each of its positions and the rounds done: replaced together, so
     # that an interruption at any moment finds them in agreement.
-    current = (state, list(range(len(histories))), 0)
+    current = (state, [member for member in range(len(histories)) if member not in fits], 0)
     try:
         while current[1]:
             previous, running, rounds = current
