@@ -1,4 +1,4 @@
-"""The least strength at which an embedding passes: no weaker, and no further than chance."""
+"""The strength at which an embedding passes at the least cost, and no further than chance."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def least_strength(
     above `level` (or, with few people, leakage not above half of it), and no attacker is beyond
     doubt off chance, in either direction. Below chance people are matched across groups one by
     one, and attackers mistake them for each other; and trees may find what is left along a single
-    axis. A little noise ends both, and is tried where nothing coarser is left.
+    axis. A little noise ends both, and is tried where nothing coarser is left; then the path goes
+    on as long as more strength without noise may cost less.
 
     Args:
         problem: A problem with an `Invariant` penalty, whose strength is replaced.
@@ -139,12 +140,16 @@ def least_strength(
             fits = solve_batch(member, solver, starts=starts, stop=stop, on_round=on_round)
             latest = fit = _after(best(fits), found)
             starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
+            if fit.residual >= _least_passing(found):
+                break
             for pair in _judged(member, criterion, fit, strength, level, seed):
-                found.append(pair)
-                if on_trial is not None:
-                    on_trial(pair[1])
+                if pair[1].residual < _least_passing(found):
+                    found.append(pair)
+                    if on_trial is not None:
+                        on_trial(pair[1])
             verdicts.append(found[-1][1].verdict)
-            if verdicts[-1] == "passes" or verdicts.count("overfitted") == MOST_OVERFITTED:
+            sufficient = verdicts[-1] == "passes" and not found[-1][1].blur
+            if sufficient or verdicts.count("overfitted") == MOST_OVERFITTED:
                 break
     except KeyboardInterrupt as error:
         # A finished strength is worth more than a half-finished one.
@@ -226,11 +231,19 @@ def _verdict(result: Audit, level: float) -> str:
     return "overfitted" if result.overfitted else "passes"
 
 
+def _least_passing(found: list[tuple[Fit, Trial]]) -> float:
+    """Return the least residual of those that passed."""
+    passed = (trial.residual for _, trial in found if trial.verdict == "passes")
+    return min(passed, default=float("inf"))
+
+
 def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
-    """Take the last strength if it passed, otherwise the one with the weakest attackers."""
+    """Take the least residual that passed, otherwise the weakest attackers."""
     trials = tuple(trial for _, trial in found)
-    fit, trial = found[-1]
-    if trial.verdict != "passes":
+    passed = [pair for pair in found if pair[1].verdict == "passes"]
+    if passed:
+        fit, trial = min(passed, key=lambda pair: pair[1].residual)
+    else:
         audited = [pair for pair in found if pair[1].leakage is not None] or found[-1:]
         fit, trial = min(audited, key=lambda pair: abs(pair[1].leakage or 0.0))
-    return Selection(fit, trial.strength, trial.verdict == "passes", trials)
+    return Selection(fit, trial.strength, bool(passed), trials)

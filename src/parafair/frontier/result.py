@@ -158,11 +158,11 @@ class Frontier:
     def efficient(self) -> tuple[Point, ...]:
         """Audited points than which no other has less residual and less leakage.
 
-        Leakage below zero is luck, and counts as zero. Points whose people are matched across
-        groups (see `Audit.overfitted`) are left out while there are others.
+        Leakage below zero is no success, and counts as zero. Points whose people are matched
+        across groups are among them: see `Audit.overfitted`.
         """
         found: list[Point] = []
-        for point in sorted(self._sound, key=lambda point: (point.residual, point.leakage)):
+        for point in sorted(self.audited, key=lambda point: (point.residual, point.leakage)):
             if not found or max(point.leakage, 0.0) < max(found[-1].leakage, 0.0):
                 found.append(point)
         return tuple(found)
