@@ -75,18 +75,35 @@ def test_links_lead_somewhere(page):
         assert ((ROOT / page).parent / target).exists(), target
 
 
-def test_shell_commands_of_the_readme_run(tmp_path, monkeypatch):
+def shell_commands():
     """The shell commands of the README, word for word."""
-    pytest.importorskip("typer")
-    monkeypatch.chdir(tmp_path)
     (block,) = re.findall(
         r"```sh\n(parafair datasets.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S
     )
-    for command in block.replace("\\\n", " ").strip().splitlines():
-        words = [sys.executable, "-m", *command.split()]
-        subprocess.run(words, check=True, capture_output=True)
+    return [line.split() for line in block.replace("\\\n", " ").strip().splitlines()]
+
+
+def run_commands(commands):
+    for words in commands:
+        subprocess.run([sys.executable, "-m", *words], check=True, capture_output=True)
+
+
+def test_shell_commands_of_the_readme_run(tmp_path, monkeypatch):
+    pytest.importorskip("typer")
+    monkeypatch.chdir(tmp_path)
+    run_commands(words for words in shell_commands() if words[1] in ("datasets", "fit", "audit"))
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "embedding.csv",
         "factors.safetensors",
         "fit.json",
     ]
+
+
+@pytest.mark.slow
+def test_the_frontier_of_the_readme_has_a_page(tmp_path, monkeypatch):
+    pytest.importorskip("typer")
+    monkeypatch.chdir(tmp_path)
+    run_commands(
+        words for words in shell_commands() if words[1] in ("datasets", "frontier", "report")
+    )
+    assert (tmp_path / "curve" / "report.html").stat().st_size > 100_000

@@ -147,9 +147,13 @@ def report(
 
 def show(found: Frontier, leakage: float) -> None:
     """Print the fits worth having, and the one that was picked."""
-    table = Table(box=None, title="Fits than which no other is closer and reveals less")
-    for name in ("method", "strength", "seed", "residual", "leakage", "95 %", "p-value"):
-        table.add_column(name, justify="left" if name == "method" else "right")
+    table = Table(
+        box=None,
+        title="Fits than which no other is closer and reveals less",
+        caption="! an attacker is below chance beyond doubt: people are matched across groups",
+    )
+    for name in ("method", "strength", "seed", "residual", "leakage", "95 %", "p-value", ""):
+        table.add_column(name, justify="left" if name in ("method", "") else "right")
     for point in found.efficient:
         row = point.row()
         strength = "" if row["strength"] is None else f"{row['strength']:.3g}"
@@ -161,12 +165,15 @@ def show(found: Frontier, leakage: float) -> None:
             f"{row['leakage']:.3f}",
             f"{row['low']:.3f} to {row['high']:.3f}",
             f"{row['p_value']:.3g}",
+            "!" if row["overfitted"] else "",
         )
     output.print(table)
     picked = pick_point(found, leakage)
     if picked is not None:
         name = picked.member.id
         reached = "" if picked.leakage <= leakage else f" (none has leakage <= {leakage:g})"
+        if picked.audit is not None and picked.audit.overfitted:
+            reached += "; some attackers are below chance, see the report"
         output.print(
             f"picked {name}: residual {picked.residual:.4f}, leakage {picked.leakage:.3f}{reached}",
             highlight=False,
