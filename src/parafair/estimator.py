@@ -25,7 +25,7 @@ from parafair.methods import resolve_method
 from parafair.penalties import Invariant, Penalty
 from parafair.problem import Problem, as_tensor, check_device, resolve_dtype
 from parafair.quadratic import QuadraticForm
-from parafair.selection import OnTrial, Selection, least_strength
+from parafair.selection import OnTrial, Selection, select_strength
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, Solver, decompose
 from parafair.solvers.base import OnRound
@@ -47,7 +47,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
         strength: Multiplier of the penalty of a method given by name; None is its default. For
             "invariant" it multiplies dependence between 0 and 1 against the squared relative
-            residual, on any data; "auto" is the least strength that passes the audit. For the
+            residual, on any data; "auto" is the closest fit that passes the audit. For the
             others it is in the units of the paper's formula.
         target_leakage: With ``strength="auto"``: the most leakage allowed, the strongest
             attacker's advantage over chance.
@@ -308,7 +308,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         on_trial: OnTrial | None,
     ) -> tuple[Fit, ...]:
         """Find the least strength that passes; set `selection_`."""
-        self.selection_: Selection = least_strength(
+        self.selection_: Selection = select_strength(
             problem,
             solver,
             starts=starts,

@@ -88,7 +88,7 @@ class Selection:
         return [asdict(trial) for trial in self.trials]
 
 
-def least_strength(
+def select_strength(
     problem: Problem,
     solver: Solver[Any],
     *,

@@ -55,7 +55,7 @@ def fit(
     ] = "invariant",
     strength: Annotated[
         str | None,
-        option(MODEL, "Multiplier of the penalty, or auto: the least one that passes the audit."),
+        option(MODEL, "Multiplier of the penalty, or auto: the closest fit that passes the audit."),
     ] = None,
     target_leakage: Annotated[
         float, option(MODEL, "With --strength auto: the most an attacker may be above chance.")
