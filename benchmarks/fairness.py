@@ -10,19 +10,22 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from parafair import FairCP, audit, datasets, parity_limit
+from parafair import FairCP, audit, datasets, losses, parity_limit
 from parafair.audits import Audit
 from parafair.criterion import Criterion
-from parafair.penalties import HSIC, KHSIC, Orthogonality
-from parafair.problem import as_tensor
+from parafair.fit import Stop
+from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
+from parafair.problem import Problem, as_tensor
 from parafair.sensitive import SensitiveFeatures
-from parafair.solvers import GradientBCD
+from parafair.solvers import BlockDescent, GradientBCD, solve_batch
+from parafair.starts import make_starts
 
 Row = dict[str, object]
 
@@ -135,6 +138,34 @@ def baselines() -> Iterable[Row]:
         value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
         result = audit(model.embedding_, data.sensitive)
         yield row_of(name, model, result, **{"criterion / null": value / null})
+
+
+def drift() -> Iterable[Row]:
+    """How far components drift off with less pull on ill-determined updates (`losses.PULL`)."""
+    data = datasets.synthetic(1)
+    tensor = as_tensor(data.tensor)
+    size = float(tensor.square().mean())
+    problem = Problem(tensor, 8, 0, Invariant(), SensitiveFeatures.of(data.sensitive))
+    kept = losses.PULL
+    try:
+        for pull in (1e-10, 1e-6, kept):
+            losses.PULL = pull
+            starts = make_starts(problem, "uniform", count=1, seed=1)
+            for strength in (4.0, 10.0, 20.0, 40.0):
+                member = replace(problem, penalty=Invariant(strength))
+                stop = Stop(max_rounds=100, tolerance=0)
+                (fit,) = solve_batch(member, BlockDescent(), starts=starts, stop=stop)
+                starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
+                yield {
+                    "pull": pull,
+                    "strength": strength,
+                    "objective / mean(X**2)": fit.objective / size,
+                    "largest mean / rms of X": float(fit.cp.factors[0].mean(0).abs().max())
+                    / size**0.5,
+                    "restarts": fit.counts["restarts"],
+                }
+    finally:
+        losses.PULL = kept
 
 
 def fair_time() -> Iterable[Row]:

@@ -3,7 +3,7 @@
     python -m benchmarks.run [NAME ...]
 
 with names among algorithm1, plain_cp, khsic (speed) and fair_synthetic, fair_kinds, baselines,
-fair_time (fairness), batch, hypervolume (frontiers); all of them by default.
+drift, fair_time (fairness), batch, hypervolume (frontiers); all of them by default.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because whatever else the
@@ -213,6 +213,7 @@ BENCHMARKS = {
     "fair_synthetic": fairness.fair_synthetic,
     "fair_kinds": fairness.fair_kinds,
     "baselines": fairness.baselines,
+    "drift": fairness.drift,
     "fair_time": fairness.fair_time,
     "batch": frontiers.batch,
     "hypervolume": frontiers.hypervolume,

@@ -15,7 +15,6 @@ import sys
 sys.path.insert(0, {root!r})
 from tests.frontier.conftest import small
 small(out={out!r}, strengths=(0.01, 0.1, 1.0, 10.0), seeds=2)
-print("done")
 """
 
 

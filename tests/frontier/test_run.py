@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import FairCP, ParafairWarning
-from parafair.frontier import run
+from parafair import FairCP, frontier
+from parafair.frontier import plan, run
 from parafair.frontier.result import Member
 from parafair.frontier.strengths import refined_strengths
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
@@ -14,7 +14,7 @@ from parafair.problem import Problem, as_tensor
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, solve_batch
 from parafair.starts import make_starts
-from tests.frontier.conftest import GROUPS, MATRIX, QUICK, small
+from tests.frontier.conftest import GROUPS, MATRIX, small
 
 from parafair.fit import Status, Stop  # isort: skip
 
@@ -92,8 +92,6 @@ def test_strengths_are_found_from_the_data():
     assert residuals[0] < plain + 0.1
     assert residuals[-1] > residuals[0] + 0.1
     # Other units of the data ask for the same strengths.
-    from parafair import frontier
-
     scaled = frontier(1000 * MATRIX, GROUPS, rank=3, strengths=5, audits=None, limit=False)
     first = [point.member.strength for point in small(strengths=5, audits=None).points]
     assert [point.member.strength for point in scaled.points] == pytest.approx(first, rel=1e-2)
@@ -103,11 +101,11 @@ def test_batches_are_split_when_memory_is_short(monkeypatch, curve):
     sizes = []
     whole = run._fit_batch
 
-    def counted(plan, members, *rest):
+    def counted(common, members, *rest):
         sizes.append(len(members))
-        return whole(plan, members, *rest)
+        return whole(common, members, *rest)
 
-    monkeypatch.setattr(run, "MEMORY", 1)
+    monkeypatch.setattr(plan, "MEMORY", 1)
     monkeypatch.setattr(run, "_fit_batch", counted)
     found = small(strengths=(0.3, 3.0), audits=None)
     assert sizes == [1, 1]
@@ -133,14 +131,12 @@ def test_methods_without_strength_have_one_point_per_seed():
     ]
 
 
-def test_without_a_limit_it_says_why():
-    numeric = np.linspace(0, 1, 60) ** 2
-    from parafair import frontier
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ParafairWarning)
-        found = frontier(MATRIX, numeric, rank=2, strengths=(1.0,), audits=QUICK)
-    assert len(found) == 1
+def test_the_limit_of_numbers_is_that_of_exact_parity_alone():
+    pytest.importorskip("ot")
+    found = frontier(MATRIX, np.linspace(0, 1, 60) ** 2, rank=2, strengths=(1.0,), audits=None)
+    ((leakage, residual),) = found.limit
+    assert leakage == 0
+    assert 0 < residual < 1
 
 
 def test_progress_is_told():

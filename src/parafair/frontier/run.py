@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import joblib
-import numpy as np
 import torch
 from torch import Tensor
 
 from parafair.adjustments import Adjustment
 from parafair.audits import Audit, audit
-from parafair.audits.base import check_settings
-from parafair.description import describe, plain
-from parafair.errors import ParafairWarning, unknown_choice
-from parafair.estimator import resolve_solver
+from parafair.errors import ParafairWarning
 from parafair.fit import Fit, Status, Stop
 from parafair.frontier.folder import Folder
+from parafair.frontier.plan import Plan, check_seeds, check_strengths, make_plan
 from parafair.frontier.result import Frontier, Member, Point, mean_residuals
 from parafair.frontier.strengths import coarse_strengths, refined_strengths
 from parafair.limits import parity_limit
-from parafair.methods import resolve_method
 from parafair.penalties import Penalty
-from parafair.penalties.base import check_multiplier
-from parafair.problem import Problem, as_tensor, check_device, resolve_dtype
+from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
-from parafair.solvers import Solver, decompose
-from parafair.starts import StartName, make_starts
+from parafair.solvers import Solver
+from parafair.starts import StartName
 
 OnProgress = Callable[[str, int, int], None]
 
@@ -43,64 +36,6 @@ AUDIT: dict[str, Any] = {
     "repeats": 1,
     "permutations": 100,
 }
-# Arguments of `audit` that are not settings, or are set here.
-CHECKED = ("attackers", "folds", "repeats", "permutations", "max_people")
-AUDITED = ("embedding", "sensitive_features", "target", "n_jobs", "on_progress")
-# Bytes a batch may take on a processor; on a GPU, half of what is free.
-MEMORY = 2**30
-# Numbers kept for each row of each factor during a round, about.
-COPIES = 40
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """All that the fits of a frontier have in common.
-
-    Attributes:
-        name: What the method is called.
-        problem: The problem; the strength of its penalty is replaced.
-        adjustment: The change after the fit, for methods that are one.
-        solver: How to minimize.
-        start: Where to begin.
-        stop: When to stop.
-        audits: Settings of the audits; None for none.
-    """
-
-    name: str
-    problem: Problem
-    adjustment: Adjustment | None
-    solver: Solver[Any]
-    start: StartName
-    stop: Stop
-    audits: Mapping[str, Any] | None
-
-    def fit(self, members: Sequence[Member], keep: Callable[[int, Fit], None]) -> tuple[Fit, ...]:
-        """Fit members in one batch."""
-        problem = self.problem
-        each = [make_starts(problem, self.start, count=1, seed=m.seed) for m in members]
-        starts = tuple(torch.cat(mode) for mode in zip(*each, strict=True))
-        if problem.penalty is not None:
-            strengths = [member.strength or 0.0 for member in members]
-            problem = problem.with_strengths(
-                torch.tensor(strengths, dtype=torch.float64, device=problem.tensor.device)
-            )
-        return decompose(
-            problem,
-            self.solver,
-            starts=starts,
-            stop=self.stop,
-            adjustment=self.adjustment,
-            on_fit=keep,
-        )
-
-    @property
-    def members_at_once(self) -> int:
-        """How many members fit into memory together."""
-        tensor, rank = self.problem.tensor, self.problem.rank
-        # The contraction with the first factor, and copies of all factors.
-        numbers = 2 * rank * (tensor.numel() // len(tensor)) + COPIES * rank * sum(tensor.shape)
-        free = torch.cuda.mem_get_info(tensor.device)[0] // 2 if tensor.is_cuda else MEMORY
-        return max(1, free // (numbers * tensor.element_size()))
 
 
 def frontier(
@@ -154,13 +89,13 @@ def frontier(
     Raises:
         ValueError: If an argument is wrong, or `out` holds a frontier with other settings.
     """
-    plan = _plan(
+    plan = make_plan(
         tensor, sensitive_features, rank=rank, method=method, name=name, mode=mode, solver=solver,
         start=start, stop=Stop(max_rounds=max_rounds, tolerance=tolerance), audits=audits,
         device=device, dtype=dtype,
     )  # fmt: skip
-    wanted, chosen = _seeds(seeds), _strengths(strengths, plan)
-    settings = _settings(plan)
+    wanted, chosen = check_seeds(seeds), check_strengths(strengths, plan)
+    settings = plan.settings
     folder = None if out is None else Folder(Path(out) / plan.name)
     curve = folder.limit if folder else ()
     if limit and not curve:
@@ -259,7 +194,7 @@ def _fit_batch(
     done: Callable[[], None] | None = None,
 ) -> tuple[Fit, ...]:
     """Fit a batch; every fit is written as soon as it is there."""
-    settings = _settings(plan)
+    settings = plan.settings
 
     def labelled(position: int, fit: Fit) -> Fit:
         member = members[position]
@@ -302,89 +237,6 @@ def _adaptive(run: _Run, seeds: Sequence[int], count: int) -> list[Point]:
     return sorted(points, key=lambda point: (point.member.strength or 0.0, point.member.seed))
 
 
-def _plan(
-    tensor: Any,
-    sensitive_features: Any,
-    *,
-    rank: int,
-    method: str | Penalty | Adjustment,
-    name: str | None,
-    mode: int,
-    solver: str | Solver[Any],
-    start: StartName,
-    stop: Stop,
-    audits: Mapping[str, Any] | None,
-    device: str | torch.device | None,
-    dtype: str | torch.dtype | None,
-) -> Plan:
-    """Check all arguments before any work is done."""
-    resolved = resolve_method(method)
-    if name is None:
-        name = method if isinstance(method, str) else type(method).__name__.lower()
-    if not name or any(character in name for character in "/\\\0") or name.startswith("."):
-        raise ValueError(f"name must be usable as the name of a folder, got {name!r}")
-    sensitive = SensitiveFeatures.of(sensitive_features)
-    if audits is not None:
-        _check_audits(audits, sensitive)
-    check_device(device)
-    adjustment = resolved if isinstance(resolved, Adjustment) else None
-    penalty = None if isinstance(resolved, Adjustment) else resolved
-    if penalty is not None and not is_dataclass(penalty):
-        raise TypeError(
-            f"method must be a dataclass, whose strength can be replaced; got {penalty!r}. Add "
-            "@dataclass(frozen=True) to its class"
-        )
-    problem = Problem(
-        as_tensor(tensor, dtype=resolve_dtype(dtype), device=device), rank, mode, penalty, sensitive
-    )
-    return Plan(
-        name, problem, adjustment, resolve_solver(solver), start, stop, audits and dict(audits)
-    )
-
-
-def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> None:
-    """Raise now if an audit would fail after the fits."""
-    known = [name for name in signature(audit).parameters if name not in AUDITED]
-    for name in audits:
-        if name not in known:
-            raise unknown_choice("a key of audits", name, known)
-    wanted = {name: audits[name] for name in CHECKED if name in audits}
-    check_settings(sensitive, **wanted)
-
-
-def _seeds(seeds: Sequence[int] | int) -> tuple[int, ...]:
-    if isinstance(seeds, (int, np.integer)):
-        if seeds < 1:
-            raise ValueError(f"seeds must be at least 1, or a list of seeds; got {seeds!r}")
-        return tuple(range(int(seeds)))
-    if not isinstance(seeds, Iterable):
-        raise ValueError(f"seeds must be a list of seeds, or how many; got {seeds!r}")
-    found = tuple(int(seed) for seed in seeds)
-    if not found or len(set(found)) < len(found):
-        raise ValueError(f"seeds must be one or more different whole numbers, got {seeds!r}")
-    return found
-
-
-def _strengths(
-    strengths: Sequence[float] | int, plan: Plan
-) -> int | tuple[float, ...] | tuple[None]:
-    """Return strengths, how many to find, or the None of a method without strength."""
-    if plan.problem.penalty is None:
-        return (None,)
-    if isinstance(strengths, (int, np.integer)):
-        if strengths < 2:
-            raise ValueError(f"strengths must be at least 2, or a list; got {strengths!r}")
-        return int(strengths)
-    if not isinstance(strengths, Iterable):
-        raise ValueError(f"strengths must be a list, or how many to try; got {strengths!r}")
-    found = tuple(float(strength) for strength in strengths)
-    for strength in found:
-        check_multiplier("each of strengths", strength)
-    if not found or len(set(found)) < len(found):
-        raise ValueError(f"strengths must be one or more different numbers, got {strengths!r}")
-    return tuple(sorted(found))
-
-
 def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:
     """Return the least residual at each leakage, or nothing where it cannot be computed."""
     try:
@@ -398,29 +250,6 @@ def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:
     # Of several features or a number, attackers and the limit mean different things by leakage,
     # but none is none.
     return ((0.0, found.residual),)
-
-
-def _settings(plan: Plan) -> dict[str, Any]:
-    """Return what decides the results, as plain values."""
-    problem = plan.problem
-    method = problem.penalty or plan.adjustment
-    described = None if method is None else describe(method)
-    if described is not None:
-        described.pop("strength", None)
-    return {
-        "method": plan.name,
-        "penalty": described,
-        "data": _fingerprint(problem.tensor, problem.sensitive),
-        "shape": list(problem.shape),
-        "rank": int(problem.rank),
-        "mode": int(problem.mode),
-        "solver": describe(plan.solver),
-        "start": plan.start,
-        "max_rounds": int(plan.stop.max_rounds),
-        "tolerance": float(plan.stop.tolerance),
-        "dtype": str(problem.tensor.dtype).removeprefix("torch."),
-        "audits": plain(plan.audits),
-    }
 
 
 def _about(problem: Problem, limit: tuple[tuple[float, float], ...]) -> dict[str, Any]:
@@ -439,12 +268,3 @@ def _about(problem: Problem, limit: tuple[tuple[float, float], ...]) -> dict[str
         "limit": [list(pair) for pair in limit],
         "versions": {"parafair": version("parafair"), "torch": torch.__version__},
     }
-
-
-def _fingerprint(tensor: Tensor, sensitive: SensitiveFeatures | None) -> str:
-    """Return a hash of the data, so that a folder is not continued with other data."""
-    found = hashlib.sha256(np.ascontiguousarray(tensor.cpu().numpy()).tobytes())
-    for column in sensitive.columns if sensitive else ():
-        found.update(repr((column.name, column.kind, column.categories)).encode())
-        found.update(np.ascontiguousarray(column.values).tobytes())
-    return found.hexdigest()[:16]

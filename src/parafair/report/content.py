@@ -34,6 +34,8 @@ def content(frontier: Frontier, *, title: str, leakage: float = 0.05) -> dict[st
     """
     picked = pick_point(frontier, leakage)
     people = _every(len(frontier.sensitive), MOST_PEOPLE)
+    # In data sorted by group the last group would be drawn over all others.
+    people = people[torch.randperm(len(people), generator=torch.Generator().manual_seed(0))]
     groups, codes = _groups(frontier.sensitive, people)
     plain = [point for point in frontier.points if point.member.method == "none"]
     first = min(plain or frontier.points, key=lambda point: point.residual)

@@ -158,7 +158,7 @@ def _set_view(panel: Any, points: list[Mapping[str, Any]], limit: Mapping[str, A
 def _draw_people(panel: Any, embedding: Mapping[str, Any], groups: Sequence[str]) -> Any:
     """Draw people colored by group, or by number; return the last marks drawn."""
     xs, ys, values = (_numbers(embedding[name]) for name in ("x", "y", "group"))
-    look = {"s": 16, "linewidths": 0.4, "edgecolors": "white"}
+    look = {"s": 16, "linewidths": 0.4, "edgecolors": "white", "alpha": 0.7}
     mark = None if groups else panel.scatter(xs, ys, c=values, cmap="viridis", **look)
     for index, name in enumerate(groups):
         own = [place for place, group in enumerate(values) if group == index]

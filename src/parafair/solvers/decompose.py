@@ -40,20 +40,20 @@ def decompose(
         on_round: Called after each round, as in `solve_batch`.
         on_fit: Called with the position of a member and its fit as soon as it is done.
     """
+    finished: dict[int, Fit] = {}
 
-    def finish(fit: Fit) -> Fit:
-        if adjustment is None or problem.sensitive is None:
-            return fit
-        rows = adjustment.adjust(fit.cp.factors[problem.mode], problem.sensitive)
-        return fit.with_embedding(problem, rows)
-
-    def report(member: int, fit: Fit) -> None:
+    def finish(member: int, fit: Fit) -> None:
+        if adjustment is not None and problem.sensitive is not None:
+            rows = adjustment.adjust(fit.cp.factors[problem.mode], problem.sensitive)
+            fit = fit.with_embedding(problem, rows)
+        finished[member] = fit
         if on_fit is not None:
-            on_fit(member, finish(fit))
+            on_fit(member, fit)
 
-    path = path_to(problem, len(starts[0])) if warm else (problem,)
-    fits = solve_path(path, solver, starts=starts, stop=stop, on_round=on_round, on_fit=report)
-    return tuple(map(finish, fits))
+    members = len(starts[0])
+    path = path_to(problem, members) if warm else (problem,)
+    solve_path(path, solver, starts=starts, stop=stop, on_round=on_round, on_fit=finish)
+    return tuple(finished[member] for member in range(members))
 
 
 def path_to(problem: Problem, members: int) -> tuple[Problem, ...]:
