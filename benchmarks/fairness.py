@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from parafair import FairCP, audit, datasets, losses, parity_limit
+from parafair import FairCP, audit, datasets, parity_limit
+from parafair.arrays import as_tensor
 from parafair.audits import Audit
 from parafair.criterion import Criterion
 from parafair.fit import Stop
+from parafair.losses import shared
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
-from parafair.problem import Problem, as_tensor
+from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, solve_batch
 from parafair.starts import make_starts
@@ -141,15 +143,15 @@ def baselines() -> Iterable[Row]:
 
 
 def drift() -> Iterable[Row]:
-    """How far components drift off with less pull on ill-determined updates (`losses.PULL`)."""
+    """How far components drift off with less pull on ill-determined updates (`losses.shared.PULL`)."""
     data = datasets.synthetic(1)
     tensor = as_tensor(data.tensor)
     size = float(tensor.square().mean())
     problem = Problem(tensor, 8, 0, Invariant(), SensitiveFeatures.of(data.sensitive))
-    kept = losses.PULL
+    kept = shared.PULL
     try:
         for pull in (1e-10, 1e-6, kept):
-            losses.PULL = pull
+            shared.PULL = pull
             starts = make_starts(problem, "uniform", count=1, seed=1)
             for strength in (4.0, 10.0, 20.0, 40.0):
                 member = replace(problem, penalty=Invariant(strength))
@@ -165,7 +167,7 @@ def drift() -> Iterable[Row]:
                     "restarts": fit.counts["restarts"],
                 }
     finally:
-        losses.PULL = kept
+        shared.PULL = kept
 
 
 def fair_time() -> Iterable[Row]:

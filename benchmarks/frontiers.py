@@ -14,10 +14,11 @@ import torch
 from examples.demo import methods
 
 from parafair import Frontier, datasets, frontier
+from parafair.arrays import as_tensor
 from parafair.fit import Stop
 from parafair.frontier.result import join
 from parafair.penalties import KHSIC
-from parafair.problem import Problem, as_tensor
+from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import GradientBCD, solve_batch
 from parafair.starts import make_starts

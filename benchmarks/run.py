@@ -29,11 +29,12 @@ from tests.reference import paper_bcd
 
 from benchmarks import contenders, fairness, frontiers
 from parafair import datasets
+from parafair.arrays import as_tensor
 from parafair.independence import CenteredGram, kernel_sum
 from parafair.kernels import Gaussian
 from parafair.metrics import residual_fit
 from parafair.penalties import KHSIC
-from parafair.problem import Problem, Sweep, as_tensor
+from parafair.problem import Problem, Sweep
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import GradientBCD
 from parafair.starts import make_starts

@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from parafair import datasets
-from parafair.problem import Problem, as_tensor
+from parafair.arrays import as_tensor
+from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 
 

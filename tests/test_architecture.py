@@ -12,7 +12,7 @@ SOURCE = Path(parafair.__file__).parent
 # Modules on the same line do not import each other.
 LAYERS = [
     {"errors", "tensors", "quadratic", "storage", "description"},
-    {"sensitive", "kernels", "losses", "network"},
+    {"arrays", "entries", "sensitive", "kernels", "losses", "network"},
     {"independence", "datasets"},
     {"criterion", "adjustments"},
     {"penalties"},

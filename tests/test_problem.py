@@ -3,8 +3,9 @@ import pandas as pd
 import pytest
 import torch
 
+from parafair.arrays import as_tensor
 from parafair.penalties import HSIC
-from parafair.problem import Problem, as_tensor
+from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.testing import example_rows
 from tests.conftest import small_problem

@@ -17,20 +17,22 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from parafair.adjustments import Adjustment
+from parafair.arrays import as_tensor, check_device, resolve_dtype
 from parafair.description import describe
+from parafair.entries import entries_of
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, unknown_choice
 from parafair.fit import Fit, Status, Stop, best
-from parafair.losses import SquaredErrorBlock
+from parafair.losses import block_of
 from parafair.methods import resolve_method
 from parafair.penalties import Invariant, Penalty
-from parafair.problem import Problem, as_tensor, check_device, resolve_dtype
+from parafair.problem import Problem
 from parafair.quadratic import QuadraticForm
 from parafair.selection import OnTrial, Selection, select_strength
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, Solver, decompose
 from parafair.solvers.base import OnRound
 from parafair.starts import StartName, make_starts
-from parafair.tensors import CPTensor, cross_gram, gram, mttkrp, reconstruct
+from parafair.tensors import CPTensor, reconstruct
 
 SOLVERS: dict[str, Solver[Any]] = {"block": BlockDescent(), "gradient": GradientBCD()}
 LOSSES = ("squared",)
@@ -231,10 +233,11 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                 stacklevel=2,
             )
         factors = [factor.to(tensor) for factor in self.cp_.factors]
-        target = mttkrp(tensor, factors, self.mode)
-        curvature = cross_gram([gram(factor) for factor in factors], self.mode)
-        block = SquaredErrorBlock(target, curvature, norm_squared=0.0, entries=tensor.numel())
-        return np.asarray(block.minimizer(QuadraticForm.zero(target)).cpu())
+        sums = entries_of(tensor).sums([factor.unsqueeze(0) for factor in factors])
+        block = block_of(
+            sums.target(self.mode), sums.gram(self.mode), norm_squared=0.0, entries=1, ridge=0.0
+        )
+        return np.asarray(block.minimizer(QuadraticForm.zero(factors[self.mode]))[0].cpu())
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the tensor that embeddings stand for, people along `mode`."""
@@ -373,8 +376,8 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             "max_rounds": int(self.max_rounds),
             "tolerance": float(self.tolerance),
             "seed": seed,
-            "dtype": str(problem.tensor.dtype).removeprefix("torch."),
-            "device": str(problem.tensor.device),
+            "dtype": str(problem.like.dtype).removeprefix("torch."),
+            "device": str(problem.like.device),
         }
 
 

@@ -20,7 +20,8 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair import transport
-from parafair.problem import as_tensor, check_mode, check_tensor
+from parafair.arrays import as_tensor, check_tensor
+from parafair.problem import check_mode
 from parafair.sensitive import Column, SensitiveFeatures
 from parafair.transport import TINY, Lines, highest
 

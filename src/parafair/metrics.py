@@ -14,11 +14,12 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair import independence
+from parafair.arrays import as_tensor
+from parafair.entries import entries_of
 from parafair.errors import ParafairWarning
 from parafair.independence import gram_product
 from parafair.kernels import Gaussian
 from parafair.network import Network
-from parafair.problem import as_tensor, residual_squared
 from parafair.sensitive import Column, SensitiveFeatures
 from parafair.tensors import CPTensor
 
@@ -26,12 +27,14 @@ from parafair.tensors import CPTensor
 def residual_fit(tensor: Any, cp: CPTensor | Sequence[Any]) -> float:
     """Return ``||X - [[A, B, C]]|| / ||X||``: 0 is a perfect fit, 1 is no better than zero.
 
+    Over the observed entries, if some are NaN.
+
     Args:
         tensor: The data.
         cp: Weights and factors: ours, TensorLy's or a pair.
     """
     weights, factors = cp
-    data = as_tensor(tensor, dtype=torch.float64)
+    data = as_tensor(tensor, dtype=torch.float64, missing=True)
     matrices = [torch.as_tensor(factor).to(data) for factor in factors]
     if tuple(len(matrix) for matrix in matrices) != tuple(data.shape):
         raise ValueError(
@@ -42,7 +45,9 @@ def residual_fit(tensor: Any, cp: CPTensor | Sequence[Any]) -> float:
     if weights is not None:
         checked = CPTensor(torch.as_tensor(weights).to(data), checked.factors)
     matrices[0] = matrices[0] * checked.weights
-    return float((residual_squared(data, matrices) / data.square().sum()) ** 0.5)
+    entries = entries_of(data)
+    norm = float(torch.linalg.vector_norm(entries.values))
+    return float(entries.residual_squared(matrices) ** 0.5 / norm)
 
 
 def orthogonality(embedding: Any, sensitive_features: Any) -> float:

@@ -127,7 +127,7 @@ def select_strength(
             "strength='auto' needs method='invariant', whose strength has the same meaning on any "
             f"data; got {penalty!r}. Give strength as a number"
         )
-    criterion = Criterion(sensitive, problem.tensor[:0], penalty.exact)
+    criterion = Criterion(sensitive, problem.like, penalty.exact)
     stop = replace(
         stop, tolerance=PATH_SHARE * stop.tolerance, window=max(stop.window, PATH_WINDOW)
     )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from parafair.errors import unknown_choice
 from parafair.problem import Problem
-from parafair.tensors import CPTensor
+from parafair.tensors import CPTensor, SparseTensor
 
 StartName: TypeAlias = Literal["uniform", "normal", "svd"]
 STARTS = ("uniform", "normal", "svd")
@@ -54,12 +54,14 @@ def make_starts(
         ]
         for _ in range(count)
     ]
-    return tuple(torch.stack(mode).to(problem.tensor) for mode in zip(*drawn, strict=True))
+    return tuple(torch.stack(mode).to(problem.like) for mode in zip(*drawn, strict=True))
 
 
 def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -> Tensor:
     """Return leading left singular vectors of an unfolding, filled up with normal columns."""
-    unfolded = problem.tensor.movedim(mode, 0).flatten(1)
+    if isinstance(problem.tensor, SparseTensor):
+        raise ValueError("start='svd' needs a dense tensor; use start='uniform' or 'normal'")
+    unfolded = problem.tensor.movedim(mode, 0).flatten(1).nan_to_num(0.0)
     size, rank = len(unfolded), problem.rank
     if size <= unfolded.shape[1]:
         vectors = torch.linalg.eigh(unfolded @ unfolded.mT)[1].flip(1)
@@ -78,7 +80,7 @@ def _given(problem: Problem, start: CPTensor | Sequence[Any]) -> tuple[Tensor, .
     else:
         weights, factors = None, parts
     # Copied: a solver may not change what belongs to the caller.
-    copies = [torch.as_tensor(factor).detach().to(problem.tensor, copy=True) for factor in factors]
+    copies = [torch.as_tensor(factor).detach().to(problem.like, copy=True) for factor in factors]
     expected = [(size, problem.rank) for size in problem.shape]
     if [tuple(copy.shape) for copy in copies] != expected:
         raise ValueError(
@@ -86,7 +88,7 @@ def _given(problem: Problem, start: CPTensor | Sequence[Any]) -> tuple[Tensor, .
             f"{[tuple(copy.shape) for copy in copies]}; one (size, rank) matrix per mode"
         )
     if weights is not None:
-        copies[problem.mode] = copies[problem.mode] * torch.as_tensor(weights).to(problem.tensor)
+        copies[problem.mode] = copies[problem.mode] * torch.as_tensor(weights).to(problem.like)
     if not all(torch.isfinite(copy).all() for copy in copies):
         raise ValueError("start holds NaN or infinite entries; give finite factors")
     return tuple(copy[None] for copy in copies)

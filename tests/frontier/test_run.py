@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from parafair import FairCP, frontier
+from parafair.arrays import as_tensor
 from parafair.frontier import plan, run
 from parafair.frontier.result import Member
 from parafair.frontier.strengths import refined_strengths
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
-from parafair.problem import Problem, as_tensor
+from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, solve_batch
 from parafair.starts import make_starts

@@ -3,10 +3,11 @@ import pytest
 import torch
 
 from parafair import datasets
+from parafair.arrays import as_tensor
 from parafair.errors import Interrupted
 from parafair.fit import Status, Stop
 from parafair.penalties import HSIC, KHSIC, AutogradTerm, Invariant, Orthogonality
-from parafair.problem import Problem, as_tensor
+from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, solve, solve_batch
 from parafair.starts import make_starts

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from parafair.adjustments import Adjustment
+from parafair.arrays import as_tensor, check_device, resolve_dtype
 from parafair.audits import audit
 from parafair.audits.base import check_settings
 from parafair.description import describe, plain
@@ -24,7 +25,7 @@ from parafair.frontier.result import Member
 from parafair.methods import resolve_method
 from parafair.penalties import Penalty
 from parafair.penalties.base import check_multiplier
-from parafair.problem import Problem, as_tensor, check_device, resolve_dtype
+from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import Solver, decompose
 from parafair.starts import StartName, make_starts
@@ -68,7 +69,7 @@ class Plan:
         if problem.penalty is not None:
             strengths = [member.strength or 0.0 for member in members]
             problem = problem.with_strengths(
-                torch.tensor(strengths, dtype=torch.float64, device=problem.tensor.device)
+                torch.tensor(strengths, dtype=torch.float64, device=problem.like.device)
             )
         return decompose(
             problem,
@@ -107,7 +108,7 @@ class Plan:
             "start": self.start,
             "max_rounds": int(self.stop.max_rounds),
             "tolerance": float(self.stop.tolerance),
-            "dtype": str(problem.tensor.dtype).removeprefix("torch."),
+            "dtype": str(problem.like.dtype).removeprefix("torch."),
             "audits": plain(self.audits),
         }
 

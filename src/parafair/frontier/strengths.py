@@ -27,7 +27,7 @@ def coarse_strengths(problem: Problem, plain: Fit, count: int) -> tuple[float, .
     ones = factor.new_ones(1)
     term = problem.with_strengths(ones).term
     value = 0.0 if term is None else float(term.value(factor))
-    size = problem.norm_squared / problem.tensor.numel()
+    size = problem.norm_squared / problem.count
     unit = size / value if value > 0 else 1.0
     kept = {round(i * (len(COARSE) - 1) / (count - 1)) for i in range(count)}
     return tuple(float(f"{unit * COARSE[i]:.3g}") for i in sorted(kept))

@@ -45,7 +45,7 @@ class Penalty(Protocol):
         Args:
             sensitive: One row per index of the sensitive mode; `SensitiveFeatures.encode` gives
                 them as numbers.
-            tensor: The data: where it is, its precision and its units.
+            tensor: The observed entries: where they are, their precision and their units.
         """
 
 

@@ -37,7 +37,7 @@ class Invariant:
         """Return the term for these people."""
         norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
         scale = self.strength * norm**2 / tensor.numel()
-        return CriterionTerm(Criterion(sensitive, tensor[:0], self.exact), scale)
+        return CriterionTerm(Criterion(sensitive, tensor.flatten()[:0], self.exact), scale)
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,9 +105,7 @@ def solve_batch(
     """
     stop = stop or Stop()
     # An objective this small is rounding error of the data.
-    floor = (
-        torch.finfo(problem.tensor.dtype).eps ** 2 * problem.norm_squared / problem.tensor.numel()
-    )
+    floor = torch.finfo(problem.like.dtype).eps ** 2 * problem.norm_squared / problem.count
     begin = perf_counter()
     state = solver.init(problem, starts)
     histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parafair.losses import SquaredErrorBlock
+from parafair.losses import Block
 from parafair.penalties import InvariantTerm, QuadraticTerm, Term
 from parafair.problem import Objective, Problem, Sweep
 from parafair.quadratic import QuadraticForm
@@ -84,7 +84,9 @@ class BlockDescent:
     A CP tensor can move scale from one factor to another at no cost, and a penalty that
     shrinks with its factor could be made small that way without any change to the model. So
     the sensitive mode carries the scale: the columns of all other factors have root mean
-    square 1, and the sensitive factor has the units of the data.
+    square 1, and the sensitive factor has the units of the data. Where the penalty does not mind
+    (there is none, or it is invariant) and a ridge is to be kept small, all columns of a component
+    have equal norms instead.
 
     * Without a penalty, every block is an exact least-squares problem (ALS).
     * The sensitive block with a quadratic penalty is solved exactly too.
@@ -109,11 +111,11 @@ class BlockDescent:
 
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> BlockState:
         """Move the scale into the sensitive mode and fit that factor to the others."""
-        sweep = Sweep(problem, carry_scale(factors, problem.mode))
+        sweep = Sweep(problem, place_scale(problem, factors))
         block, factor = sweep.block(problem.mode), sweep.factors[problem.mode]
         # A random start knows nothing of the data's units; one number puts it into them.
         sweep.replace(problem.mode, factor * block.best_multiple(factor)[:, None, None])
-        ones = torch.ones_like(block.gram[:, 0, 0])
+        ones = factor.new_ones(len(factor))
         zero = torch.zeros_like(ones, dtype=torch.long)
         begin = tuple(sweep.factors)
         objective = problem.evaluate(begin)
@@ -152,7 +154,9 @@ class BlockDescent:
     def _sweep(self, problem: Problem, state: BlockState, begin: tuple[Tensor, ...]) -> BlockState:
         """Update every factor once, the sensitive one last."""
         term = problem.term
-        if term is None:
+        if term is None and problem.ridge:
+            begin = balanced(begin)
+        elif term is None:
             # Exact updates do not need the scale, and equations are solved best without it.
             begin = tuple(map(unit_columns, begin))
         sweep = Sweep(problem, begin)
@@ -161,7 +165,8 @@ class BlockDescent:
                 continue
             block, factor = sweep.block(mode), sweep.factors[mode]
             if term is None:
-                factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
+                factor = block.minimizer(QuadraticForm.zero(factor))
+                factor = factor if problem.ridge else unit_columns(factor)
             elif isinstance(term, InvariantTerm):
                 factor = block.improve(factor)
             else:
@@ -171,11 +176,11 @@ class BlockDescent:
             sweep.replace(mode, factor)
         if isinstance(term, InvariantTerm):
             # The term does not mind where the scale is, so it is moved only now.
-            sweep = Sweep(problem, carry_scale(tuple(sweep.factors), problem.mode))
+            sweep = Sweep(problem, place_scale(problem, tuple(sweep.factors)))
         return self._finish(problem, sweep, sweep.block(problem.mode), state)
 
     def _finish(
-        self, problem: Problem, sweep: Sweep, block: SquaredErrorBlock, state: BlockState
+        self, problem: Problem, sweep: Sweep, block: Block, state: BlockState
     ) -> BlockState:
         """Update the sensitive factor and evaluate; its block holds all that is needed."""
         term, factor = problem.term, sweep.factors[problem.mode]
@@ -190,13 +195,13 @@ class BlockDescent:
             stalls = stalls + stalled
         sweep.replace(problem.mode, factor)
         factors = tuple(sweep.factors)
-        objective = problem.objective(factors, block.value(factor), penalty)
+        objective = problem.objective(factors, problem.mode, block.value(factor), penalty)
         return replace(
             state, factors=factors, objective=objective, curvature=curvature, stalls=stalls
         )
 
     def _majorize(
-        self, block: SquaredErrorBlock, term: Term, factor: Tensor, curvature: Tensor
+        self, block: Block, term: Term, factor: Tensor, curvature: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take majorize-minimize steps on the sensitive factor.
 
@@ -225,7 +230,7 @@ class _Point(NamedTuple):
 
 
 def _majorize_once(
-    block: SquaredErrorBlock, term: Term, point: _Point, curvature: Tensor
+    block: Block, term: Term, point: _Point, curvature: Tensor
 ) -> tuple[_Point, Tensor, Tensor]:
     """Minimize the loss plus a bound on the penalty, raising its curvature until it is a bound.
 
@@ -282,6 +287,23 @@ def carry_scale(factors: tuple[Tensor, ...], mode: int) -> tuple[Tensor, ...]:
         carrier = carrier * _column_scale(factor).unsqueeze(-2)
     units[mode] = carrier / _column_scale(factors[mode]).unsqueeze(-2)
     return tuple(units)
+
+
+def balanced(factors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return the same model with equal norms of all columns of a component: the least ridge."""
+    norms = torch.stack([torch.linalg.vector_norm(factor, dim=-2) for factor in factors])
+    # A component that is zero in one mode is zero altogether and may stay as it is.
+    logarithms = torch.where((norms > 0).all(0), norms, torch.ones_like(norms)).log()
+    change = (logarithms.mean(0) - logarithms).exp()
+    return tuple(f * c.unsqueeze(-2) for f, c in zip(factors, change, strict=True))
+
+
+def place_scale(problem: Problem, factors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return the same model with its scale where the penalty and the ridge want it."""
+    free = problem.term is None or isinstance(problem.term, InvariantTerm)
+    if problem.ridge and free:
+        return balanced(factors)
+    return carry_scale(factors, problem.mode)
 
 
 def _column_scale(factor: Tensor) -> Tensor:

@@ -67,6 +67,6 @@ def path_to(problem: Problem, members: int) -> tuple[Problem, ...]:
         return (problem,)
     strengths = problem.strengths
     if strengths is None:
-        strengths = torch.full((members,), float(penalty.strength), device=problem.tensor.device)
+        strengths = torch.full((members,), float(penalty.strength), device=problem.like.device)
     strengths = strengths.double()
     return (*(problem.with_strengths(strengths * share) for share in WEAKER), problem)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from parafair.independence import tile_size
-from parafair.losses import SquaredErrorBlock
+from parafair.losses import Block
 from parafair.penalties import QuadraticTerm, Term
 from parafair.problem import Objective, Problem, Sweep
 from parafair.quadratic import QuadraticForm
@@ -84,7 +83,7 @@ class GradientBCD:
             block, factor = sweep.block(mode), sweep.factors[mode]
             form = term.form if isinstance(term, QuadraticTerm) else QuadraticForm.zero(factor)
             printed = self.step_sizes[0] if mode == problem.mode else self.step_sizes[1]
-            step = torch.full_like(block.gram[:, 0, 0], printed)
+            step = factor.new_full((len(factor),), printed)
             if self.cap:
                 limit = 1 / block.curvature(form).clamp_min(torch.finfo(step.dtype).tiny)
                 capped = capped + (limit < step)
@@ -95,13 +94,13 @@ class GradientBCD:
                 factor = self._descend_in_parts(problem, block, factor, step)
             sweep.replace(mode, factor)
         # The last block knows the loss without another look at the tensor.
-        factors, loss = tuple(sweep.factors), block.value(factor)
+        factors, value = tuple(sweep.factors), block.value(factor)
         penalty = None if problem.term is None else problem.term.value(factors[problem.mode])
-        objective = problem.objective(factors, loss, penalty)
+        objective = problem.objective(factors, mode, value, penalty)
         return GradientState(factors, objective, state.blocks + problem.order, capped)
 
     def _descend_in_parts(
-        self, problem: Problem, block: SquaredErrorBlock, factor: Tensor, step: Tensor
+        self, problem: Problem, block: Block, factor: Tensor, step: Tensor
     ) -> Tensor:
         """Take the inner steps of a few members at a time, whose kernels stay in the cache."""
         few = max(1, (tile_size(factor[0]) // factor.shape[-2]) ** 2)
@@ -115,19 +114,13 @@ class GradientBCD:
             done.append(self._descend(block.take(part), term, factor[part], step[part]))
         return torch.cat(done)
 
-    def _descend(
-        self, block: SquaredErrorBlock, term: Term, factor: Tensor, step: Tensor
-    ) -> Tensor:
+    def _descend(self, block: Block, term: Term, factor: Tensor, step: Tensor) -> Tensor:
         """Take the inner steps one by one; none of them touches the tensor."""
-        # The loss's part of a step is one affine map, A -> A P + Q.
-        step = step[:, None, None]
-        stretch, shift = block.affine_step(step)
-        affine: Callable[..., Tensor] = torch.baddbmm
+        step, shape = step[:, None, None], factor.shape
+        affine = block.affine_step(step)
         if len(factor) == 1:
-            # Plain matrices are a quarter faster to handle than a batch of one.
-            affine = torch.addmm
-            factor, step, stretch, shift = factor[0], step[0], stretch[0], shift[0]
+            factor, step = factor[0], step[0]
         for _ in range(self.inner_steps):
             slope = term.value_and_gradient(factor)[1]
-            factor = affine(shift, factor, stretch).addcmul_(slope, step, value=-1)
-        return factor.reshape(block.target.shape)
+            factor = affine(factor).addcmul_(slope, step, value=-1)
+        return factor.reshape(shape)

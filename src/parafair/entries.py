@@ -1,0 +1,393 @@
+"""The observed entries of a tensor, and the sums over them that least squares needs.
+
+With ``w`` the entrywise product of the other factors' rows at an observed entry ``x``, the
+squared error is a quadratic function of row ``i`` of one factor, known from
+
+    m_i = sum x w        and        G_i = sum w w^T        over the entries observed in row i.
+
+If nothing is missing all rows share one ``G``. No entry is ever filled in: memory is that of the
+data plus the sums.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from parafair.tensors import (
+    Factors,
+    SparseTensor,
+    contract_first,
+    cross_gram,
+    gram,
+    khatri_rao,
+    mttkrp,
+)
+
+# Numbers held at once where the model is computed at many entries.
+BLOCK = 2**22
+
+
+class Sums(Protocol):
+    """``M`` and ``G`` of every mode, for factors that change one at a time."""
+
+    def target(self, mode: int) -> Tensor:
+        """Return ``M``, shape (batch, n, rank)."""
+
+    def gram(self, mode: int) -> Tensor:
+        """Return ``G``, shape (batch, rank, rank), or (batch, n, rank, rank) for each row."""
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Put a new factor in place."""
+
+
+class Entries(Protocol):
+    """The observed entries of a tensor."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+
+    @property
+    def values(self) -> Tensor:
+        """The observed entries, in any shape."""
+
+    def sums(self, factors: Factors) -> Sums:
+        """Begin with these factors, each (batch, size, rank)."""
+
+    def residual_squared(self, factors: Factors) -> float:
+        """Return the squared error entry by entry, for one model."""
+
+    def counts(self, mode: int) -> Tensor:
+        """Return how many entries were observed at each index of a mode, shape (size,)."""
+
+
+def entries_of(tensor: Tensor | SparseTensor) -> Entries:
+    """Return the entries of a tensor in which NaN stands for a missing one."""
+    if isinstance(tensor, SparseTensor):
+        return SparseEntries(tensor)
+    missing = torch.isnan(tensor)
+    if missing.any():
+        return MaskedEntries(tensor.masked_fill(missing, 0.0), ~missing)
+    return CompleteEntries(tensor)
+
+
+@dataclass(frozen=True, eq=False)
+class CompleteEntries:
+    """A tensor without missing entries; all rows share one ``G``."""
+
+    values: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return tuple(self.values.shape)
+
+    def sums(self, factors: Factors) -> CompleteSums:
+        """Begin with these factors."""
+        return CompleteSums(self.values, factors)
+
+    def residual_squared(self, factors: Factors) -> float:
+        """Return ``||X - [[A, B, ...]]||**2``, a few slices at a time."""
+        return sum(
+            float(torch.linalg.vector_norm(x - model, dtype=torch.float64)) ** 2
+            for x, model in _slices(self.values, factors)
+        )
+
+    def counts(self, mode: int) -> Tensor:
+        """Return the same number for each index."""
+        size = self.shape[mode]
+        return torch.full((size,), self.values.numel() // size, device=self.values.device)
+
+
+class Products:
+    """The MTTKRPs of one dense tensor, reading it twice in a pass over all modes.
+
+    The contraction with mode 0 serves every later mode until the factor of mode 0 changes.
+    """
+
+    def __init__(self, tensor: Tensor, factors: Factors) -> None:
+        self.tensor = tensor
+        self.factors = list(factors)
+        self._first: Tensor | None = None
+
+    def target(self, mode: int) -> Tensor:
+        """Return the MTTKRP of a mode."""
+        if mode > 0 and self._first is None:
+            self._first = contract_first(self.tensor, self.factors[0], self.tensor.ndim)
+        return mttkrp(self.tensor, self.factors, mode, self._first)
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Put a new factor in place."""
+        self.factors[mode] = factor
+        if mode == 0:
+            self._first = None
+
+
+class CompleteSums(Products):
+    """Sums over all entries."""
+
+    def __init__(self, tensor: Tensor, factors: Factors) -> None:
+        super().__init__(tensor, factors)
+        self._grams = [gram(factor) for factor in factors]
+
+    def gram(self, mode: int) -> Tensor:
+        """Return the product of the other factors' Gram matrices."""
+        return cross_gram(self._grams, mode)
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Put a new factor in place."""
+        super().replace(mode, factor)
+        self._grams[mode] = gram(factor)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedEntries:
+    """A dense tensor of which some entries are missing.
+
+    Attributes:
+        filled: The entries, zero where missing.
+        observed: Where they were observed, True or False.
+    """
+
+    filled: Tensor
+    observed: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return tuple(self.filled.shape)
+
+    @cached_property
+    def values(self) -> Tensor:
+        """The observed entries in a row."""
+        return self.filled[self.observed]
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """One where observed, zero elsewhere."""
+        return self.observed.to(self.filled)
+
+    def sums(self, factors: Factors) -> MaskedSums:
+        """Begin with these factors."""
+        return MaskedSums(self, factors)
+
+    def residual_squared(self, factors: Factors) -> float:
+        """Return the squared error over the observed entries, a few slices at a time."""
+        total = 0.0
+        rows = self.weights.flatten(1).split(_rows_at_once(self.filled))
+        for weights, (x, model) in zip(rows, _slices(self.filled, factors), strict=True):
+            total += float(torch.linalg.vector_norm(x - weights * model, dtype=torch.float64)) ** 2
+        return total
+
+    def counts(self, mode: int) -> Tensor:
+        """Return how many entries were observed at each index."""
+        return self.observed.movedim(mode, 0).flatten(1).sum(1)
+
+
+class MaskedSums(Products):
+    """Sums over the observed entries of a dense tensor.
+
+    The sum of ``w_r w_s`` over observed entries is the MTTKRP of the mask with factors whose
+    columns are the products of pairs of columns.
+    """
+
+    def __init__(self, entries: MaskedEntries, factors: Factors) -> None:
+        super().__init__(entries.filled, factors)
+        self._pairs = Products(entries.weights, [pair_products(factor) for factor in factors])
+
+    def gram(self, mode: int) -> Tensor:
+        """Return a Gram matrix for each row."""
+        return from_pairs(self._pairs.target(mode), self.factors[mode].shape[-1])
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Put a new factor in place."""
+        super().replace(mode, factor)
+        self._pairs.replace(mode, pair_products(factor))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseEntries:
+    """A list of observed entries."""
+
+    tensor: SparseTensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return self.tensor.shape
+
+    @property
+    def values(self) -> Tensor:
+        """The observed entries in a row."""
+        return self.tensor.values
+
+    @cached_property
+    def by_mode(self) -> tuple[_Sorted, ...]:
+        """The entries in the order of each mode, in which sums over a row are contiguous."""
+        return tuple(_Sorted.of(self.tensor, mode) for mode in range(len(self.shape)))
+
+    def sums(self, factors: Factors) -> SparseSums:
+        """Begin with these factors."""
+        return SparseSums(self, factors)
+
+    def residual_squared(self, factors: Factors) -> float:
+        """Return the squared error over the observed entries."""
+        difference = self.tensor.values - values_at(self.tensor.indices, factors)
+        return float(torch.linalg.vector_norm(difference, dtype=torch.float64)) ** 2
+
+    def counts(self, mode: int) -> Tensor:
+        """Return how many entries were observed at each index."""
+        return torch.bincount(self.tensor.indices[mode], minlength=self.shape[mode])
+
+
+class SparseSums:
+    """Sums over a list of entries: one pass gives both ``M`` and ``G`` of a mode."""
+
+    def __init__(self, entries: SparseEntries, factors: Factors) -> None:
+        self.entries = entries
+        self.factors = list(factors)
+        self._found: tuple[int, Tensor, Tensor] | None = None
+
+    def target(self, mode: int) -> Tensor:
+        """Return ``M``."""
+        return self._sums(mode)[0]
+
+    def gram(self, mode: int) -> Tensor:
+        """Return a Gram matrix for each row."""
+        return self._sums(mode)[1]
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Put a new factor in place; the sums of its own mode stay as they are."""
+        self.factors[mode] = factor
+        if self._found is not None and self._found[0] != mode:
+            self._found = None
+
+    def _sums(self, mode: int) -> tuple[Tensor, Tensor]:
+        if self._found is None or self._found[0] != mode:
+            rank = self.factors[mode].shape[-1]
+            both = self.entries.by_mode[mode].sums(self.factors, mode)
+            gram = from_pairs(both[..., rank:], rank)
+            self._found = (mode, both[..., :rank].contiguous(), gram)
+        return self._found[1:]
+
+
+@dataclass(frozen=True, eq=False)
+class _Sorted:
+    """Entries in the order of one mode, in blocks that fit into memory.
+
+    Attributes:
+        indices: Shape (order, count).
+        values: Shape (count,).
+        ends: Where the entries of each index of the mode end, shape (size + 1,), from 0.
+    """
+
+    indices: Tensor
+    values: Tensor
+    ends: Tensor
+
+    @classmethod
+    def of(cls, tensor: SparseTensor, mode: int) -> _Sorted:
+        order = torch.argsort(tensor.indices[mode], stable=True)
+        counts = torch.bincount(tensor.indices[mode], minlength=tensor.shape[mode])
+        ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return cls(tensor.indices[:, order], tensor.values[order], ends)
+
+    def sums(self, factors: Factors, mode: int) -> Tensor:
+        """Return the sums of ``x w`` and of the pairs of ``w``, shape (batch, n, columns)."""
+        batch, rank = len(factors[mode]), factors[mode].shape[-1]
+        columns = rank + rank * (rank + 1) // 2
+        # The batch becomes more columns, so that every index is looked up once for all members.
+        wide = [factor.movedim(0, 1).flatten(1) for factor in factors]
+        total = self.values.new_zeros(len(self.ends) - 1, batch * columns)
+        most = max(1, BLOCK // (batch * columns))
+        for begin in range(0, len(self.values), most):
+            part = slice(begin, min(begin + most, len(self.values)))
+            product = _rows_product(wide, self.indices[:, part], mode)
+            product = product.reshape(-1, batch, rank)
+            summand = torch.cat(
+                [self.values[part, None, None] * product, pair_products(product)], -1
+            )
+            ends = self.ends.clamp(part.start, part.stop) - part.start
+            _add_segments(total, summand.flatten(1), ends)
+        return total.reshape(-1, batch, columns).movedim(0, 1)
+
+
+def _rows_product(factors: Sequence[Tensor], indices: Tensor, mode: int) -> Tensor:
+    """Return the entrywise product of all factors' rows but one's, shape (count, columns)."""
+    others = [other for other in range(len(factors)) if other != mode]
+    product = factors[others[0]].index_select(0, indices[others[0]])
+    for other in others[1:]:
+        product.mul_(factors[other].index_select(0, indices[other]))
+    return product
+
+
+def _add_segments(total: Tensor, rows: Tensor, ends: Tensor) -> None:
+    """Add to each row of `total` the sum of its rows, which lie one after the other."""
+    present = (ends[1:] > ends[:-1]).nonzero().flatten()
+    first, last = int(present[0]), int(present[-1])
+    starts = ends[first : last + 2]
+    with warnings.catch_warnings():
+        # torch announces that its compressed matrices may still change.
+        warnings.filterwarnings("ignore", message="Sparse CSR", category=UserWarning)
+        matrix = torch.sparse_csr_tensor(
+            starts,
+            torch.arange(len(rows), device=rows.device),
+            rows.new_ones(len(rows)),
+            (last - first + 1, len(rows)),
+            check_invariants=False,
+        )
+    total[first : last + 1] += matrix @ rows
+
+
+def pair_products(factor: Tensor) -> Tensor:
+    """Return the products of all pairs of columns, shape (..., n, rank (rank + 1) / 2)."""
+    first, second = _pairs(factor.shape[-1], factor.device)
+    return factor[..., first] * factor[..., second]
+
+
+def from_pairs(sums: Tensor, rank: int) -> Tensor:
+    """Return symmetric matrices from their entries in the order of `pair_products`."""
+    first, second = _pairs(rank, sums.device)
+    place = torch.empty(rank, rank, dtype=torch.long, device=sums.device)
+    place[first, second] = place[second, first] = torch.arange(len(first), device=sums.device)
+    return sums[..., place]
+
+
+def _pairs(rank: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    first, second = torch.triu_indices(rank, rank, device=device)
+    return first, second
+
+
+def values_at(indices: Tensor, factors: Factors) -> Tensor:
+    """Return the model's values at some entries, a few at a time.
+
+    Args:
+        indices: Shape (order, count).
+        factors: One (size, rank) matrix per mode.
+    """
+    most = max(1, BLOCK // factors[0].shape[-1])
+    parts = [
+        (_rows_product(factors, part, 0) * factors[0].index_select(0, part[0])).sum(-1)
+        for part in indices.split(most, dim=1)
+    ]
+    return torch.cat(parts) if parts else factors[0].new_zeros(0)
+
+
+def _rows_at_once(tensor: Tensor) -> int:
+    return max(1, BLOCK // prod(tensor.shape[1:]))
+
+
+def _slices(tensor: Tensor, factors: Factors) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield unfolded slices of the first mode, and the model's."""
+    others = khatri_rao(factors[1:]).mT
+    rows = _rows_at_once(tensor)
+    parts = zip(tensor.flatten(1).split(rows), factors[0].split(rows), strict=True)
+    yield from ((x, a @ others) for x, a in parts)
