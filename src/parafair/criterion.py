@@ -153,14 +153,14 @@ class FourierSums:
 
     def weighted(self, sample: Tensor, kernel: Gaussians) -> tuple[Tensor, Tensor]:
         """Return the sum and its gradient."""
-        frequencies, weights = self._frequencies(sample, kernel)
+        frequencies, weights = spectrum_of(kernel, sample)
         kept: dict[int, tuple[Tensor, Tensor]] = {}
         cosines, sines = self._images(sample, frequencies, kept)
         value = (weights * (cosines.square() + sines.square())).sum((-2, -1))
         gradient = torch.empty_like(sample)
         frequencies, weights, d = frequencies.mT, 2 * weights, sample.shape[-1]
         for rows in self._blocks(sample, len(weights)):
-            cosine, sine = kept.get(rows.start) or _waves(sample[..., rows, :], frequencies.mT)
+            cosine, sine = kept.get(rows.start) or waves(sample[..., rows, :], frequencies.mT)
             thin = self.thin[rows]
             # The same product in two orders: the first saves passes over the waves.
             if 1 in (thin.shape[1], d):
@@ -180,7 +180,7 @@ class FourierSums:
 
     def by_column(self, sample: Tensor, kernel: Gaussians) -> Tensor:
         """Return ``u.T K u`` for every column ``u`` of `thin`, shape (..., r)."""
-        frequencies, weights = self._frequencies(sample, kernel)
+        frequencies, weights = spectrum_of(kernel, sample)
         cosines, sines = self._images(sample, frequencies, None)
         return (cosines.square() + sines.square()) @ weights
 
@@ -200,16 +200,12 @@ class FourierSums:
         cosines = sample.new_zeros(*sample.shape[:-2], self.thin.shape[1], width)
         sines = torch.zeros_like(cosines)
         for rows in self._blocks(sample, width):
-            waves = _waves(sample[..., rows, :], frequencies)
+            pair = waves(sample[..., rows, :], frequencies)
             if kept is not None:
-                kept[rows.start] = waves
-            cosines += self.thin[rows].mT @ waves[0]
-            sines += self.thin[rows].mT @ waves[1]
+                kept[rows.start] = pair
+            cosines += self.thin[rows].mT @ pair[0]
+            sines += self.thin[rows].mT @ pair[1]
         return cosines, sines
-
-    def _frequencies(self, sample: Tensor, kernel: Gaussians) -> tuple[Tensor, Tensor]:
-        frequencies, weights = _frequencies(kernel, sample.shape[-1])
-        return frequencies.to(sample), weights.to(sample)
 
     def _blocks(self, sample: Tensor, width: int) -> Iterator[slice]:
         n, members = sample.shape[-2], max(1, sample.shape[:-2].numel())
@@ -254,9 +250,26 @@ class Criterion:
     @cached_property
     def thin(self) -> Tensor:
         """``U`` with ``U U.T`` the centered Gram matrix of the features over ``n**2``."""
+        return (self._factor - self._factor.mean(0)) / len(self._factor)
+
+    @cached_property
+    def _factor(self) -> Tensor:
         sample, kernel = sensitive_sample(self.sensitive)
-        factor = thin_factor(sample, kernel, most=MOST_THIN_RANK)
-        return (factor - factor.mean(0)) / len(factor)
+        return thin_factor(sample, kernel, most=MOST_THIN_RANK)
+
+    def coordinates(self, features: SensitiveFeatures) -> Tensor:
+        """Return the rows of `thin` that other people's features would have, shape (people, r)."""
+        own, kernel = sensitive_sample(self.sensitive)
+        columns = [
+            old.standardize(new.values) if old.kind == "numeric" else new.values
+            for old, new in zip(self.sensitive.columns, features.columns, strict=True)
+        ]
+        sample = torch.from_numpy(np.column_stack(columns).astype(np.float64))
+        orthogonal, triangle = torch.linalg.qr(self._factor)
+        most = max(1, BLOCK_ENTRIES // len(own))
+        images = torch.cat([kernel(some, own) @ orthogonal for some in sample.split(most)])
+        rows = torch.linalg.solve_triangular(triangle.mT, images, upper=False, left=False)
+        return (rows - self._factor.mean(0)) / len(own)
 
     @cached_property
     def _references(self) -> dict[int, float]:
@@ -284,8 +297,8 @@ class Criterion:
         ``trace(HKH) trace(HLH) / (n - 1)``, so nothing has to be drawn.
         """
         standardized, (n, rank) = Standardized.of(rows), rows.shape[-2:]
-        whole = self.sums.total(standardized.whitened.to(self.like), _isotropic(rank))
-        single = self.column_sums.total(_columns(standardized).to(self.like), COMPONENT)
+        whole = self.sums.total(standardized.whitened.to(self.like), isotropic_kernel(rank))
+        single = self.column_sums.total(column_samples(standardized).to(self.like), COMPONENT)
         mean = ISOTROPIC_SHARE * whole + (1 - ISOTROPIC_SHARE) * single.mean(-1)
         trace = (n - mean.double() / n) * float(self.thin.square().sum())
         return trace / (n - 1) / self.reference(rank)
@@ -299,12 +312,12 @@ class Criterion:
         orders += [torch.from_numpy(random.permutation(len(rows))) for _ in range(permutations)]
         thin = self.thin.to(self.like)
         standardized, rank = Standardized.of(rows), rows.shape[-1]
-        whitened, columns = standardized.whitened.to(thin), _columns(standardized).to(thin)
+        whitened, columns = standardized.whitened.to(thin), column_samples(standardized).to(thin)
         totals = torch.zeros(len(orders), dtype=torch.float64)
         at_once = max(1, 2**23 // thin.numel())
         for begin in range(0, len(orders), at_once):
             shuffled = torch.stack([thin[order] for order in orders[begin : begin + at_once]], 1)
-            image = gram_product(whitened, _isotropic(rank), shuffled.flatten(1))
+            image = gram_product(whitened, isotropic_kernel(rank), shuffled.flatten(1))
             whole = (image.reshape(shuffled.shape) * shuffled).sum((0, 2))
             single = FourierSums(shuffled.flatten(1)).by_column(columns, COMPONENT).mean(0)
             single = single.reshape(shuffled.shape[1:]).sum(1)
@@ -319,9 +332,9 @@ class Criterion:
     def _pairs(self, rows: Standardized, rank: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return HSIC and its gradients in the whitened rows and in the columns."""
         whole, for_whitened = self.sums.weighted(
-            rows.whitened.to(self.like.dtype), _isotropic(rank)
+            rows.whitened.to(self.like.dtype), isotropic_kernel(rank)
         )
-        columns = _columns(rows).to(self.like.dtype)
+        columns = column_samples(rows).to(self.like.dtype)
         single, gradient = self.column_sums.weighted(columns, COMPONENT)
         share = (1 - ISOTROPIC_SHARE) / columns.shape[-3]
         total = ISOTROPIC_SHARE * whole + share * single.sum(-1)
@@ -365,17 +378,24 @@ def sensitive_sample(sensitive: SensitiveFeatures) -> tuple[Tensor, Features]:
     return torch.from_numpy(np.column_stack(values).astype(np.float64)), Features(kernels)
 
 
-def _isotropic(rank: int) -> Gaussians:
+def isotropic_kernel(rank: int) -> Gaussians:
     """Return the kernel of whitened rows, whose distances grow with the rank."""
     return Gaussians(ISOTROPIC.gamma / (2 * rank), ISOTROPIC.count)
 
 
-def _columns(rows: Standardized) -> Tensor:
+def column_samples(rows: Standardized) -> Tensor:
     """Return components, then whitened columns, as a batch of samples, (..., 2 rank, n, 1)."""
     return torch.cat([rows.columns, rows.whitened], -1).mT.unsqueeze(-1)
 
 
-def _waves(sample: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+def spectrum_of(kernel: Gaussians, sample: Tensor) -> tuple[Tensor, Tensor]:
+    """Return frequencies (d, f) and their weights (f,) for samples (..., n, d)."""
+    frequencies, weights = _frequencies(kernel, sample.shape[-1])
+    return frequencies.to(sample), weights.to(sample)
+
+
+def waves(sample: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the cosines and sines of a sample, two of shape (..., n, f)."""
     phase = sample @ frequencies
     return phase.cos(), phase.sin()
 

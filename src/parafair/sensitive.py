@@ -46,16 +46,38 @@ class Column:
         numeric feature is standardized.
         """
         if self.kind == "numeric":
-            numbers = self.values.astype(np.float64)[:, None]
-            numbers = numbers / np.abs(numbers).max()  # squares must not overflow
-            return np.asarray((numbers - numbers.mean()) / numbers.std())
+            return self.standardize(self.values)[:, None]
         if len(self.categories) == 2:
             return self.values.astype(np.float64)[:, None]
         return np.asarray(np.eye(len(self.categories))[self.values])
 
+    def standardize(self, numbers: NDArray[Any]) -> NDArray[np.float64]:
+        """Return numbers in units in which those of this column have mean 0 and variance 1."""
+        own, size = self.values.astype(np.float64), np.abs(self.values).max()
+        own = own / size  # squares must not overflow
+        return np.asarray((numbers.astype(np.float64) / size - own.mean()) / own.std())
+
     def take(self, people: NDArray[np.intp]) -> Column:
         """Return the feature of some people; all categories stay, even if they have nobody."""
         return replace(self, values=self.values[people])
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The value of every person, as it was given."""
+        return self.values if self.kind == "numeric" else np.array(self.categories)[self.values]
+
+    def read(self, values: NDArray[Any]) -> Column:
+        """Return the same feature of other people."""
+        if self.kind == "numeric":
+            if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+                raise ValueError(f"sensitive feature {self.name!r} must hold finite numbers")
+            return replace(self, values=values)
+        code = {category: number for number, category in enumerate(self.categories)}
+        found = np.array([code.get(str(value), -1) for value in values.tolist()], dtype=np.intp)
+        if (found < 0).any():
+            unseen = str(values[found < 0][0])
+            raise unknown_choice(f"sensitive feature {self.name!r}", unseen, self.categories)
+        return replace(self, values=found)
 
     def cut(self, parts: int) -> Column:
         """Return a categorical feature: itself, or numbers cut into parts of about equal size.
@@ -114,6 +136,23 @@ class SensitiveFeatures:
         return cls(
             tuple(_read_column(name, values, chosen.get(name)) for name, values in raw.items())
         )
+
+    def read(self, features: Any) -> SensitiveFeatures:
+        """Read the features of other people in terms of these: the same columns and categories.
+
+        Args:
+            features: As in `of`; with a column for each of these, by name if it has names.
+        """
+        if isinstance(features, SensitiveFeatures):
+            raw = {c.name: c.labels for c in features.columns}
+        else:
+            raw = _split_columns(features, None)
+        if len(raw) == len(self.columns) and not set(raw) & {c.name for c in self.columns}:
+            raw = dict(zip([c.name for c in self.columns], raw.values(), strict=True))
+        for column in self.columns:
+            if column.name not in raw:
+                raise unknown_choice("a sensitive feature of the model", column.name, raw)
+        return SensitiveFeatures(tuple(column.read(raw[column.name]) for column in self.columns))
 
     def __post_init__(self) -> None:
         lengths = {len(column.values) for column in self.columns}
