@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from parafair import FairCP, audit, datasets, parity_limit
-from parafair.arrays import as_tensor
 from parafair.audits import Audit
+from parafair.checks import as_tensor
 from parafair.criterion import Criterion
 from parafair.fit import Stop
 from parafair.losses import shared
@@ -143,7 +143,7 @@ def baselines() -> Iterable[Row]:
 
 
 def drift() -> Iterable[Row]:
-    """How far components drift off with less pull on ill-determined updates (`losses.shared.PULL`)."""
+    """How far components drift off with less pull on ill-determined updates (`shared.PULL`)."""
     data = datasets.synthetic(1)
     tensor = as_tensor(data.tensor)
     size = float(tensor.square().mean())

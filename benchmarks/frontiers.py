@@ -14,7 +14,7 @@ import torch
 from examples.demo import methods
 
 from parafair import Frontier, datasets, frontier
-from parafair.arrays import as_tensor
+from parafair.checks import as_tensor
 from parafair.fit import Stop
 from parafair.frontier.result import join
 from parafair.penalties import KHSIC

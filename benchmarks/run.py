@@ -29,7 +29,7 @@ from tests.reference import paper_bcd
 
 from benchmarks import contenders, fairness, frontiers
 from parafair import datasets
-from parafair.arrays import as_tensor
+from parafair.checks import as_tensor
 from parafair.independence import CenteredGram, kernel_sum
 from parafair.kernels import Gaussian
 from parafair.metrics import residual_fit

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from parafair import datasets
-from parafair.arrays import as_tensor
+from parafair.checks import as_tensor
 from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 

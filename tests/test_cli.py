@@ -152,7 +152,7 @@ def write(path, content):
             "people.csv",
             b"person,group\n\xff\xfe,1\n",
             (*FIT, *PEOPLE),
-            "could not be read as a table",
+            "is not encoded as UTF-8",
         ),
         ("people.csv", "person,group\np0,a\np1,b\n", (*FIT, *PEOPLE), "has 2 rows but mode 0"),
     ],
@@ -183,7 +183,7 @@ def test_pickled_arrays_are_not_loaded(folder):
         ((*FIT, "--sensitive", "numbered.csv"), "'person' has another whole number for every"),
         ((*FIT, *PEOPLE, "--kind", "group"), "--kind must look like column=numeric"),
         ((*FIT, "--method", "none", "--key", "person"), "need the table of people: --sensitive"),
-        ((*FIT, *PEOPLE, "--columns", "group,group"), "columns of the same name"),
+        ((*FIT, *PEOPLE, "--columns", "group,group"), "one or more different names"),
         ((*FIT, *PEOPLE, "--device", "gpu"), "device='gpu' cannot be used here"),
         ((*FIT, *PEOPLE, "--format", "xls"), "--format must be one of csv, parquet"),
         (

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
-from parafair.arrays import as_tensor
+from parafair.checks import as_tensor
 from parafair.penalties import HSIC
 from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures

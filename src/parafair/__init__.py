@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from parafair import adjustments, datasets, kernels, metrics, penalties, solvers
 from parafair.audits import Audit, Measure, audit
+from parafair.data import TensorData
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.estimator import FairCP
 from parafair.fit import Fit, Status, Stop
@@ -30,6 +31,7 @@ __all__ = [
     "SensitiveFeatures",
     "Status",
     "Stop",
+    "TensorData",
     "adjustments",
     "audit",
     "datasets",

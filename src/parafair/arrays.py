@@ -1,125 +1,143 @@
-"""Numbers from outside: arrays and tensors, checked once."""
+"""Arrays in: every kind of array becomes values, the places of those that are there, and labels."""
 
 from __future__ import annotations
 
-from math import isfinite
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
-from parafair.errors import unknown_choice
-from parafair.tensors import SparseTensor
-
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
+from parafair.labels import NUMBERS, is_missing
 
 
-def resolve_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
-    """Return a precision by its name, or as it is given."""
-    found = DTYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype
-    if found is not None and found not in DTYPES.values():
-        raise unknown_choice("dtype", dtype, DTYPES)
-    return found  # type: ignore[return-value]
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What an array consists of.
 
-
-def check_device(device: str | torch.device | None) -> None:
-    """Raise unless tensors can be made there."""
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(
-            f"device={device!r} cannot be used here ({str(error).splitlines()[0]}); use 'cpu', or "
-            "None for where the data is"
-        ) from error
-
-
-def as_tensor(
-    value: Any,
-    *,
-    name: str = "tensor",
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-    missing: bool = False,
-) -> Tensor:
-    """Return an array, nested list or tensor as a floating point tensor with finite entries.
-
-    Args:
-        value: Numbers.
-        name: What messages call it.
-        dtype: torch.float32 or torch.float64; None keeps these two and makes the rest float64.
-        device: Where to put it; None leaves it where it is.
-        missing: Whether NaN and masked entries are allowed; both become NaN.
+    Attributes:
+        values: All entries, NaN where missing, or those that are stored, shape (count,).
+        indices: Their places, shape (order, count); None if all entries are there.
+        shape: Sizes of the modes.
+        modes: Names of the modes, None where the array has none.
+        labels: Labels of each mode, None where the array has none.
     """
-    if not isinstance(value, Tensor):
-        if np.ma.is_masked(value):
-            if not missing:
-                raise ValueError(
-                    f"{name} has masked entries; remove or impute them first, the mask would be "
-                    "lost"
-                )
-            value = value.astype(np.result_type(value.dtype, np.float32)).filled(np.nan)
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
-            raise TypeError(
-                f"{name} must hold numbers, got an array of {array.dtype}; convert it first, for "
-                "example with numpy.asarray(values, dtype=float)"
+
+    values: Tensor
+    indices: Tensor | None
+    shape: tuple[int, ...]
+    modes: tuple[str | None, ...]
+    labels: tuple[Any, ...]
+
+
+def read_array(array: Any) -> Parts:
+    """Take an array apart.
+
+    Takes NumPy (masked arrays too), torch (dense, sparse), SciPy sparse, xarray DataArrays and data
+    frames as matrices. What a sparse array does not store is missing; what it stores twice is
+    summed, as these libraries define it.
+    """
+    if isinstance(array, Tensor):
+        return _read_torch(array)
+    if sparse.issparse(array):
+        return _read_scipy(array)
+    if hasattr(array, "dims") and hasattr(array, "coords"):
+        return _read_xarray(array)
+    if hasattr(array, "columns") and hasattr(array, "to_numpy"):
+        return _read_frame(array)
+    return _dense(_to_numpy(array))
+
+
+def check_count(argument: str, given: Sequence[Any], order: int) -> None:
+    """Raise unless there is one of something for each mode."""
+    if len(given) != order:
+        raise ValueError(f"{argument} must have {order} entries, one per mode, got {len(given)}")
+
+
+def _dense(
+    values: Tensor, modes: tuple[str | None, ...] = (), labels: tuple[Any, ...] = ()
+) -> Parts:
+    nothing = (None,) * values.ndim
+    return Parts(values, None, tuple(values.shape), modes or nothing, labels or nothing)
+
+
+def _read_torch(array: Tensor) -> Parts:
+    if array.is_complex():
+        raise TypeError(f"array must hold real numbers, got {array.dtype}; split it into parts")
+    array = array.detach()
+    if not array.is_floating_point():
+        array = array.double()
+    if array.layout == torch.strided:
+        return _dense(array)
+    stored = (array if array.layout == torch.sparse_coo else array.to_sparse_coo()).coalesce()
+    if stored.dense_dim():
+        raise ValueError(
+            f"array has {stored.dense_dim()} dense dimensions beside its sparse ones; use "
+            "array.to_dense().to_sparse(), which has none"
+        )
+    nothing = (None,) * stored.ndim
+    return Parts(stored.values(), stored.indices(), tuple(stored.shape), nothing, nothing)
+
+
+def _read_scipy(array: Any) -> Parts:
+    stored = array.tocoo(copy=True)
+    stored.sum_duplicates()
+    places = getattr(stored, "coords", None) or (stored.row, stored.col)  # before SciPy 1.13
+    indices = torch.from_numpy(np.stack([place.astype(np.int64) for place in places]))
+    nothing = (None,) * len(array.shape)
+    return Parts(_to_numpy(stored.data), indices, tuple(array.shape), nothing, nothing)
+
+
+def _read_xarray(array: Any) -> Parts:
+    labels = tuple(
+        array.coords[name].values if name in array.coords else None for name in array.dims
+    )
+    return _dense(_to_numpy(array.values), tuple(map(str, array.dims)), labels)
+
+
+def _read_frame(table: Any) -> Parts:
+    """Read a data frame as a matrix; only pandas has labels for the rows."""
+    if not hasattr(table, "index"):
+        return _dense(_to_numpy(table.to_numpy()), (None, None), (None, np.array(table.columns)))
+    for axis, name in ((table.index, "index"), (table.columns, "columns")):
+        if getattr(axis, "nlevels", 1) > 1:
+            raise ValueError(
+                f"array is a data frame with {axis.nlevels} levels in its {name}; flatten them, or "
+                "make it long and use TensorData.from_table"
             )
-        # torch takes neither foreign byte order, negative strides nor read-only memory.
-        native = np.float32 if array.dtype == np.float32 else np.float64
-        array = np.ascontiguousarray(array, native)
-        value = torch.from_numpy(array if array.flags.writeable else array.copy())
-    if value.is_complex():
-        raise TypeError(f"{name} must hold real numbers, got {value.dtype}; split it into parts")
-    if dtype is None:
-        dtype = value.dtype if value.dtype == torch.float32 else torch.float64
-    tensor: Tensor = value.detach().to(dtype=dtype, device=device).contiguous()
-    check_finite(tensor, name, missing=missing)
-    return tensor
+    modes = tuple(
+        None if axis.name is None else str(axis.name) for axis in (table.index, table.columns)
+    )
+    return _dense(_to_numpy(table.to_numpy()), modes, (table.index.values, table.columns.values))
 
 
-def check_finite(tensor: Tensor, name: str = "tensor", *, missing: bool = False) -> float:
-    """Return the norm of what is there; raise if an entry is infinite, or NaN unless allowed."""
-    # The norm is undefined if any entry is, and needs no memory to find out.
-    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
-    if isfinite(norm):
-        return norm
-    bad = torch.isinf(tensor) if missing else ~torch.isfinite(tensor)
-    if bad.any():
-        where = tuple(bad.nonzero()[0].tolist())
-        kind = "infinite" if missing else "NaN or infinite"
-        raise ValueError(
-            f"{name} has {int(bad.sum())} {kind} entries, the first at index {where}; "
-            "remove or impute them first"
+def _to_numpy(array: Any) -> Tensor:
+    """Return numbers as a tensor of floats, NaN where they are masked, None or NA."""
+    masked = isinstance(array, np.ma.MaskedArray)
+    values = np.ma.getdata(array) if masked else np.asarray(array)
+    if values.dtype.kind == "O":
+        values = _objects_to_numbers(values)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(
+            f"array must hold numbers, got an array of {values.dtype}; convert it first, for "
+            "example with numpy.asarray(values, dtype=float)"
         )
-    return float(torch.linalg.vector_norm(tensor.nan_to_num(0.0), dtype=torch.float64))
+    native = np.float32 if values.dtype == np.float32 else np.float64
+    # torch takes neither foreign byte order, negative strides nor read-only memory.
+    found = np.ascontiguousarray(values, native)
+    if masked:
+        found = np.where(np.ma.getmaskarray(array), native(np.nan), found)
+    return torch.from_numpy(found if found.flags.writeable else found.copy())
 
 
-def check_tensor(tensor: Tensor | SparseTensor) -> None:
-    """Raise unless the tensor can be decomposed; NaN is a missing entry."""
-    if tensor.ndim < 2:
-        raise ValueError(
-            f"tensor must have at least 2 modes, got shape {tuple(tensor.shape)}; for one vector "
-            "there is nothing to decompose"
-        )
-    if 0 in tensor.shape:
-        empty = list(tensor.shape).index(0)
-        raise ValueError(
-            f"tensor has an empty mode: shape {tuple(tensor.shape)}, mode {empty} has size 0; "
-            "every mode needs at least one index"
-        )
-    values = tensor.values if isinstance(tensor, SparseTensor) else tensor
-    norm, limits = check_finite(values, missing=True), torch.finfo(values.dtype)
-    if isinstance(tensor, SparseTensor) and torch.isnan(values).any():
-        raise ValueError("tensor lists NaN as an observed entry; leave missing entries out")
-    if norm == 0 and torch.isnan(values).all():
-        raise ValueError("tensor has no observed entry; there is nothing to decompose")
-    if norm == 0 and not values.nan_to_num(0.0).any():
-        raise ValueError("tensor is zero everywhere; there is nothing to decompose")
-    # Fourth powers of the norm occur on the way, in products of Gram matrices.
-    least, most = limits.tiny**0.25, limits.max**0.25
-    if not least < norm < most:
-        raise ValueError(
-            f"tensor has entries too large or too small for {limits.dtype}: its norm is "
-            f"{norm:.2g}, expected {least:.0e} to {most:.0e}; rescale it"
-        )
+def _objects_to_numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return Python numbers with None or NA among them as floats, or what was given."""
+    flat = values.ravel().tolist()
+    if not all(is_missing(value) or isinstance(value, NUMBERS) for value in flat):
+        return values
+    numbers = [np.nan if is_missing(value) else float(value) for value in flat]
+    return np.array(numbers).reshape(values.shape)

@@ -268,7 +268,7 @@ class Criterion:
         orthogonal, triangle = torch.linalg.qr(self._factor)
         most = max(1, BLOCK_ENTRIES // len(own))
         images = torch.cat([kernel(some, own) @ orthogonal for some in sample.split(most)])
-        rows = torch.linalg.solve_triangular(triangle.mT, images, upper=False, left=False)
+        rows: Tensor = torch.linalg.solve_triangular(triangle.mT, images, upper=False, left=False)
         return (rows - self._factor.mean(0)) / len(own)
 
     @cached_property

@@ -21,18 +21,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from parafair.tensors import (
-    Factors,
-    SparseTensor,
-    contract_first,
-    cross_gram,
-    gram,
-    khatri_rao,
-    mttkrp,
-)
+from parafair.data import TensorData
+from parafair.tensors import Factors, contract_first, cross_gram, gram, khatri_rao, mttkrp
 
 # Numbers held at once where the model is computed at many entries.
 BLOCK = 2**22
+
+# Copies of the Gram matrices of all rows that a solver makes on its way.
+GRAM_COPIES = 6
 
 
 class Sums(Protocol):
@@ -68,11 +64,15 @@ class Entries(Protocol):
     def counts(self, mode: int) -> Tensor:
         """Return how many entries were observed at each index of a mode, shape (size,)."""
 
+    def working_memory(self, rank: int) -> int:
+        """Return how many numbers the sums take for each member of a batch, about."""
 
-def entries_of(tensor: Tensor | SparseTensor) -> Entries:
+
+def entries_of(data: Tensor | TensorData) -> Entries:
     """Return the entries of a tensor in which NaN stands for a missing one."""
-    if isinstance(tensor, SparseTensor):
-        return SparseEntries(tensor)
+    tensor = data.values if isinstance(data, TensorData) else data
+    if isinstance(data, TensorData) and data.indices is not None:
+        return SparseEntries(data.indices, tensor, data.shape)
     missing = torch.isnan(tensor)
     if missing.any():
         return MaskedEntries(tensor.masked_fill(missing, 0.0), ~missing)
@@ -105,6 +105,10 @@ class CompleteEntries:
         """Return the same number for each index."""
         size = self.shape[mode]
         return torch.full((size,), self.values.numel() // size, device=self.values.device)
+
+    def working_memory(self, rank: int) -> int:
+        """Return the size of the contraction with the first factor, twice."""
+        return 2 * rank * prod(self.shape[1:])
 
 
 class Products:
@@ -191,6 +195,11 @@ class MaskedEntries:
         """Return how many entries were observed at each index."""
         return self.observed.movedim(mode, 0).flatten(1).sum(1)
 
+    def working_memory(self, rank: int) -> int:
+        """Return the size of two contractions, twice, and of copies of the Gram matrices."""
+        columns = rank + rank * (rank + 1) // 2
+        return 2 * columns * prod(self.shape[1:]) + GRAM_COPIES * rank**2 * max(self.shape)
+
 
 class MaskedSums(Products):
     """Sums over the observed entries of a dense tensor.
@@ -215,24 +224,22 @@ class MaskedSums(Products):
 
 @dataclass(frozen=True, eq=False)
 class SparseEntries:
-    """A list of observed entries."""
+    """A list of observed entries.
 
-    tensor: SparseTensor
+    Attributes:
+        indices: Where they are, shape (order, count).
+        values: Shape (count,).
+        shape: Sizes of the modes.
+    """
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the modes."""
-        return self.tensor.shape
-
-    @property
-    def values(self) -> Tensor:
-        """The observed entries in a row."""
-        return self.tensor.values
+    indices: Tensor
+    values: Tensor
+    shape: tuple[int, ...]
 
     @cached_property
     def by_mode(self) -> tuple[_Sorted, ...]:
         """The entries in the order of each mode, in which sums over a row are contiguous."""
-        return tuple(_Sorted.of(self.tensor, mode) for mode in range(len(self.shape)))
+        return tuple(_Sorted.of(self, mode) for mode in range(len(self.shape)))
 
     def sums(self, factors: Factors) -> SparseSums:
         """Begin with these factors."""
@@ -240,12 +247,16 @@ class SparseEntries:
 
     def residual_squared(self, factors: Factors) -> float:
         """Return the squared error over the observed entries."""
-        difference = self.tensor.values - values_at(self.tensor.indices, factors)
+        difference = self.values - values_at(self.indices, factors)
         return float(torch.linalg.vector_norm(difference, dtype=torch.float64)) ** 2
 
     def counts(self, mode: int) -> Tensor:
         """Return how many entries were observed at each index."""
-        return torch.bincount(self.tensor.indices[mode], minlength=self.shape[mode])
+        return torch.bincount(self.indices[mode], minlength=self.shape[mode])
+
+    def working_memory(self, rank: int) -> int:
+        """Return the size of copies of the Gram matrices; entries are taken in blocks."""
+        return GRAM_COPIES * rank**2 * max(self.shape)
 
 
 class SparseSums:
@@ -294,11 +305,11 @@ class _Sorted:
     ends: Tensor
 
     @classmethod
-    def of(cls, tensor: SparseTensor, mode: int) -> _Sorted:
-        order = torch.argsort(tensor.indices[mode], stable=True)
-        counts = torch.bincount(tensor.indices[mode], minlength=tensor.shape[mode])
+    def of(cls, entries: SparseEntries, mode: int) -> _Sorted:
+        order = torch.argsort(entries.indices[mode], stable=True)
+        counts = entries.counts(mode)
         ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        return cls(tensor.indices[:, order], tensor.values[order], ends)
+        return cls(entries.indices[:, order], entries.values[order], ends)
 
     def sums(self, factors: Factors, mode: int) -> Tensor:
         """Return the sums of ``x w`` and of the pairs of ``w``, shape (batch, n, columns)."""

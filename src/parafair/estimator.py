@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from parafair.adjustments import Adjustment
-from parafair.arrays import as_tensor, check_device, resolve_dtype
+from parafair.checks import as_tensor, check_device, resolve_dtype
 from parafair.description import describe
 from parafair.entries import entries_of
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, unknown_choice

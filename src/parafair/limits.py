@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair import transport
-from parafair.arrays import as_tensor, check_tensor
+from parafair.checks import as_tensor, check_tensor
 from parafair.problem import check_mode
 from parafair.sensitive import Column, SensitiveFeatures
 from parafair.transport import TINY, Lines, highest

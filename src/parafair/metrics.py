@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair import independence
-from parafair.arrays import as_tensor
+from parafair.checks import as_tensor
 from parafair.entries import entries_of
 from parafair.errors import ParafairWarning
 from parafair.independence import gram_product

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from parafair.tensors import SparseTensor
+from parafair.data import TensorData
 
 # An index is treated as if it had this many more entries, all of them at the mean.
 EXTRA_ENTRIES = 1.0
@@ -31,10 +31,10 @@ class Offsets:
     by_mode: Mapping[int, Tensor]
 
     @classmethod
-    def of(cls, tensor: Tensor | SparseTensor, people: int) -> Offsets:
+    def of(cls, tensor: Tensor | TensorData, people: int) -> Offsets:
         """Fit offsets to the observed entries by least squares, one mode after the other."""
-        if isinstance(tensor, SparseTensor):
-            indices, values = tensor.indices, tensor.values
+        if isinstance(tensor, TensorData):
+            indices, values = tensor.cells, tensor.entries
         else:
             observed = ~torch.isnan(tensor)
             indices, values = observed.nonzero().T, tensor[observed]
@@ -61,12 +61,13 @@ class Offsets:
             total = total + vector.to(total)[indices[mode]]
         return total
 
-    def subtract(self, tensor: Tensor | SparseTensor) -> Tensor | SparseTensor:
+    def subtract(self, tensor: Tensor | TensorData) -> Tensor | TensorData:
         """Return the tensor without its offsets."""
-        if isinstance(tensor, SparseTensor):
-            left = tensor.values - self.at(tensor.indices).to(tensor.values)
-            return SparseTensor(tensor.indices, left, tensor.shape)
-        return tensor - self.dense(tensor)
+        if not isinstance(tensor, TensorData):
+            return tensor - self.dense(tensor)
+        if tensor.indices is None:
+            return tensor.with_values(tensor.values - self.dense(tensor.values))
+        return tensor.with_values(tensor.values - self.at(tensor.indices).to(tensor.values))
 
     def dense(self, like: Tensor) -> Tensor:
         """Return the offsets of all entries, in a shape that broadcasts to that of `like`."""

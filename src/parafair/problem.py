@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parafair.arrays import check_tensor
+from parafair.checks import check_tensor
+from parafair.data import TensorData
 from parafair.entries import Entries, entries_of
 from parafair.losses import Block, block_of
-from parafair.penalties import Penalty, Term, weigh
+from parafair.penalties import Penalty, Term, restrict, weigh
 from parafair.penalties.base import check_multiplier
 from parafair.sensitive import SensitiveFeatures
-from parafair.tensors import Factors, SparseTensor
+from parafair.tensors import Factors
 
 # Below this many roundings of ||X||^2, the squared residual must be computed from the entries.
 CANCELLATION = 1e3
@@ -74,7 +75,7 @@ class Problem:
             penalty's; see `with_strengths`.
     """
 
-    tensor: Tensor | SparseTensor
+    tensor: Tensor | TensorData
     rank: int
     mode: int = 0
     penalty: Penalty | None = None
@@ -106,7 +107,7 @@ class Problem:
     @property
     def order(self) -> int:
         """Number of modes."""
-        return self.tensor.ndim
+        return len(self.shape)
 
     @cached_property
     def entries(self) -> Entries:
@@ -132,7 +133,7 @@ class Problem:
     def shrinkage(self) -> float:
         """The ridge in the units of the data."""
         # Scaling the data by c scales every factor by c^(1/order).
-        return self.ridge * (self.norm_squared / self.count) ** (1 - 1 / self.order)
+        return float(self.ridge * (self.norm_squared / self.count) ** (1 - 1 / self.order))
 
     @cached_property
     def term(self) -> Term | None:
@@ -140,15 +141,49 @@ class Problem:
         if self.penalty is None or self.sensitive is None:
             return None
         if self.strengths is None:
-            return self.penalty.bind(self.sensitive, self.entries.values)
+            return self._bind(self.penalty)
         return weigh(self._term_of_strength_one, self.strengths)
 
     @cached_property
     def _term_of_strength_one(self) -> Term:
         assert self.penalty is not None
+        return self._bind(replace(self.penalty, strength=1.0))  # type: ignore[type-var]
+
+    def _bind(self, penalty: Penalty) -> Term:
+        term = penalty.bind(self.features, self.entries.values)
+        if self.examined is None:
+            return term
+        return restrict(term, self.examined, self.shape[self.mode])
+
+    @cached_property
+    def empty(self) -> dict[int, Tensor]:
+        """For each mode, the positions without any observed entry."""
+        counts = (self.entries.counts(mode) for mode in range(self.order))
+        return {mode: (count == 0).nonzero().flatten() for mode, count in enumerate(counts)}
+
+    @cached_property
+    def examined(self) -> Tensor | None:
+        """Positions of the people whose dependence counts; None if that is everybody.
+
+        Left out are those whose features are not known and those of whom nothing was observed.
+        """
+        counted = torch.ones(self.shape[self.mode], dtype=torch.bool, device=self.like.device)
+        counted[self.empty[self.mode]] = False
+        if self.sensitive is not None and self.sensitive.known is not None:
+            counted &= torch.from_numpy(self.sensitive.known).to(counted.device)
+        return None if counted.all() else counted.nonzero().flatten()
+
+    @cached_property
+    def features(self) -> SensitiveFeatures:
+        """The sensitive features of the people examined."""
         assert self.sensitive is not None
-        penalty = replace(self.penalty, strength=1.0)  # type: ignore[type-var]
-        return penalty.bind(self.sensitive, self.entries.values)
+        if self.examined is None:
+            return self.sensitive
+        return self.sensitive.take(self.examined.cpu().numpy())
+
+    def rows_examined(self, factor: Tensor) -> Tensor:
+        """Return the rows of the people examined, shape (..., people, rank)."""
+        return factor if self.examined is None else factor[..., self.examined, :]
 
     def with_strengths(self, strengths: Tensor) -> Problem:
         """Return this problem for a batch whose members differ in strength.
@@ -158,7 +193,7 @@ class Problem:
         if self.penalty is None:
             raise ValueError("strengths need a penalty, but the problem has none")
         # Shared by all copies from now on.
-        self._term_of_strength_one, self.entries, self.norm_squared  # noqa: B018
+        self._term_of_strength_one, self.norm_squared  # noqa: B018
         return self._with(strengths)
 
     def take(self, members: Tensor) -> Problem:

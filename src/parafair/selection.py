@@ -127,7 +127,7 @@ def select_strength(
             "strength='auto' needs method='invariant', whose strength has the same meaning on any "
             f"data; got {penalty!r}. Give strength as a number"
         )
-    criterion = Criterion(sensitive, problem.like, penalty.exact)
+    criterion = Criterion(problem.features, problem.like, penalty.exact)
     stop = replace(
         stop, tolerance=PATH_SHARE * stop.tolerance, window=max(stop.window, PATH_WINDOW)
     )
@@ -182,10 +182,10 @@ def _judged(
     rows = fit.cp.factors[problem.mode]
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(rows.shape, generator=generator, dtype=torch.float64).to(rows)
-    noise = noise @ Standardized.of(rows).basis.to(rows)
+    noise = noise @ Standardized.of(problem.rows_examined(rows)).basis.to(rows)
     for blur in (0.0, *BLURS):
         judged = fit.with_embedding(problem, rows + blur * noise) if blur else fit
-        embedding = judged.cp.factors[problem.mode]
+        embedding = problem.rows_examined(judged.cp.factors[problem.mode])
         value = float(criterion.value_and_gradient(embedding)[0])
         null = float(criterion.null(embedding))
         examined = _examine(embedding, problem, level, seed) if value <= null else _NOT_EXAMINED
@@ -211,7 +211,7 @@ def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> _Examin
     for attackers in (QUICK, THOROUGH):
         result = audit(
             rows.cpu(),
-            problem.sensitive,
+            problem.features,
             attackers=attackers,
             permutations=1,
             max_people=MOST_PEOPLE,

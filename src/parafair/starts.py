@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parafair.data import TensorData
 from parafair.errors import unknown_choice
 from parafair.problem import Problem
-from parafair.tensors import CPTensor, SparseTensor
+from parafair.tensors import CPTensor
 
 StartName: TypeAlias = Literal["uniform", "normal", "svd"]
 STARTS = ("uniform", "normal", "svd")
@@ -59,9 +60,11 @@ def make_starts(
 
 def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -> Tensor:
     """Return leading left singular vectors of an unfolding, filled up with normal columns."""
-    if isinstance(problem.tensor, SparseTensor):
+    tensor = problem.tensor
+    if isinstance(tensor, TensorData) and tensor.is_sparse:
         raise ValueError("start='svd' needs a dense tensor; use start='uniform' or 'normal'")
-    unfolded = problem.tensor.movedim(mode, 0).flatten(1).nan_to_num(0.0)
+    values = tensor.values if isinstance(tensor, TensorData) else tensor
+    unfolded = values.movedim(mode, 0).flatten(1).nan_to_num(0.0)
     size, rank = len(unfolded), problem.rank
     if size <= unfolded.shape[1]:
         vectors = torch.linalg.eigh(unfolded @ unfolded.mT)[1].flip(1)

@@ -97,56 +97,6 @@ class CPTensor:
         return tensorly.cp_tensor.CPTensor((arrays[0], arrays[1:]))
 
 
-@dataclass(frozen=True, eq=False)
-class SparseTensor:
-    """A tensor given by the list of its observed entries; all others are missing, not zero.
-
-    Attributes:
-        indices: Where they are, whole numbers of shape (order, count).
-        values: Shape (count,).
-        shape: Sizes of the modes.
-    """
-
-    indices: Tensor
-    values: Tensor
-    shape: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if self.indices.ndim != 2 or len(self.indices) != len(self.shape):
-            raise ValueError(
-                f"indices must have shape ({len(self.shape)}, count), one row per mode; got "
-                f"{tuple(self.indices.shape)}"
-            )
-        if self.indices.dtype != torch.int64 or self.values.shape != self.indices.shape[1:]:
-            raise ValueError(
-                f"expected int64 indices and one value for each of the {self.indices.shape[1]} "
-                f"entries; got {self.indices.dtype} and values of shape {tuple(self.values.shape)}"
-            )
-        sizes = torch.tensor(self.shape, device=self.indices.device).unsqueeze(-1)
-        outside = ((self.indices < 0) | (self.indices >= sizes)).any(0).nonzero().flatten()
-        if len(outside):
-            raise ValueError(
-                f"indices must lie inside shape {self.shape}; entry {int(outside[0])} is at "
-                f"{tuple(self.indices[:, outside[0]].tolist())}"
-            )
-
-    @property
-    def ndim(self) -> int:
-        """Number of modes."""
-        return len(self.shape)
-
-    def to(self, *, dtype: torch.dtype | None, device: torch.device | str | None) -> SparseTensor:
-        """Return the tensor elsewhere, or with values of another precision."""
-        values = self.values.to(dtype=dtype, device=device)
-        return SparseTensor(self.indices.to(device=device), values, self.shape)
-
-    def to_dense(self) -> Tensor:
-        """Return all entries, NaN where missing."""
-        dense = self.values.new_full(self.shape, torch.nan)
-        dense[tuple(self.indices)] = self.values
-        return dense
-
-
 def khatri_rao(factors: Factors) -> Tensor:
     """Return the column-wise Kronecker product, shape (..., product of sizes, rank)."""
     product = factors[0]

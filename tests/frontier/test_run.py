@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from parafair import FairCP, frontier
-from parafair.arrays import as_tensor
+from parafair.checks import as_tensor
 from parafair.frontier import plan, run
 from parafair.frontier.result import Member
 from parafair.frontier.strengths import refined_strengths

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from parafair import datasets
-from parafair.arrays import as_tensor
+from parafair.checks import as_tensor
 from parafair.errors import Interrupted
 from parafair.fit import Status, Stop
 from parafair.penalties import HSIC, KHSIC, AutogradTerm, Invariant, Orthogonality

@@ -20,32 +20,51 @@ from parafair.storage import DATASET_FILES, check_new_folder, new_folder
 def datasets(
     name: Annotated[str | None, typer.Argument(help="A data set to write to --out.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to create.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of generated data.")] = 0,
-    shape: Annotated[str, typer.Option(help="Sizes of generated data.")] = "200,100,100",
-    rank: Annotated[int, typer.Option(help="Components of generated data.")] = 10,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of data that is not generated; by default $PARAFAIR_DATA."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of generated data: 0.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Sizes of generated data: 200,100,100.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Components of generated data: 10.")] = None,
     force: Force = False,
 ) -> None:
     """List the data sets, or write one as tensor.npy and sensitive.csv."""
     with readable_errors():
         if name is None:
-            table = Table("name", "about", box=None)
-            for known in DATASETS:
-                table.add_row(known, DATASETS[known]().about)
-            output.print(table)
+            output.print(_listing(data))
             return
         if name not in DATASETS:
             raise unknown_choice("name", name, DATASETS)
         if out is None:
             raise ValueError("--out is missing; give the folder to write the data set to")
         check_new_folder(out, overwrite=force, ours=DATASET_FILES)
-        sizes = tuple(numbers("--shape", shape, int))
-        data = DATASETS[name](seed, shape=sizes, rank=rank)
+        sizes = None if shape is None else tuple(numbers("--shape", shape, int))
+        options = {"seed": seed, "shape": sizes, "rank": rank, "folder": data}
+        given = {option: value for option, value in options.items() if value is not None}
+        generated = DATASETS[name].source is None
+        wrong = given.keys() & ({"folder"} if generated else {"seed", "shape", "rank"})
+        if wrong:
+            raise ValueError(
+                f"{name} takes no {'--data' if generated else '--seed, --shape or --rank'}: it is "
+                f"{'' if generated else 'not '}generated"
+            )
+        found = DATASETS[name].load(**given)
         with new_folder(out, overwrite=force, ours=DATASET_FILES) as folder:
-            np.save(folder / "tensor.npy", data.tensor)
+            np.save(folder / "tensor.npy", found.tensor)
             people = pandas.DataFrame(
-                {"person": range(len(data.sensitive)), "group": data.sensitive}
+                {"person": found.labels[found.mode], "group": found.sensitive}
             )
             people.to_csv(folder / "sensitive.csv", index=False)
         output.print(
-            f"{data.about}\nwritten to {out}", highlight=False, markup=False, soft_wrap=True
+            f"{found.about}\nwritten to {out}", highlight=False, markup=False, soft_wrap=True
         )
+
+
+def _listing(data: Path | None) -> Table:
+    """Return a table of all data sets, none of which is loaded."""
+    table = Table("name", "about", "files", box=None)
+    for name, entry in DATASETS.items():
+        where = "generated" if entry.source is None else entry.source.where(data)
+        table.add_row(name, entry.about, where)
+    return table

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from parafair.datasets.base import Dataset
+from parafair.datasets.base import Dataset, Entry
 
 GROUPS = ("normal", "uniform")
+ABOUT = (
+    "Two populations of equal size with different embeddings, as in the appendix of Kim and "
+    "Gittens; generated, exact rank, no noise"
+)
 
 
 def synthetic(
@@ -51,10 +55,10 @@ def synthetic(
         tensor = tensor[..., None, :] * factor
     return Dataset(
         name="synthetic",
-        about=(
-            "Two populations of equal size with different embeddings, as in the appendix of Kim "
-            "and Gittens; generated, exact rank, no noise"
-        ),
+        about=ABOUT,
         tensor=tensor.sum(-1),
         sensitive=np.repeat(GROUPS, [half, n - half]),
     )
+
+
+ENTRY = Entry(synthetic, ABOUT)

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from parafair.adjustments import Adjustment
-from parafair.arrays import as_tensor, check_device, resolve_dtype
 from parafair.audits import audit
 from parafair.audits.base import check_settings
+from parafair.checks import as_tensor, check_device, resolve_dtype
+from parafair.data import TensorData
 from parafair.description import describe, plain
 from parafair.errors import unknown_choice
 from parafair.estimator import resolve_solver
@@ -83,11 +84,12 @@ class Plan:
     @property
     def members_at_once(self) -> int:
         """How many members fit into memory together."""
-        tensor, rank = self.problem.tensor, self.problem.rank
-        # The contraction with the first factor, and copies of all factors.
-        numbers = 2 * rank * (tensor.numel() // len(tensor)) + COPIES * rank * sum(tensor.shape)
-        free = torch.cuda.mem_get_info(tensor.device)[0] // 2 if tensor.is_cuda else MEMORY
-        return max(1, free // (numbers * tensor.element_size()))
+        problem, like = self.problem, self.problem.like
+        # The sums over the entries, and copies of all factors.
+        numbers = problem.entries.working_memory(problem.rank)
+        numbers += COPIES * problem.rank * sum(problem.shape)
+        free = torch.cuda.mem_get_info(like.device)[0] // 2 if like.is_cuda else MEMORY
+        return max(1, free // (numbers * like.element_size()))
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -197,9 +199,13 @@ def check_strengths(
     return tuple(sorted(found))
 
 
-def _fingerprint(tensor: Tensor, sensitive: SensitiveFeatures | None) -> str:
+def _fingerprint(tensor: Tensor | TensorData, sensitive: SensitiveFeatures | None) -> str:
     """Return a hash of the data, so that a folder is not continued with other data."""
-    found = hashlib.sha256(np.ascontiguousarray(tensor.cpu().numpy()).tobytes())
+    found = hashlib.sha256()
+    parts = (tensor.values, tensor.indices) if isinstance(tensor, TensorData) else (tensor,)
+    for part in parts:
+        if part is not None:
+            found.update(np.ascontiguousarray(part.cpu().numpy()).tobytes())
     for column in sensitive.columns if sensitive else ():
         found.update(repr((column.name, column.kind, column.categories)).encode())
         found.update(np.ascontiguousarray(column.values).tobytes())

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +152,14 @@ class _Run:
         if self.plan.audits is None:
             return list(points)
         sound = [p for p in points if p.audit is None and p.fit.status is not Status.DIVERGED]
-        mode, sensitive = self.plan.problem.mode, self.plan.problem.sensitive
+        problem = self.plan.problem
         jobs = (
             joblib.delayed(_audit_rows)(
-                p.fit.cp.factors[mode].cpu(), sensitive, self.plan.audits, p.member, self.folder
+                problem.rows_examined(p.fit.cp.factors[problem.mode]).cpu(),
+                problem.features,
+                self.plan.audits,
+                p.member,
+                self.folder,
             )
             for p in sound
         )
@@ -239,8 +244,12 @@ def _adaptive(run: _Run, seeds: Sequence[int], count: int) -> list[Point]:
 
 def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:
     """Return the least residual at each leakage, or nothing where it cannot be computed."""
+    if problem.count < prod(problem.shape):
+        # With missing entries people are not points between which something can be moved.
+        return ()
     try:
-        found = parity_limit(problem.tensor.cpu(), problem.sensitive, mode=problem.mode)
+        values = problem.entries.values.reshape(problem.shape)
+        found = parity_limit(values.cpu(), problem.sensitive, mode=problem.mode)
     except (ImportError, ValueError) as error:
         warnings.warn(f"no lower bound on the residual: {error}", ParafairWarning, stacklevel=3)
         return ()

@@ -75,7 +75,8 @@ class RowwiseBlock:
         finite = torch.isfinite(self.gram).flatten(1).all(-1)
         gram = self.gram.where(finite[:, None, None, None], 0.0)
         largest = torch.linalg.eigvalsh(gram)[..., -1].amax(-1)
-        return 2 * largest.where(finite, torch.nan) / self.entries + 2 * form.largest
+        curvature: Tensor = largest.where(finite, torch.nan) * (2 / self.entries)
+        return curvature + 2 * form.largest
 
     def minimizer(self, form: QuadraticForm) -> Tensor:
         """Return the factor that minimizes this plus the form exactly.

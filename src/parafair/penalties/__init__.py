@@ -8,6 +8,7 @@ from parafair.penalties.base import (
     Penalty,
     QuadraticTerm,
     Term,
+    restrict,
     weigh,
 )
 from parafair.penalties.hsic import HSIC
@@ -26,5 +27,6 @@ __all__ = [
     "Penalty",
     "QuadraticTerm",
     "Term",
+    "restrict",
     "weigh",
 ]

@@ -138,6 +138,54 @@ class AutogradTerm:
         return value.detach(), gradient
 
 
+@dataclass(frozen=True, eq=False)
+class RestrictedTerm:
+    """A term that looks at some rows of a factor only.
+
+    Attributes:
+        term: The function of these rows.
+        rows: Their positions.
+    """
+
+    term: Term
+    rows: Tensor
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the value of each member, shape (...)."""
+        return self.term.value(factor[..., self.rows, :])
+
+    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value and its gradient, zero in all other rows."""
+        value, gradient = self.term.value_and_gradient(factor[..., self.rows, :])
+        return value, torch.zeros_like(factor).index_copy_(-2, self.rows, gradient)
+
+
+@dataclass(frozen=True, eq=False)
+class RestrictedInvariantTerm(RestrictedTerm):
+    """The same for an invariant term."""
+
+    term: InvariantTerm
+
+    def basis(self, factor: Tensor) -> Tensor:
+        """Return the basis for the rows it looks at."""
+        return self.term.basis(factor[..., self.rows, :])
+
+
+def restrict(term: Term, rows: Tensor, size: int) -> Term:
+    """Return a term as a function of a factor with `size` rows, of which it sees some.
+
+    A ridge of a quadratic term goes for all of them.
+    """
+    if isinstance(term, QuadraticTerm):
+        form = term.form
+        directions = form.directions.new_zeros(size, form.directions.shape[1])
+        directions[rows] = form.directions
+        return QuadraticTerm(replace(form, directions=directions))
+    if isinstance(term, InvariantTerm):
+        return RestrictedInvariantTerm(term, rows)
+    return RestrictedTerm(term, rows)
+
+
 def weigh(term: Term, weights: Tensor) -> Term:
     """Return a term of strength 1 with a strength for each member of a batch, shape (batch,).
 

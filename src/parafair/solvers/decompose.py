@@ -44,8 +44,12 @@ def decompose(
 
     def finish(member: int, fit: Fit) -> None:
         if adjustment is not None and problem.sensitive is not None:
-            rows = adjustment.adjust(fit.cp.factors[problem.mode], problem.sensitive)
-            fit = fit.with_embedding(problem, rows)
+            rows = fit.cp.factors[problem.mode]
+            adjusted = adjustment.adjust(problem.rows_examined(rows), problem.features)
+            if problem.examined is not None:
+                adjusted = rows.index_copy(0, problem.examined, adjusted)
+            fit = fit.with_embedding(problem, adjusted)
+        fit = replace(fit, cp=fill_empty(problem, fit.cp))
         finished[member] = fit
         if on_fit is not None:
             on_fit(member, fit)
@@ -54,6 +58,17 @@ def decompose(
     path = path_to(problem, members) if warm else (problem,)
     solve_path(path, solver, starts=starts, stop=stop, on_round=on_round, on_fit=finish)
     return tuple(finished[member] for member in range(members))
+
+
+def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:
+    """Return the decomposition with the mean row wherever nothing was observed."""
+    factors = list(cp.factors)
+    for mode, empty in problem.empty.items():
+        if len(empty):
+            mean = factors[mode].sum(0) - factors[mode][empty].sum(0)
+            mean = mean / (len(factors[mode]) - len(empty))
+            factors[mode] = factors[mode].index_copy(0, empty, mean.expand(len(empty), -1))
+    return replace(cp, factors=tuple(factors))
 
 
 def path_to(problem: Problem, members: int) -> tuple[Problem, ...]:

@@ -1,0 +1,136 @@
+"""Where the files of a data set are: a folder of the user's, or a cache filled by a download."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile, is_zipfile
+
+from numpy.typing import NDArray
+
+VARIABLE = "PARAFAIR_DATA"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of a data set and where they can be had.
+
+    Attributes:
+        name: The folder they are in, inside the folder of all data.
+        files: Their names.
+        addresses: Where to download them, tried in this order: zip archives that hold them, or
+            the only file itself.
+        size: Of the download, for a person to read.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    addresses: tuple[str, ...]
+    size: str
+
+    def find(self, folder: str | Path | None = None) -> dict[str, Path]:
+        """Return the path of every file, downloading them if there is no local folder.
+
+        Args:
+            folder: The folder of all data; by default the environment variable PARAFAIR_DATA.
+                If neither is given, files are downloaded once and kept in a cache.
+        """
+        home = data_folder(folder)
+        if home is None:
+            return self._fetch()
+        paths = {name: home / self.name / name for name in self.files}
+        missing = [str(path) for path in paths.values() if not path.is_file()]
+        if missing:
+            origin = f"{VARIABLE}={home}" if folder is None else f"folder={str(home)!r}"
+            raise FileNotFoundError(
+                f"{origin} has no file {', '.join(missing)}; {self._layout} "
+                f"(from {self.addresses[0]}), or give neither for a download"
+            )
+        return paths
+
+    def where(self, folder: str | Path | None = None) -> str:
+        """Say where the files would come from, without looking into them."""
+        home = data_folder(folder)
+        if home is not None and all((home / self.name / name).is_file() for name in self.files):
+            return str(home / self.name)
+        return f"download, {self.size}" if home is None else f"not in {home}"
+
+    @property
+    def _layout(self) -> str:
+        inside = ", ".join(f"{self.name}/{name}" for name in self.files)
+        return f"the folder of all data must hold {inside}"
+
+    def _fetch(self) -> dict[str, Path]:
+        """Return the files from the cache, filled from the first address that answers."""
+        try:
+            import pooch
+        except ImportError as error:
+            raise ImportError(
+                f"downloading {self.name} needs pooch; install it with: pip install "
+                f"'parafair[data]', or set {VARIABLE} to a folder with the files: {self._layout}"
+            ) from error
+
+        cache = Path(pooch.os_cache("parafair")) / self.name
+        paths = {name: cache / name for name in self.files}
+        if all(path.is_file() for path in paths.values()):
+            return paths
+        failures: list[str] = []
+        for number, address in enumerate(self.addresses):
+            try:
+                # Servers pack the same files in other ways over time, so it is the loader that
+                # compares a checksum, of the values it has read.
+                got = pooch.retrieve(address, None, fname=f"download-{number}", path=cache)
+                self._unpack(Path(got), cache)
+                return paths
+            except (OSError, BadZipFile) as error:
+                failures.append(f"{address} ({type(error).__name__})")
+        raise ConnectionError(
+            f"{self.name} could not be downloaded from {' nor from '.join(failures)}; without a "
+            f"network, get the files elsewhere and set {VARIABLE}: {self._layout}"
+        )
+
+    def _unpack(self, download: Path, cache: Path) -> None:
+        """Take the files, and nothing else, out of an archive; a plain file is the only one."""
+        try:
+            if not is_zipfile(download):
+                if len(self.files) > 1 or download.read_bytes()[:200].lstrip().startswith(b"<"):
+                    raise BadZipFile("the server sent something else than the archive")
+                download.rename(cache / self.files[0])
+                return
+            with ZipFile(download) as archive:
+                members = {Path(member).name: member for member in archive.namelist()}
+                for name in self.files:
+                    if name not in members:
+                        raise BadZipFile(f"the archive has no {name}")
+                    part = cache / f"{name}.part"
+                    with archive.open(members[name]) as packed, part.open("wb") as target:
+                        shutil.copyfileobj(packed, target)
+                    part.rename(cache / name)
+        finally:
+            download.unlink(missing_ok=True)
+
+
+def data_folder(folder: str | Path | None) -> Path | None:
+    """Return the folder of all data: the one given, that of the environment, or none."""
+    chosen = folder if folder is not None else os.environ.get(VARIABLE) or None
+    if chosen is None:
+        return None
+    home = Path(chosen).expanduser()
+    if not home.is_dir():
+        origin = VARIABLE if folder is None else "folder"
+        raise FileNotFoundError(f"{origin} must be a folder that exists, got {str(home)!r}")
+    return home
+
+
+def fingerprint(columns: Mapping[str, NDArray[Any]]) -> str:
+    """Return a checksum of columns of whole numbers or text, whatever file they came from."""
+    total = sha256()
+    for name, values in columns.items():
+        text = "\n".join(map(str, values.tolist()))
+        total.update(f"{name}\n{len(values)}\n{text}\n".encode())
+    return total.hexdigest()
