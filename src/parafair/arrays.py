@@ -43,13 +43,25 @@ def read_array(array: Any) -> Parts:
     """
     if isinstance(array, Tensor):
         return _read_torch(array)
-    if sparse.issparse(array):
+    if is_sparse(array):
         return _read_scipy(array)
-    if hasattr(array, "dims") and hasattr(array, "coords"):
+    if has_labels(array):
         return _read_xarray(array)
     if hasattr(array, "columns") and hasattr(array, "to_numpy"):
         return _read_frame(array)
     return _dense(_to_numpy(array))
+
+
+def is_sparse(array: Any) -> bool:
+    """Tell whether an array of torch or SciPy stores some of its entries only."""
+    if isinstance(array, Tensor):
+        return array.layout != torch.strided
+    return bool(sparse.issparse(array))
+
+
+def has_labels(array: Any) -> bool:
+    """Tell whether an array is one of xarray, with labels in any number of dimensions."""
+    return hasattr(array, "dims") and hasattr(array, "coords")
 
 
 def check_count(argument: str, given: Sequence[Any], order: int) -> None:

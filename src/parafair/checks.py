@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parafair.arrays import has_labels, is_sparse
 from parafair.data import TensorData
 from parafair.errors import unknown_choice
 
@@ -76,6 +77,20 @@ def as_tensor(
     tensor: Tensor = value.detach().to(dtype=dtype, device=device).contiguous()
     check_finite(tensor, name, missing=missing)
     return tensor
+
+
+def as_data(
+    value: Any, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+) -> Tensor | TensorData:
+    """Return a tensor in which NaN is missing, or, with labels or as a list, a `TensorData`."""
+    if is_sparse(value):
+        raise TypeError(
+            "tensor is sparse, and what it does not store could be missing or zero; pass "
+            "TensorData.from_array(tensor) if it is missing, or make it dense if it is zero"
+        )
+    if isinstance(value, TensorData) or has_labels(value):
+        return TensorData.from_array(value).to(device, dtype)
+    return as_tensor(value, dtype=dtype, device=device, missing=True)
 
 
 def check_finite(tensor: Tensor, name: str = "tensor", *, missing: bool = False) -> float:

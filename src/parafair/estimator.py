@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from math import prod
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,26 +15,31 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from parafair import adjustments, kernels, penalties, solvers
 from parafair.adjustments import Adjustment
-from parafair.checks import as_tensor, check_device, resolve_dtype
-from parafair.description import describe
-from parafair.entries import entries_of
+from parafair.arrays import has_labels, is_sparse
+from parafair.checks import as_data, as_tensor, check_device, resolve_dtype
+from parafair.data import TensorData
+from parafair.description import describe, rebuild
+from parafair.entries import values_at
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, unknown_choice
 from parafair.fit import Fit, Status, Stop, best
-from parafair.losses import block_of
 from parafair.methods import resolve_method
+from parafair.offsets import Offsets
 from parafair.penalties import Invariant, Penalty
-from parafair.problem import Problem
-from parafair.quadratic import QuadraticForm
+from parafair.problem import Problem, find_mode, resolve_ridge
 from parafair.selection import OnTrial, Selection, select_strength
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, Solver, decompose
 from parafair.solvers.base import OnRound
-from parafair.starts import StartName, make_starts
+from parafair.starts import STARTS, StartName, make_starts
+from parafair.storage import new_folder
 from parafair.tensors import CPTensor, reconstruct
+from parafair.training import Training
 
 SOLVERS: dict[str, Solver[Any]] = {"block": BlockDescent(), "gradient": GradientBCD()}
 LOSSES = ("squared",)
@@ -53,8 +60,13 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             others it is in the units of the paper's formula.
         target_leakage: With ``strength="auto"``: the most leakage allowed, the strongest
             attacker's advantage over chance.
-        mode: The mode whose indices are people.
+        mode: The mode whose indices are people, by number, or by name for a `TensorData`.
         loss: "squared".
+        ridge: Holds back rows of all factors, in units in which the entries have root mean square
+            1: as much as that many more entries that are zero. None is 0 for complete data and
+            0.1 if entries are missing.
+        center: Whether to subtract the mean, and what each index of the other modes adds to it on
+            average, before the fit; predictions have it added again.
         solver: "block" (block updates, extrapolated), "gradient" (Algorithm 1 of the
             paper) or a solver object such as ``parafair.solvers.GradientBCD((3, 1))``.
         start: "uniform" as in the paper, "normal", "svd", or factors to begin from.
@@ -86,8 +98,10 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         method: str | Penalty | Adjustment = "invariant",
         strength: float | Literal["auto"] | None = None,
         target_leakage: float = 0.05,
-        mode: int = 0,
+        mode: int | str = 0,
         loss: str = "squared",
+        ridge: float | None = None,
+        center: bool = False,
         solver: str | Solver[Any] = "block",
         start: StartName | CPTensor | Sequence[Any] = "uniform",
         n_init: int = 1,
@@ -103,6 +117,8 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self.target_leakage = target_leakage
         self.mode = mode
         self.loss = loss
+        self.ridge = ridge
+        self.center = center
         self.solver = solver
         self.start = start
         self.n_init = n_init
@@ -124,7 +140,8 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         """Decompose a tensor.
 
         Args:
-            X: Numbers in 2 or more dimensions: array, nested list, DataFrame or torch tensor.
+            X: Numbers in 2 or more dimensions: `TensorData`, array, nested list, DataFrame or torch
+                tensor. NaN and masked entries are missing.
             y: Ignored; here because scikit-learn passes it.
             sensitive_features: One row per index of `mode`: 1-D array, Series, DataFrame, or a
                 `SensitiveFeatures` in which the kind of each column is stated. Required unless
@@ -148,12 +165,20 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                 "row per person to fit, or use method='none' for a plain decomposition"
             )
         tensor = self._validate(X, reset=True)
+        mode = find_mode(tensor, self.mode)
+        offsets = Offsets.of(tensor, mode) if self.center else None
+        if offsets is not None:
+            tensor = offsets.subtract(tensor)
         sensitive = None
         if sensitive_features is not None:
             sensitive = SensitiveFeatures.of(sensitive_features)
         adjustment = method if isinstance(method, Adjustment) else None
         penalty = None if isinstance(method, Adjustment) else method
-        problem = Problem(tensor, self.rank, self.mode, penalty, sensitive)
+        problem = Problem(
+            tensor, self.rank, mode, penalty, sensitive, resolve_ridge(self.ridge, tensor)
+        )
+        self.training_ = Training.of(problem, offsets)
+        _report_empty(problem)
         seed = self._seed()
         starts = make_starts(problem, self.start, count=self.n_init, seed=seed)
         settings = self._settings(method, solver, seed, problem)
@@ -197,14 +222,16 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         return self
 
     @classmethod
-    def from_fit(cls, fit: Fit, **settings: Any) -> Self:
+    def from_fit(cls, fit: Fit, *, training: Training, **settings: Any) -> Self:
         """Return a fitted model from a fit that was made elsewhere.
 
         Args:
             fit: The fit.
+            training: What it was fitted to.
             settings: Arguments of the model that made it, except for the rank.
         """
         model = cls(fit.cp.rank, **settings)
+        model.training_ = training
         model._keep([fit], fit.settings)
         return model
 
@@ -214,30 +241,76 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         """Decompose a tensor and return the embedding of its people."""
         return self.fit(X, y, sensitive_features=sensitive_features).embedding_
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Return embeddings of people, by least squares with the other factors fixed.
+    def transform(self, X: Any, sensitive_features: Any = None) -> NDArray[Any]:
+        """Return embeddings of new people, with the other factors fixed.
 
-        Only the fit counts here: a penalty acts on the population it was trained with. For
-        those people use `embedding_` or `fit_transform`.
+        With the criterion of "invariant" and sensitive features, each person's row minimizes
+        their squared error plus what they would add to the criterion among the people of the
+        training. Otherwise only the fit counts. For the people of the training use `embedding_`.
 
         Args:
-            X: A tensor with the shape of the training data except along `mode`.
+            X: A tensor with the shape of the training data except along `mode`. Labels of a
+                `TensorData` are matched with those of the training.
+            sensitive_features: One row per new person, with the columns of the training.
         """
         check_is_fitted(self)
         tensor = self._validate(X, reset=False)
-        if self.method != "none":
+        training = self.training_
+        penalty, features = self._penalty(), None
+        if sensitive_features is not None and training.features is not None:
+            features = training.features.read(sensitive_features)
+            people = tensor.shape[training.mode]
+            if len(features) != people:
+                raise ValueError(
+                    f"sensitive_features has {len(features)} rows but X has {people} people; pass "
+                    "one row per person, in the same order"
+                )
+        if self.method != "none" and (features is None or not isinstance(penalty, Invariant)):
             warnings.warn(
                 "transform fits new people without the penalty, so these embeddings may reveal "
-                "the sensitive features; audit them before use",
+                "the sensitive features; "
+                + (
+                    "pass sensitive_features, or audit them before use"
+                    if isinstance(penalty, Invariant)
+                    else "only method='invariant' has a form for new people: audit them before use"
+                ),
                 ParafairWarning,
                 stacklevel=2,
             )
-        factors = [factor.to(tensor) for factor in self.cp_.factors]
-        sums = entries_of(tensor).sums([factor.unsqueeze(0) for factor in factors])
-        block = block_of(
-            sums.target(self.mode), sums.gram(self.mode), norm_squared=0.0, entries=1, ridge=0.0
-        )
-        return np.asarray(block.minimizer(QuadraticForm.zero(factors[self.mode]))[0].cpu())
+        if training.offsets is not None:
+            tensor = training.offsets.subtract(tensor)
+        values = tensor.values if isinstance(tensor, TensorData) else tensor
+        factors = [factor.to(values) for factor in self.cp_.factors]
+        return np.asarray(training.embed(tensor, factors, penalty, features).cpu())
+
+    def _has_cells(self) -> bool:
+        """Tell whether `predict` makes sense; where it does not, scikit-learn must not find it."""
+        check_is_fitted(self)
+        training, shape = self.training_, self.cp_.shape
+        if len(shape) == 2 and training.labels is None and training.entries == prod(shape):
+            raise AttributeError(
+                "predict is for tensors, and for matrices with missing entries or labels; of a "
+                "complete matrix use inverse_transform(embedding_)"
+            )
+        return True
+
+    @available_if(_has_cells)  # type: ignore[untyped-decorator]
+    def predict(self, cells: Any) -> NDArray[Any]:
+        """Return the model's values of any cells, those that were missing too.
+
+        Not there for a complete matrix, of which scikit-learn would expect one value per row.
+
+        Args:
+            cells: One row per cell: whole numbers, the positions in each mode, of shape (count,
+                order); or a data frame with a column of labels for each mode of a `TensorData`.
+        """
+        check_is_fitted(self)
+        indices = self.training_.find_cells(cells, self.cp_.shape)
+        factors = [factor.cpu() for factor in self.cp_.factors]
+        found = values_at(indices, factors).double()
+        if self.training_.offsets is not None:
+            found = found + self.training_.offsets.at(indices)
+        return found.numpy()
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the tensor that embeddings stand for, people along `mode`."""
@@ -249,38 +322,95 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                 f"{tuple(embedding.shape)}"
             )
         factors = [factor.to(embedding) for factor in self.cp_.factors]
-        factors[self.mode] = embedding
-        return np.asarray(reconstruct(factors).cpu())
+        factors[self.training_.mode] = embedding
+        tensor = reconstruct(factors)
+        if self.training_.offsets is not None:
+            tensor = tensor + self.training_.offsets.dense(tensor)
+        return np.asarray(tensor.cpu())
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the fitted model into a new folder, whole or not at all.
+
+        The sensitive features of the training are part of it: `transform` needs them.
+        """
+        check_is_fitted(self)
+        with new_folder(folder, overwrite=overwrite) as target:
+            self.write(target)
+
+    def write(self, folder: Path) -> None:
+        """Write the files of the fitted model into an existing folder."""
+        self.fit_.write(folder)
+        self.training_.write(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a model that `save` or the command line wrote."""
+        fit, training = Fit.load(folder), Training.read(Path(folder))
+        settings = fit.settings
+        method = settings["method"]
+        return cls.from_fit(
+            fit,
+            training=training,
+            method="none" if method is None else rebuild(method, (penalties, adjustments, kernels)),
+            mode=training.mode,
+            ridge=settings["ridge"],
+            center=training.offsets is not None,
+            solver=rebuild(settings["solver"], (solvers,)),
+            start=settings["start"] if settings["start"] in STARTS else "uniform",
+            n_init=settings["n_init"],
+            max_rounds=settings["max_rounds"],
+            tolerance=settings["tolerance"],
+            random_state=settings["seed"],
+        )
 
     @property
     def _n_features_out(self) -> int:
         return self.cp_.rank
 
-    def _validate(self, X: Any, *, reset: bool) -> Tensor:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _validate(self, X: Any, *, reset: bool) -> Tensor | TensorData:
         """Return the data as a tensor, with scikit-learn's bookkeeping for matrices."""
         dtype = resolve_dtype(self.dtype)
-        order = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
-        if np.ma.is_masked(X):
-            raise ValueError("X has masked entries; remove or impute them first")
         check_device(self.device)
         if reset and hasattr(self, "n_features_in_"):
             del self.n_features_in_  # of an earlier fit to a matrix
-        if not isinstance(X, Tensor) and order <= 2 and self.mode == 0:
-            # Our own check of the entries says where the first bad one is.
-            allowed = (np.float64, np.float32)
-            X = validate_data(self, X, reset=reset, dtype=allowed, ensure_all_finite=False)
-        tensor = as_tensor(X, dtype=dtype, device=self.device)
-        if reset:
-            return tensor
-        trained = self.cp_.shape
-        expected = (*trained[: self.mode], "people", *trained[self.mode + 1 :])
-        if tensor.ndim != len(trained) or any(
-            have != want
-            for mode, (have, want) in enumerate(zip(tensor.shape, trained, strict=True))
-            if mode != self.mode
-        ):
-            raise ValueError(f"X must have shape {expected}, got {tuple(tensor.shape)}")
+        known = isinstance(X, (Tensor, TensorData, np.ma.MaskedArray))
+        if not (known or is_sparse(X) or has_labels(X)) and self.mode == 0:
+            order = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+            if order <= 2:
+                # Our own check of the entries says where the first bad one is.
+                allowed = (np.float64, np.float32)
+                X = validate_data(self, X, reset=reset, dtype=allowed, ensure_all_finite=False)
+        tensor = as_data(X, dtype=dtype, device=self.device)
+        if not reset:
+            if isinstance(tensor, TensorData):
+                tensor = self.training_.align(tensor, self.cp_.shape)
+            self._check_shape(tuple(tensor.shape))
         return tensor
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise unless data of new people fits the model."""
+        trained, people = self.cp_.shape, self.training_.mode
+        if len(shape) != len(trained) or any(
+            have != want
+            for mode, (have, want) in enumerate(zip(shape, trained, strict=True))
+            if mode != people
+        ):
+            expected = (*trained[:people], "people", *trained[people + 1 :])
+            raise ValueError(f"X must have shape {expected}, got {shape}")
+
+    def _penalty(self) -> Penalty | None:
+        """Return the penalty of the fit, with the strength that was chosen."""
+        if isinstance(self.strength, str):
+            method = resolve_method(self.method)
+            strength = self.fit_.settings["method"]["strength"]
+            return replace(method, strength=strength)  # type: ignore[type-var, return-value]
+        found = resolve_method(self.method, self.strength)
+        return None if isinstance(found, Adjustment) else found
 
     def _strength(self) -> float | Literal["auto"] | None:
         """Return the strength; check what "auto" needs."""
@@ -347,7 +477,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self.fits_ = tuple(replace(fit, settings=settings) for fit in fits)
         self.fit_ = best(self.fits_)
         self.cp_ = self.fit_.cp
-        self.embedding_ = np.asarray(self.cp_.factors[self.mode].cpu())
+        self.embedding_ = np.asarray(self.cp_.factors[self.training_.mode].cpu())
 
     def _settings(
         self,
@@ -363,8 +493,10 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             "torch": torch.__version__,
             "shape": list(problem.shape),
             "rank": int(self.rank),
-            "mode": int(self.mode),
+            "mode": problem.mode,
             "loss": self.loss,
+            "ridge": problem.ridge,
+            "center": bool(self.center),
             "method": None if method is None else describe(method),
             "sensitive": [
                 {"name": column.name, "kind": column.kind, "categories": list(column.categories)}
@@ -379,6 +511,21 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             "dtype": str(problem.like.dtype).removeprefix("torch."),
             "device": str(problem.like.device),
         }
+
+
+def _report_empty(problem: Problem) -> None:
+    """Warn of rows that nothing was observed of."""
+    found = {mode: len(empty) for mode, empty in problem.empty.items() if len(empty)}
+    if found:
+        places = ", ".join(
+            f"{count} of {problem.shape[mode]} in mode {mode}" for mode, count in found.items()
+        )
+        warnings.warn(
+            f"nothing was observed of {places}; their rows are the mean of the others', and people "
+            "among them are left out of the criterion",
+            ParafairWarning,
+            stacklevel=3,
+        )
 
 
 def resolve_solver(solver: str | Solver[Any]) -> Solver[Any]:

@@ -216,7 +216,10 @@ def parity_bound(embedding: Any, sensitive_features: Any, *, gamma: float = 1.0)
 
 
 def pair(embedding: Any, sensitive_features: Any) -> tuple[Tensor, SensitiveFeatures]:
-    """Return a checked embedding in double precision and the features that belong to it."""
+    """Return a checked embedding in double precision and the features that belong to it.
+
+    Of the people whose features are known.
+    """
     rows = as_tensor(embedding, name="embedding", dtype=torch.float64)
     if rows.ndim != 2:
         raise ValueError(
@@ -228,7 +231,9 @@ def pair(embedding: Any, sensitive_features: Any) -> tuple[Tensor, SensitiveFeat
             f"sensitive_features has {len(sensitive)} rows but the embedding has {len(rows)}; "
             "pass one row per person, in the same order"
         )
-    return rows, sensitive
+    if sensitive.known is not None:
+        rows = rows[torch.from_numpy(sensitive.known).to(rows.device)]
+    return rows, sensitive.only_known()
 
 
 def _single_category(sensitive: SensitiveFeatures) -> Column:

@@ -20,6 +20,9 @@ from parafair.penalties.base import check_multiplier
 from parafair.sensitive import SensitiveFeatures
 from parafair.tensors import Factors
 
+# Of data with missing entries; see `Problem.ridge` for its units.
+DEFAULT_RIDGE = 0.1
+
 # Below this many roundings of ||X||^2, the squared residual must be computed from the entries.
 CANCELLATION = 1e3
 
@@ -275,6 +278,29 @@ def check_rank(rank: int, shape: tuple[int, ...]) -> None:
             f"rank must be at most {most} for shape {shape}, got {rank}: any tensor of this shape "
             f"is a sum of {most} components; lower rank"
         )
+
+
+def find_mode(tensor: Tensor | TensorData, mode: int | str) -> int:
+    """Return the number of a mode that may be given by name."""
+    if isinstance(tensor, TensorData):
+        return tensor.find_mode(mode)
+    if isinstance(mode, str):
+        raise ValueError(
+            f"mode={mode!r} is a name, but the data has no names of modes; give its number, or the "
+            "data as a TensorData"
+        )
+    check_mode(mode, tensor.ndim)
+    return int(mode)
+
+
+def resolve_ridge(ridge: float | None, tensor: Tensor | TensorData) -> float:
+    """Return the ridge; None is 0 for complete data and `DEFAULT_RIDGE` if entries are missing."""
+    if ridge is not None:
+        check_multiplier("ridge", ridge)
+        return float(ridge)
+    values = tensor.values if isinstance(tensor, TensorData) else tensor
+    complete = values.numel() == prod(tensor.shape) and not bool(torch.isnan(values).any())
+    return 0.0 if complete else DEFAULT_RIDGE
 
 
 def check_mode(mode: int, order: int) -> None:

@@ -221,6 +221,31 @@ class SensitiveFeatures:
                 raise unknown_choice("a sensitive feature of the model", column.name, raw)
         return SensitiveFeatures(tuple(column.read(raw[column.name]) for column in self.columns))
 
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return all columns as plain values that can be written as JSON."""
+        return [
+            {
+                "name": column.name,
+                "kind": column.kind,
+                "categories": list(column.categories),
+                "values": [None if value != value else value for value in column.values.tolist()],
+            }
+            for column in self.columns
+        ]
+
+    @classmethod
+    def from_list(cls, records: Sequence[Mapping[str, Any]]) -> SensitiveFeatures:
+        """Return what `to_list` was called on."""
+        columns, known = [], np.array(True)
+        for record in records:
+            numeric = record["kind"] == "numeric"
+            values = np.array(record["values"], dtype=np.float64 if numeric else np.intp)
+            known = known & (~np.isnan(values) if numeric else values >= 0)
+            columns.append(
+                Column(record["name"], record["kind"], values, tuple(record["categories"]))
+            )
+        return cls(tuple(columns), None if known.all() else known)
+
     def __post_init__(self) -> None:
         lengths = {len(column.values) for column in self.columns}
         if len(lengths) > 1:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import numpy as np
-
 from parafair.audits import Audit
 from parafair.errors import ParafairWarning
 from parafair.fit import Fit
 from parafair.frontier.result import Frontier, Member, Point, join
-from parafair.sensitive import Column, SensitiveFeatures
+from parafair.sensitive import SensitiveFeatures
 from parafair.storage import new_folder, read_json
+from parafair.training import Training
 
 FORMAT = 1
 SETTINGS_FILE, MEMBER_FILE, AUDIT_FILE = "frontier.json", "member.json", "audit.json"
@@ -30,16 +29,20 @@ class Folder:
 
     path: Path
 
-    def open(self, settings: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    def open(
+        self, settings: Mapping[str, Any], about: Mapping[str, Any], training: Training
+    ) -> None:
         """Create the folder, or check that it holds the same frontier.
 
         Args:
             settings: What decides the results; must be the same.
             about: What comes with them: people, limit, versions.
+            training: What models remember of the data.
         """
         file = self.path / SETTINGS_FILE
         if not file.exists():
             self.path.mkdir(parents=True, exist_ok=True)
+            training.write(self.path)
             write_json(file, {"format": FORMAT, "settings": settings, **about})
             return
         before = read_json(file).get("settings", {})
@@ -119,13 +122,11 @@ def _load_one(path: Path) -> Frontier:
         )
     points = [_read_point(file.parent) for file in sorted(path.glob(f"*/{MEMBER_FILE}"))]
     points.sort(key=lambda p: (p.member.strength or 0.0, p.member.seed))
-    columns = tuple(
-        Column(c["name"], c["kind"], np.asarray(c["values"]), tuple(c["categories"]))
-        for c in record["sensitive"]
-    )
     limit = tuple((leakage, residual) for leakage, residual in record["limit"])
     settings = {record["settings"]["method"]: {**record["settings"], **record["versions"]}}
-    return Frontier(tuple(points), limit, SensitiveFeatures(columns), settings)
+    sensitive = SensitiveFeatures.from_list(record["sensitive"])
+    training = {record["settings"]["method"]: Training.read(path)}
+    return Frontier(tuple(points), limit, sensitive, settings, training)
 
 
 def _read_point(path: Path) -> Point:

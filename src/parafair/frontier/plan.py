@@ -16,7 +16,7 @@ from torch import Tensor
 from parafair.adjustments import Adjustment
 from parafair.audits import audit
 from parafair.audits.base import check_settings
-from parafair.checks import as_tensor, check_device, resolve_dtype
+from parafair.checks import as_data, check_device, resolve_dtype
 from parafair.data import TensorData
 from parafair.description import describe, plain
 from parafair.errors import unknown_choice
@@ -24,9 +24,10 @@ from parafair.estimator import resolve_solver
 from parafair.fit import Fit, Stop
 from parafair.frontier.result import Member
 from parafair.methods import resolve_method
+from parafair.offsets import Offsets
 from parafair.penalties import Penalty
 from parafair.penalties.base import check_multiplier
-from parafair.problem import Problem
+from parafair.problem import Problem, find_mode, resolve_ridge
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import Solver, decompose
 from parafair.starts import StartName, make_starts
@@ -52,6 +53,7 @@ class Plan:
         start: Where to begin.
         stop: When to stop.
         audits: Settings of the audits; None for none.
+        offsets: What was subtracted from the data; None for nothing.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Plan:
     start: StartName
     stop: Stop
     audits: Mapping[str, Any] | None
+    offsets: Offsets | None = None
 
     def fit(self, members: Sequence[Member], keep: Callable[[int, Fit], None]) -> tuple[Fit, ...]:
         """Fit members in one batch."""
@@ -106,6 +109,8 @@ class Plan:
             "shape": list(problem.shape),
             "rank": int(problem.rank),
             "mode": int(problem.mode),
+            "ridge": float(problem.ridge),
+            "center": self.offsets is not None,
             "solver": describe(self.solver),
             "start": self.start,
             "max_rounds": int(self.stop.max_rounds),
@@ -122,13 +127,15 @@ def make_plan(
     rank: int,
     method: str | Penalty | Adjustment,
     name: str | None,
-    mode: int,
+    mode: int | str,
     solver: str | Solver[Any],
     start: StartName,
     stop: Stop,
     audits: Mapping[str, Any] | None,
     device: str | torch.device | None,
     dtype: str | torch.dtype | None,
+    ridge: float | None,
+    center: bool,
 ) -> Plan:
     """Check all arguments before any work is done."""
     resolved = resolve_method(method)
@@ -147,12 +154,14 @@ def make_plan(
             f"method must be a dataclass, whose strength can be replaced; got {penalty!r}. Add "
             "@dataclass(frozen=True) to its class"
         )
-    problem = Problem(
-        as_tensor(tensor, dtype=resolve_dtype(dtype), device=device), rank, mode, penalty, sensitive
-    )
-    return Plan(
-        name, problem, adjustment, resolve_solver(solver), start, stop, audits and dict(audits)
-    )
+    data = as_data(tensor, dtype=resolve_dtype(dtype), device=device)
+    people = find_mode(data, mode)
+    offsets = Offsets.of(data, people) if center else None
+    if offsets is not None:
+        data = offsets.subtract(data)
+    problem = Problem(data, rank, people, penalty, sensitive, resolve_ridge(ridge, data))
+    solver, audits = resolve_solver(solver), audits and dict(audits)
+    return Plan(name, problem, adjustment, solver, start, stop, audits, offsets)
 
 
 def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> None:

@@ -15,6 +15,7 @@ from parafair.description import rebuild
 from parafair.estimator import FairCP
 from parafair.fit import Fit, Status
 from parafair.sensitive import SensitiveFeatures
+from parafair.training import Training
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -103,12 +104,14 @@ class Frontier:
         limit: Leakage and the least residual that any model with it can have, as pairs.
         sensitive: The features.
         settings: What was asked for, by method: plain values.
+        training: What models remember of their data, by method.
     """
 
     points: tuple[Point, ...]
     limit: tuple[tuple[float, float], ...]
     sensitive: SensitiveFeatures
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    training: Mapping[str, Training] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -119,7 +122,7 @@ class Frontier:
             name: (self.settings[m].get(name), other.settings[n].get(name))
             for m in self.settings
             for n in other.settings
-            for name in ("data", "mode", "audits")
+            for name in ("data", "mode", "center", "audits")
         }
         for name, (mine, theirs) in same.items():
             if mine != theirs:
@@ -134,6 +137,7 @@ class Frontier:
             points=self.points + other.points,
             limit=self.limit or other.limit,
             settings={**self.settings, **other.settings},
+            training={**self.training, **other.training},
         )
 
     @property
@@ -223,8 +227,11 @@ class Frontier:
             method = rebuild(described, (penalties, adjustments, kernels))
         return FairCP.from_fit(
             point.fit,
+            training=self.training[point.member.method],
             method=method,
             mode=settings["mode"],
+            ridge=settings["ridge"],
+            center=settings["center"],
             solver=rebuild(settings["solver"], (solvers,)),
             start=settings["start"],
             max_rounds=settings["max_rounds"],

@@ -28,6 +28,7 @@ from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import Solver
 from parafair.starts import StartName
+from parafair.training import Training
 
 OnProgress = Callable[[str, int, int], None]
 
@@ -48,7 +49,9 @@ def frontier(
     name: str | None = None,
     strengths: Sequence[float] | int = 11,
     seeds: Sequence[int] | int = 1,
-    mode: int = 0,
+    mode: int | str = 0,
+    ridge: float | None = None,
+    center: bool = False,
     solver: str | Solver[Any] = "block",
     start: StartName = "uniform",
     max_rounds: int = 500,
@@ -64,7 +67,7 @@ def frontier(
     """Fit a model at many strengths and from many starts, as one batch, and audit all of them.
 
     Args:
-        tensor: Numbers in 2 or more dimensions.
+        tensor: Numbers in 2 or more dimensions, as in `FairCP.fit`; NaN is missing.
         sensitive_features: One row per index of `mode`, as in `FairCP.fit`.
         rank: Number of components.
         method: As in `FairCP`; the strength of a penalty object is replaced.
@@ -73,6 +76,8 @@ def frontier(
             effect to a strong one, and close to each other where the residual changes most.
         seeds: Seeds of the starts, or how many.
         mode: The mode whose indices are people.
+        ridge: As in `FairCP`.
+        center: As in `FairCP`.
         solver: As in `FairCP`.
         start: "uniform", "normal" or "svd".
         max_rounds: Most rounds of a fit.
@@ -93,7 +98,7 @@ def frontier(
     plan = make_plan(
         tensor, sensitive_features, rank=rank, method=method, name=name, mode=mode, solver=solver,
         start=start, stop=Stop(max_rounds=max_rounds, tolerance=tolerance), audits=audits,
-        device=device, dtype=dtype,
+        device=device, dtype=dtype, ridge=ridge, center=center,
     )  # fmt: skip
     wanted, chosen = check_seeds(seeds), check_strengths(strengths, plan)
     settings = plan.settings
@@ -101,8 +106,9 @@ def frontier(
     curve = folder.limit if folder else ()
     if limit and not curve:
         curve = _limit(plan.problem)
+    training = Training.of(plan.problem, plan.offsets)
     if folder is not None:
-        folder.open(settings, _about(plan.problem, curve))
+        folder.open(settings, _about(plan.problem, curve), training)
     run = _Run(plan, folder, n_jobs, on_progress)
     if isinstance(chosen, int):
         points = _adaptive(run, wanted, chosen)
@@ -112,7 +118,8 @@ def frontier(
     versions = {"parafair": version("parafair"), "torch": torch.__version__}
     sensitive = plan.problem.sensitive
     assert sensitive is not None
-    return Frontier(tuple(points), curve, sensitive, {plan.name: {**settings, **versions}})
+    described = {plan.name: {**settings, **versions}}
+    return Frontier(tuple(points), curve, sensitive, described, {plan.name: training})
 
 
 @dataclass(eq=False)
@@ -265,15 +272,7 @@ def _about(problem: Problem, limit: tuple[tuple[float, float], ...]) -> dict[str
     """Return what a report needs besides the fits."""
     assert problem.sensitive is not None
     return {
-        "sensitive": [
-            {
-                "name": column.name,
-                "kind": column.kind,
-                "categories": list(column.categories),
-                "values": column.values.tolist(),
-            }
-            for column in problem.sensitive.columns
-        ],
+        "sensitive": problem.sensitive.to_list(),
         "limit": [list(pair) for pair in limit],
         "versions": {"parafair": version("parafair"), "torch": torch.__version__},
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,9 +11,7 @@ from parafair.losses import Block
 from parafair.penalties import InvariantTerm, QuadraticTerm, Term
 from parafair.problem import Objective, Problem, Sweep
 from parafair.quadratic import QuadraticForm
-
-# Tries of one majorize-minimize step; the curvature grows fourfold with each.
-MOST_TRIES = 20
+from parafair.solvers.majorize import Point, majorize
 
 # The penalty is never assumed flatter than this share of the loss's curvature.
 LEAST_CURVATURE = 1e-6
@@ -209,69 +206,16 @@ class BlockDescent:
             The factor, its penalty, the curvature for the next time and how many steps found
             no descent.
         """
-        point = _Point(factor, *term.value_and_gradient(factor))
+        point = Point(factor, *term.value_and_gradient(factor))
         stalls = torch.zeros(len(factor), dtype=torch.long, device=factor.device)
         least = curvature.new_tensor(torch.finfo(factor.dtype).tiny ** 0.5)
         if not isinstance(term, InvariantTerm):
             least = block.curvature(QuadraticForm.zero(factor)) * LEAST_CURVATURE
         for _ in range(self.inner_steps):
-            point, curvature, accepted = _majorize_once(block, term, point, curvature)
+            point, curvature, accepted = majorize(block, term, point, curvature)
             stalls = stalls + ~accepted
             curvature = torch.where(accepted, curvature / 2, curvature).clamp_min(least)
         return point.factor, point.value, curvature, stalls
-
-
-class _Point(NamedTuple):
-    """A factor with the value and the slope of the penalty there."""
-
-    factor: Tensor
-    value: Tensor
-    slope: Tensor
-
-
-def _majorize_once(
-    block: Block, term: Term, point: _Point, curvature: Tensor
-) -> tuple[_Point, Tensor, Tensor]:
-    """Minimize the loss plus a bound on the penalty, raising its curvature until it is a bound.
-
-    Returns:
-        The new point, the curvature that made it a descent, and for which members it did.
-    """
-    best, accepted = point, torch.zeros_like(curvature, dtype=torch.bool)
-    basis: Tensor | None = None
-    free = point.factor  # used only with a basis
-    anchor, slope = point.factor, point.slope
-    if isinstance(term, InvariantTerm):
-        # Where the term has no units, no direction is stiffer than another; and it does not
-        # mind a shift of all people, so the mean is left to the loss.
-        basis = term.basis(point.factor)
-        free = block.best_mean(point.factor)
-        block = block.change_basis(basis)
-        anchor = torch.linalg.solve(basis, anchor, left=False)
-        slope = slope @ basis.mT
-    # Near the minimum the values differ by rounding only, which must not look like an ascent.
-    rounding = 4 * torch.finfo(curvature.dtype).eps * point.value.abs()
-    for _ in range(MOST_TRIES):
-        factor = block.proximal(anchor, slope, curvature)
-        move = factor - anchor
-        if basis is not None:
-            move = move - move.mean(-2, keepdim=True)
-            factor = factor @ basis
-            factor = factor - factor.mean(-2, keepdim=True) + free
-        trial = _Point(factor, *term.value_and_gradient(factor))
-        bound = point.value + (slope * move).sum((-2, -1))
-        bound = bound + curvature / 2 * move.square().sum((-2, -1))
-        good = (trial.value <= bound + rounding) & ~accepted
-        best = _Point(
-            torch.where(good[:, None, None], trial.factor, best.factor),
-            torch.where(good, trial.value, best.value),
-            torch.where(good[:, None, None], trial.slope, best.slope),
-        )
-        accepted = accepted | good
-        if accepted.all():
-            break
-        curvature = torch.where(accepted, curvature, curvature * 4)
-    return best, curvature, accepted
 
 
 def unit_columns(factor: Tensor) -> Tensor:

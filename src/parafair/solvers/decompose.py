@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from parafair.fit import Fit, Stop
 from parafair.penalties import Invariant
 from parafair.problem import Problem
 from parafair.solvers.base import OnFit, OnRound, Solver, solve_path
+from parafair.tensors import CPTensor
 
 # A path to a strong invariant penalty: these shares of its strength first.
 WEAKER = (0.1, 0.3)

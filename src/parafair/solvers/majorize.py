@@ -1,0 +1,67 @@
+"""One majorize-minimize step on a factor with a penalty of unknown curvature."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parafair.losses import Block
+from parafair.penalties import InvariantTerm, Term
+
+# Tries of one step; the curvature grows fourfold with each.
+MOST_TRIES = 20
+
+
+class Point(NamedTuple):
+    """A factor with the value and the slope of the penalty there."""
+
+    factor: Tensor
+    value: Tensor
+    slope: Tensor
+
+
+def majorize(
+    block: Block, term: Term, point: Point, curvature: Tensor
+) -> tuple[Point, Tensor, Tensor]:
+    """Minimize the loss plus a bound on the penalty, raising its curvature until it is a bound.
+
+    Returns:
+        The new point, the curvature that made it a descent, and for which members it did.
+    """
+    best, accepted = point, torch.zeros_like(curvature, dtype=torch.bool)
+    basis: Tensor | None = None
+    free = point.factor  # used only with a basis
+    anchor, slope = point.factor, point.slope
+    if isinstance(term, InvariantTerm):
+        # Where the term has no units, no direction is stiffer than another; and it does not
+        # mind a shift of all people, so the mean is left to the loss.
+        basis = term.basis(point.factor)
+        free = block.best_mean(point.factor)
+        block = block.change_basis(basis)
+        anchor = torch.linalg.solve(basis, anchor, left=False)
+        slope = slope @ basis.mT
+    # Near the minimum the values differ by rounding only, which must not look like an ascent.
+    rounding = 4 * torch.finfo(curvature.dtype).eps * point.value.abs()
+    for _ in range(MOST_TRIES):
+        factor = block.proximal(anchor, slope, curvature)
+        move = factor - anchor
+        if basis is not None:
+            move = move - move.mean(-2, keepdim=True)
+            factor = factor @ basis
+            factor = factor - factor.mean(-2, keepdim=True) + free
+        trial = Point(factor, *term.value_and_gradient(factor))
+        bound = point.value + (slope * move).sum((-2, -1))
+        bound = bound + curvature / 2 * move.square().sum((-2, -1))
+        good = (trial.value <= bound + rounding) & ~accepted
+        best = Point(
+            torch.where(good[:, None, None], trial.factor, best.factor),
+            torch.where(good, trial.value, best.value),
+            torch.where(good[:, None, None], trial.slope, best.slope),
+        )
+        accepted = accepted | good
+        if accepted.all():
+            break
+        curvature = torch.where(accepted, curvature, curvature * 4)
+    return best, curvature, accepted

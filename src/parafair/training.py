@@ -1,0 +1,204 @@
+"""What a fitted model remembers of its data: enough to predict and to embed new people."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from parafair.criterion import Criterion
+from parafair.data import TensorData
+from parafair.entries import entries_of
+from parafair.errors import unknown_choice
+from parafair.labels import as_labels, locate
+from parafair.newcomers import fair_rows, fit_rows
+from parafair.offsets import Offsets
+from parafair.penalties import Invariant, Penalty
+from parafair.problem import Problem
+from parafair.sensitive import SensitiveFeatures
+from parafair.storage import read_json
+from parafair.tensors import Factors
+from parafair.witness import Witness
+
+MODEL_FILE = "model.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The side of the data that is not in the factors.
+
+    Attributes:
+        mode: The mode of the people.
+        modes: Names of the modes; None if the data had none.
+        labels: Labels of every mode; None if the data had none.
+        offsets: What was subtracted from the data; None for nothing.
+        features: Sensitive features of the people examined; None without any.
+        examined: Their positions; None for everybody.
+        entries: Number of observed entries.
+        mean_square: Their mean square, offsets subtracted.
+        shrinkage: The ridge in the units of the data.
+    """
+
+    mode: int
+    modes: tuple[str, ...] | None
+    labels: tuple[NDArray[Any], ...] | None
+    offsets: Offsets | None
+    features: SensitiveFeatures | None
+    examined: NDArray[np.intp] | None
+    entries: int
+    mean_square: float
+    shrinkage: float
+
+    @classmethod
+    def of(cls, problem: Problem, offsets: Offsets | None) -> Training:
+        """Remember a problem that was solved."""
+        data = problem.tensor if isinstance(problem.tensor, TensorData) else None
+        examined = problem.examined
+        return cls(
+            mode=problem.mode,
+            modes=data.modes if data else None,
+            labels=data.labels if data else None,
+            offsets=offsets,
+            features=problem.features if problem.sensitive else None,
+            examined=None if examined is None else examined.cpu().numpy(),
+            entries=problem.count,
+            mean_square=problem.norm_squared / problem.count,
+            shrinkage=problem.shrinkage,
+        )
+
+    def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
+        """Return data of other people with the labels of the other modes in the model's places.
+
+        Args:
+            data: The data; of the other modes it may lack labels, but not have new ones.
+            shape: Shape of the model.
+        """
+        if self.labels is None or self.modes is None or data.order != len(shape):
+            return data
+        sparse, sizes, labels = data.to_sparse(), list(data.shape), list(data.labels)
+        indices = sparse.cells.clone()
+        for mode, (trained, name) in enumerate(zip(self.labels, self.modes, strict=True)):
+            if mode != self.mode:
+                places = torch.from_numpy(locate(data.labels[mode], trained, name))
+                indices[mode] = places.to(indices.device)[indices[mode]]
+                sizes[mode], labels[mode] = shape[mode], trained
+        return TensorData(sparse.entries, indices, tuple(sizes), self.modes, tuple(labels))
+
+    def find_cells(self, cells: Any, shape: tuple[int, ...]) -> Tensor:
+        """Return positions of cells, shape (order, count), given as such or by their labels."""
+        names = getattr(cells, "columns", None)
+        if self.modes is not None and self.labels is not None and names is not None:
+            for name in self.modes:
+                if name not in names:
+                    raise unknown_choice("a column of cells", name, map(str, names))
+            places = [
+                locate(as_labels(np.asarray(cells[name]), name), own, name)
+                for name, own in zip(self.modes, self.labels, strict=True)
+            ]
+            return torch.from_numpy(np.stack(places))
+        indices = np.asarray(cells)
+        if indices.ndim != 2 or indices.shape[1] != len(shape) or indices.dtype.kind not in "iu":
+            raise ValueError(
+                f"cells must have one row per cell with {len(shape)} whole numbers, its position "
+                f"in each mode; got {indices.dtype} of shape {indices.shape}"
+            )
+        outside = ((indices < 0) | (indices >= np.array(shape))).any(1)
+        if outside.any():
+            first = tuple(indices[outside][0].tolist())
+            raise ValueError(f"cells must lie inside shape {shape}, got {first}")
+        return torch.from_numpy(np.ascontiguousarray(indices.T, dtype=np.int64))
+
+    def embed(
+        self,
+        tensor: Tensor | TensorData,
+        factors: Factors,
+        penalty: Penalty | None,
+        features: SensitiveFeatures | None,
+    ) -> Tensor:
+        """Return rows of new people, with the criterion of the training if features are given.
+
+        Args:
+            tensor: Their entries, offsets subtracted.
+            factors: The factors of the model.
+            penalty: The penalty of the training.
+            features: Their features, in terms of those of the training.
+        """
+        people = tensor.shape[self.mode]
+        others = [factor.unsqueeze(0) for factor in factors]
+        others[self.mode] = factors[0].new_zeros(1, people, factors[0].shape[-1])
+        sums = entries_of(tensor).sums(others)
+        target, gram = sums.target(self.mode)[0], sums.gram(self.mode)[0].clone()
+        gram.diagonal(dim1=-2, dim2=-1).add_(self.shrinkage)
+        if features is None or self.features is None or not isinstance(penalty, Invariant):
+            return fit_rows(target, gram)
+        rows = factors[self.mode]
+        if self.examined is not None:
+            rows = rows[torch.from_numpy(self.examined).to(rows.device)]
+        criterion = Criterion(self.features, rows.flatten()[:0], penalty.exact)
+        return fair_rows(
+            target,
+            gram,
+            entries=self.entries,
+            witness=Witness(criterion, rows),
+            scale=penalty.strength * self.mean_square,
+            features=features,
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write it into an existing folder."""
+        offsets, features = self.offsets, self.features
+        record = {
+            "format": FORMAT,
+            "mode": self.mode,
+            "modes": self.modes,
+            "labels": self.labels and [labels.tolist() for labels in self.labels],
+            "offsets": offsets
+            and {
+                "mean": offsets.mean,
+                "by_mode": {str(mode): v.tolist() for mode, v in offsets.by_mode.items()},
+            },
+            "features": features and features.to_list(),
+            "examined": None if self.examined is None else self.examined.tolist(),
+            "entries": self.entries,
+            "mean_square": self.mean_square,
+            "shrinkage": self.shrinkage,
+        }
+        (folder / MODEL_FILE).write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> Training:
+        """Read what `write` wrote."""
+        record = read_json(folder / MODEL_FILE)
+        if record.pop("format", None) != FORMAT:
+            raise ValueError(
+                f"{folder / MODEL_FILE} was written by another version of parafair; this one reads "
+                f"format {FORMAT}: fit again or install the version that wrote it"
+            )
+        try:
+            found = cls(**record)
+            labels, offsets, features = found.labels, record["offsets"], record["features"]
+            return replace(
+                found,
+                modes=found.modes and tuple(found.modes),
+                labels=labels and tuple(np.asarray(entry) for entry in labels),
+                offsets=offsets and _offsets(offsets),
+                features=features and SensitiveFeatures.from_list(features),
+                examined=None if found.examined is None else np.asarray(found.examined, np.intp),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{folder / MODEL_FILE} does not hold a complete model ({error}); fit again"
+            ) from error
+
+
+def _offsets(record: dict[str, Any]) -> Offsets:
+    vectors = record["by_mode"].items()
+    by_mode = {int(m): torch.tensor(v, dtype=torch.float64) for m, v in vectors}
+    return Offsets(record["mean"], by_mode)
