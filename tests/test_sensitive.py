@@ -214,8 +214,6 @@ def test_without_a_key_rows_are_in_order():
     assert features.columns[0].values.tolist() == PEOPLE["age"].tolist()
     everything = SensitiveFeatures.from_table(PEOPLE.iloc[:2], key="who")
     names = [column.name for column in everything.columns]
-        column.name for column in SensitiveFeatures.from_table(PEOPLE.iloc[:2], key="who").columns
-    ]
     assert names == ["gender", "band", "age"]
 
 

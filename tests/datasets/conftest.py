@@ -6,7 +6,7 @@ import pytest
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def real_data():
     if not SHARED.is_dir():
         pytest.skip("no real data beside the repository")
