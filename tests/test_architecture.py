@@ -16,7 +16,7 @@ LAYERS = [
     {"tables", "arrays", "cells"},
     {"lists"},
     {"data", "sensitive", "kernels", "losses", "network"},
-    {"independence", "datasets"},
+    {"independence", "datasets", "splits", "evaluation"},
     {"criterion", "adjustments"},
     {"penalties"},
     {"methods"},
