@@ -23,6 +23,8 @@ def as_labels(values: Any, what: str) -> NDArray[Any]:
     Whole numbers become integers, dates become text in ISO form, both of which keep their order.
     """
     if isinstance(values, np.ndarray):
+        if values.ndim == 1 and values.dtype.kind in "biU":
+            return values
         dates = values.dtype.kind == "M"
         values = (values.astype("datetime64[us]") if dates else values).tolist()
     plain = [value.item() if isinstance(value, np.generic) else value for value in values]

@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 import pandas
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from parafair.cli.shell import Force, app, numbers, output, readable_errors
@@ -75,5 +76,5 @@ def _listing(data: Path | None) -> Table:
     table = Table("name", "about", "files", box=None)
     for name, entry in DATASETS.items():
         where = "generated" if entry.source is None else entry.source.where(data)
-        table.add_row(name, entry.about, where)
+        table.add_row(name, entry.about, escape(where))
     return table
