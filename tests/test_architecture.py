@@ -17,7 +17,7 @@ LAYERS = [
     {"lists"},
     {"data", "sensitive", "kernels", "losses", "network"},
     {"checks", "entries", "offsets"},
-    {"independence", "datasets"},
+    {"independence", "datasets", "splits", "evaluation"},
     {"criterion", "adjustments"},
     {"witness"},
     {"penalties"},

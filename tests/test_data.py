@@ -189,6 +189,8 @@ def test_xarray_brings_names_and_labels():
     assert data.modes == ("year", "city")
     assert data.labels[0].tolist() == [0, 1]
     assert data.labels[1].tolist() == ["Ulm", "Köln", "Trier"]
+    with pytest.raises(TypeError, match="an xarray Dataset; pass one of its variables: rain"):
+        TensorData.from_array(xarray.Dataset({"rain": array}))
 
 
 def test_frames_as_matrices_bring_labels():
@@ -233,6 +235,7 @@ def test_bad_arrays_are_refused(array, error, message):
         ({"indices": torch.tensor([[0, 0], [1, 1]])}, "an entry more than once"),
         ({"indices": torch.zeros(3, 2, dtype=torch.int64)}, r"indices must have shape \(2, 2\)"),
         ({"labels": (["a", "a"], [0, 1, 2])}, "mode 'mode_0' has the label a more than once"),
+        ({"labels": (["a", None], [0, 1, 2])}, "labels of mode 'mode_0' has a label that is miss"),
         ({"labels": (["a"], [0, 1, 2])}, "mode 'mode_0' needs 2 labels, one per index, got 1"),
         ({"labels": (["a", "b"],)}, "labels must have 2 entries, one per mode, got 1"),
         ({"modes": ("a", "a")}, "modes must be 2 different names"),

@@ -25,7 +25,6 @@ from parafair.metrics import residual_fit
 from parafair.penalties import HSIC, Orthogonality
 from parafair.solvers import GradientBCD
 
-
 # A fairness method needs sensitive_features, which scikit-learn's checks do not pass; the checks
 # run on the plain decomposition.
 EXCUSED = {

@@ -234,6 +234,17 @@ def test_people_of_whom_something_is_missing_can_be_excluded():
     assert known.only_known() is known
 
 
+def test_a_missing_value_of_somebody_else_changes_nothing():
+    polars = pytest.importorskip("polars")
+    codes = [1, 2, 3, 1, 2, None]
+    for table in (
+        pd.DataFrame({"who": range(6), "code": codes}),
+        polars.DataFrame({"who": range(6), "code": codes}),
+    ):
+        features = SensitiveFeatures.from_table(table, key="who", labels=range(5))
+        assert features.columns[0].categories == ("1", "2", "3")
+
+
 def test_a_numeric_feature_that_is_not_known_is_nan():
     features = SensitiveFeatures.of([1.5, None, 2.5, 4.0], missing="exclude")
     np.testing.assert_array_equal(features.columns[0].values, [1.5, np.nan, 2.5, 4.0])

@@ -4,7 +4,14 @@ import pytest
 
 from parafair import tables
 from parafair.labels import as_labels, check_positions, find_labels
-from parafair.tables import check_memory, open_table, read_labels, read_numbers, read_table
+from parafair.tables import (
+    check_columns,
+    check_memory,
+    open_table,
+    read_labels,
+    read_numbers,
+    read_table,
+)
 
 pytest.importorskip("narwhals")
 
@@ -51,6 +58,11 @@ def test_what_is_no_table_is_refused():
         open_table(pd.DataFrame({"a": []}))
     with pytest.raises(ValueError, match="columns of the same name"):
         open_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+def test_columns_need_not_be_text():
+    with pytest.raises(ValueError, match="a mode must be one of 0, 1; got 'x'"):
+        check_columns(open_table(pd.DataFrame([[1, 2]])), ["x"], "a mode")
 
 
 def test_lazy_frames_must_be_collected():
@@ -110,6 +122,13 @@ def test_strange_labels_are_refused(values, message):
 def test_numbers_of_every_type(values):
     found = read_numbers(open_table(pd.DataFrame({"x": values})), "x")
     np.testing.assert_array_equal(found, [1, 0, np.nan])
+
+
+@pytest.mark.parametrize("values", [[1, 0, None], [1.0, 0.0, None], [True, False, None]])
+def test_numbers_of_every_library(values):
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    for table in (polars.DataFrame({"x": values}), arrow.table({"x": values})):
+        np.testing.assert_array_equal(read_numbers(open_table(table), "x"), [1, 0, np.nan])
 
 
 @pytest.mark.parametrize(

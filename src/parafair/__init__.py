@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from parafair import adjustments, datasets, kernels, metrics, penalties, solvers
+from parafair import adjustments, datasets, evaluation, kernels, metrics, penalties, solvers
 from parafair.audits import Audit, Measure, audit
 from parafair.data import TensorData
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
@@ -12,6 +12,7 @@ from parafair.frontier import Frontier, frontier
 from parafair.limits import ParityLimit, parity_limit
 from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
+from parafair.splits import split_cells, split_people
 from parafair.tensors import CPTensor
 
 __version__ = version("parafair")
@@ -35,10 +36,13 @@ __all__ = [
     "adjustments",
     "audit",
     "datasets",
+    "evaluation",
     "frontier",
     "kernels",
     "metrics",
     "parity_limit",
     "penalties",
     "solvers",
+    "split_cells",
+    "split_people",
 ]

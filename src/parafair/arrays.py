@@ -105,6 +105,10 @@ def _read_scipy(array: Any) -> Parts:
 
 
 def _read_xarray(array: Any) -> Parts:
+    if hasattr(array, "data_vars"):
+        raise TypeError(
+            f"array is an xarray Dataset; pass one of its variables: {', '.join(array.data_vars)}"
+        )
     labels = tuple(
         array.coords[name].values if name in array.coords else None for name in array.dims
     )

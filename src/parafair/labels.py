@@ -23,10 +23,14 @@ def as_labels(values: Any, what: str) -> NDArray[Any]:
     Whole numbers become integers, dates become text in ISO form, both of which keep their order.
     """
     if isinstance(values, np.ndarray):
+        if values.ndim == 1 and values.dtype.kind in "biU":
+            return values
         dates = values.dtype.kind == "M"
         values = (values.astype("datetime64[us]") if dates else values).tolist()
     plain = [value.item() if isinstance(value, np.generic) else value for value in values]
     plain = [value.isoformat() if hasattr(value, "isoformat") else value for value in plain]
+    if any(map(is_missing, plain)):
+        raise ValueError(f"{what} has a label that is missing; every index needs one")
     kinds = {type(value).__name__ for value in plain}
     if len(kinds) > 1 and not kinds <= {"int", "float", "bool"}:
         raise ValueError(

@@ -146,7 +146,8 @@ class SensitiveFeatures:
         """
         if isinstance(features, SensitiveFeatures):
             return features
-        return _read_features(_split_columns(features, names), kinds, missing)
+        raw = _split_columns(features, names)
+        return _read_features({name: _whole_again(raw[name]) for name in raw}, kinds, missing)
 
     @classmethod
     def from_table(
@@ -198,10 +199,10 @@ class SensitiveFeatures:
                     f"{some(absent)}; add them, or leave them out of the criterion with "
                     "missing='exclude'"
                 )
-        raw = {name: _to_array(frame[name].to_native()) for name in wanted}
-        found = {
-            name: np.array([*values.tolist(), None], object)[rows] for name, values in raw.items()
-        }
+        raw = {name: _whole_again(_to_array(frame[name].to_native())) for name in wanted}
+        # A person without a row gets the last entry.
+        with_none = {name: np.array([*raw[name].tolist(), None], object) for name in wanted}
+        found = {name: values[rows] for name, values in with_none.items()}
         return _read_features(found, kinds, missing)
 
     def read(self, features: Any) -> SensitiveFeatures:
@@ -335,19 +336,22 @@ def _read_features(
         chosen = dict(kinds)
     else:
         chosen = {} if kinds is None else dict.fromkeys(raw, kinds)
-    there = {name: _known(name, values, missing) for name, values in raw.items()}
-    known = np.logical_and.reduce(list(there.values()))
+    known = np.logical_and.reduce([_known(name, values, missing) for name, values in raw.items()])
     if not known.any():
         raise ValueError("sensitive_features has a missing value for everybody; nobody is left")
-    kept = {name: values[known] for name, values in raw.items()}
-    for name, values in kept.items():
-        # Missing values make whole numbers floats; without them they are codes again.
-        if not there[name].all() and all(isinstance(v, float) and v % 1 == 0 for v in values):
-            kept[name] = values.astype(np.int64)
-    columns = [_read_column(name, values, chosen.get(name)) for name, values in kept.items()]
+    columns = [_read_column(name, raw[name][known], chosen.get(name)) for name in raw]
     if known.all():
         return SensitiveFeatures(tuple(columns))
     return SensitiveFeatures(tuple(column.spread(known) for column in columns), known)
+
+
+def _whole_again(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers that missing values among them had turned into floats."""
+    found = [None if is_missing(value) else value for value in values.tolist()]
+    there = [value for value in found if value is not None]
+    if len(there) < len(found) and all(isinstance(v, float) and v % 1 == 0 for v in there):
+        return np.array([value if value is None else int(value) for value in found], object)
+    return values
 
 
 def _known(name: str, values: NDArray[Any], missing: Missing) -> NDArray[np.bool_]:

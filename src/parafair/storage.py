@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 RUN_FILES = frozenset(
     {"fit.json", "factors.safetensors", "embedding.csv", "embedding.parquet", "audit.json"}
 )
-DATASET_FILES = frozenset({"tensor.npy", "sensitive.csv"})
+DATASET_FILES = frozenset({"tensor.npy", "entries.csv", "sensitive.csv"})
 
 
 @contextmanager
