@@ -6,9 +6,10 @@ recommenders are those of Zhu, Hu and Caverlee, "Fairness-Aware Tensor-Based Rec
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +63,27 @@ class Evaluation:
         raise KeyError(
             f"no {measure!r} of group {group!r}, feature {feature!r}; there are "
             f"{sorted({(s.measure, s.feature, s.group) for s in self.scores})}"
+        )
+
+    def gap(self, measure: str) -> float:
+        """Return how much the groups of a feature differ at most; NaN if there are no groups."""
+        found: dict[str, list[float]] = {}
+        for score in self.scores:
+            if score.measure == measure and score.feature and not isnan(score.value):
+                found.setdefault(score.feature, []).append(score.value)
+        return max((max(values) - min(values) for values in found.values()), default=nan)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return all scores as plain values that can be written as JSON."""
+        return [{**vars(s), "value": None if isnan(s.value) else s.value} for s in self.scores]
+
+    @classmethod
+    def from_list(cls, records: Sequence[Mapping[str, Any]]) -> Evaluation:
+        """Return what `to_list` was called on."""
+        return cls(
+            tuple(
+                Score(**{**r, "value": nan if r["value"] is None else r["value"]}) for r in records
+            )
         )
 
     def to_frame(self) -> pandas.DataFrame:

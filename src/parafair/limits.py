@@ -148,7 +148,8 @@ def parity_limit(
     Args:
         tensor: The data, of order 2 or more.
         sensitive_features: One row per index of `mode`. Groups are the combinations of values
-            that occur; a numeric column is cut at its quantiles.
+            that occur; a numeric column is cut at its quantiles. People who are not known may
+            have any embedding.
         mode: The sensitive mode.
         taus: Total variation distances between 0 and 1.
         bins: Groups made of a numeric column.
@@ -159,11 +160,11 @@ def parity_limit(
     ``parity_limit([[0, 1], [3, 1]], ["f", "m"]).residual`` is ``sqrt(4.5 / 11)``.
     """
     levels = _check_settings(taus, bins, max_people)
-    data, sensitive = _check_data(tensor, sensitive_features, mode)
+    rows, sensitive, norm_squared = _check_data(tensor, sensitive_features, mode)
     random = check_random_state(random_state)
     groups = _groups(sensitive, bins)
     # In these units, the loss per person is the squared relative residual.
-    rows = data.movedim(mode, 0).flatten(1) * sqrt(len(sensitive) / float(data.square().sum()))
+    rows = rows * sqrt(len(sensitive) / norm_squared)
     rows -= rows.mean(0)
     people, length = rows.shape
     rows, lost = transport.shorten(rows, groups, random) if people > max_people else (rows, 0.0)
@@ -204,8 +205,8 @@ def _check_settings(taus: Any, bins: int, max_people: int) -> tuple[float, ...]:
     return levels
 
 
-def _check_data(tensor: Any, features: Any, mode: int) -> tuple[Tensor, SensitiveFeatures]:
-    """Return the data in double precision and the features that belong to it."""
+def _check_data(tensor: Any, features: Any, mode: int) -> tuple[Tensor, SensitiveFeatures, float]:
+    """Return a row for each person who is known, their features and ``||X||**2`` of everybody."""
     data = as_tensor(tensor, dtype=torch.float64, device="cpu")
     check_tensor(data)
     check_mode(mode, data.ndim)
@@ -215,7 +216,10 @@ def _check_data(tensor: Any, features: Any, mode: int) -> tuple[Tensor, Sensitiv
             f"sensitive_features has {len(sensitive)} rows but mode {mode} of the tensor has "
             f"{data.shape[mode]}; pass one row per index, in the same order"
         )
-    return data, sensitive
+    norm_squared, rows = float(data.square().sum()), data.movedim(mode, 0).flatten(1)
+    if sensitive.known is not None:  # the others may be fitted exactly, which costs nothing
+        rows = rows[torch.from_numpy(sensitive.known)]
+    return rows, sensitive.only_known(), norm_squared
 
 
 def _groups(sensitive: SensitiveFeatures, bins: int) -> Column:

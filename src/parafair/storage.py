@@ -9,6 +9,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -19,7 +20,17 @@ from numpy.typing import NDArray
 # What a run and a written data set consist of. Overwriting one deletes its folder, which must
 # not hold anything else.
 RUN_FILES = frozenset(
-    {"fit.json", "factors.safetensors", "embedding.csv", "embedding.parquet", "audit.json"}
+    {
+        "fit.json",
+        "model.json",
+        "factors.safetensors",
+        "embedding.csv",
+        "embedding.parquet",
+        "factor_*.csv",
+        "factor_*.parquet",
+        "evaluation.json",
+        "audit.json",
+    }
 )
 DATASET_FILES = frozenset({"tensor.npy", "entries.csv", "sensitive.csv"})
 
@@ -36,7 +47,7 @@ def new_folder(
     Args:
         folder: The name it shall have.
         overwrite: Whether it may replace a folder of the same name.
-        ours: The files such a folder may hold; any other one protects it.
+        ours: Patterns of the files such a folder may hold; any other one protects it.
     """
     folder = Path(folder).resolve()
     check_new_folder(folder, overwrite=overwrite, ours=ours)
@@ -81,12 +92,33 @@ def check_new_folder(
             f"{folder} already holds files; choose another folder, or allow overwriting "
             "(--force on the command line, overwrite=True in Python)"
         )
-    foreign = sorted(present - ours)
+    foreign = sorted(n for n in present if not any(fnmatch(n, pattern) for pattern in ours))
     if foreign:
         raise FileExistsError(
             f"{folder} holds other files ({', '.join(foreign[:5])}), which would be lost; choose "
             "another folder"
         )
+
+
+@contextmanager
+def new_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give a temporary file that takes the wanted name when the block ends well."""
+    check_new_file(path, overwrite=overwrite)
+    beside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.absolute().parent))
+    try:
+        yield beside / path.name
+        (beside / path.name).replace(path)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def check_new_file(path: Path, *, overwrite: bool) -> None:
+    """Raise before any work if a file cannot be written later, or would be lost."""
+    if path.is_dir() or (path.exists() and not overwrite):
+        remedy = "choose another file" if path.is_dir() else "choose another file, or use --force"
+        raise FileExistsError(f"{path} already exists; {remedy}")
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"the folder of {path} does not exist; create it first")
 
 
 def read_tensor(path: Path) -> NDArray[Any]:

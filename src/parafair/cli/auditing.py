@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from parafair.audits import ATTACKERS, audit
-from parafair.cli.people import align, pick_features, read_embedding
+from parafair.cli.people import People
+from parafair.cli.runs import Embedding, read_embedding
 from parafair.cli.shell import (
     ATTACK,
     PEOPLE,
     RESULT,
     Columns,
     Kinds,
+    Missing,
     app,
-    check_new_file,
     option,
-    output,
     progress,
     readable_errors,
+    say,
 )
 from parafair.errors import unknown_choice
-from parafair.tables import read_table
+from parafair.sensitive import SensitiveFeatures
+from parafair.storage import check_new_file
 
 
 @app.command(name="audit")
@@ -35,8 +39,9 @@ def audit_command(
     columns: Columns = None,
     kind: Kinds = None,
     key: Annotated[
-        str | None, option(PEOPLE, "Column of both tables that identifies people.")
+        str | None, option(PEOPLE, "Column of the people's table that says who it is.")
     ] = None,
+    missing: Missing = "error",
     target: Annotated[
         str | None,
         option(PEOPLE, "Column of the table that someone would predict; compares groups."),
@@ -55,25 +60,20 @@ def audit_command(
     """Measure what an embedding reveals about sensitive features.
 
     Cross-validated attackers guess each feature from the embedding; a permutation test and the
-    paper's measures stand beside them. Without --key, rows must be in the same order.
+    paper's measures stand beside them. Without --key, rows must be in the same order. Of a run, the
+    people whom its criterion examined are audited.
     """
     with readable_errors():
-        for option, path in (("--json", json), ("--picture", picture)):
-            check_new_file(option, path)
-        rows, labels = read_embedding(embedding, key)
-        people = read_table(sensitive, labels=[] if key is None else [key])
-        if key is not None and labels is not None:
-            people = align(people, labels, key, sensitive)
-        wanted = None
-        if target is not None:
-            if target not in people.columns:
-                raise unknown_choice("--target", target, map(str, people.columns))
-            wanted = people[target].to_numpy()
-            people = people.drop(columns=target)
+        for path in (json, picture):
+            if path is not None:
+                check_new_file(path, overwrite=False)
+        found = read_embedding(embedding, key)
+        people = People(sensitive, columns, tuple(kind or ()), key, missing)
+        rows, features, wanted = _pair(found, people, target)
         with progress("attacking") as on_progress:
             result = audit(
                 rows,
-                pick_features(people, columns, kind, key),
+                features,
                 target=wanted,
                 attackers=None if attackers is None else attackers.split(","),
                 folds=folds,
@@ -83,8 +83,44 @@ def audit_command(
                 random_state=seed,
                 on_progress=on_progress,
             )
-        output.print(str(result), markup=False, highlight=False, soft_wrap=True)
+        say(str(result))
         if json is not None:
             json.write_text(result.to_json() + "\n", encoding="utf-8")
         if picture is not None:
             result.draw(picture)
+
+
+def _pair(
+    found: Embedding, people: People, target: str | None
+) -> tuple[NDArray[Any], SensitiveFeatures, NDArray[Any] | None]:
+    """Return rows, features and the target of the people who can be audited; say who cannot."""
+    table = people.read()
+    if target is not None and target not in table.columns:
+        raise unknown_choice("--target", target, map(str, table.columns))
+    described = table if target is None else table.drop(columns=target)
+    chosen = np.arange(len(found.rows)) if found.examined is None else found.examined
+    if people.key is not None and found.labels is not None:
+        labels = found.labels[chosen]
+        features, places = people.features(described, labels), people.find(table, labels)
+    else:
+        features, places = people.features(described), chosen
+        if len(features) != len(found.rows):
+            raise ValueError(
+                f"{people.path} has {len(features)} rows but the embedding has {len(found.rows)}; "
+                "give one row per person in the same order, or match them with --key"
+            )
+        features = features.take(chosen)
+    known = np.ones(len(chosen), bool) if features.known is None else features.known
+    _say_who_is_missing(len(found.rows) - len(chosen), int((~known).sum()), len(found.rows))
+    wanted = None if target is None else table[target].to_numpy()[places[known]]
+    return found.rows[chosen[known]], features.only_known(), wanted
+
+
+def _say_who_is_missing(not_examined: int, unknown: int, everybody: int) -> None:
+    if not_examined:
+        say(
+            f"left out: {not_examined} of {everybody} people, whom the run did not examine, as "
+            "their features were not known or nothing was observed of them"
+        )
+    if unknown:
+        say(f"left out: {unknown} of {everybody} people, of whom something is not known")

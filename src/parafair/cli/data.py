@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from parafair.cli.shell import Force, app, numbers, output, readable_errors
+from parafair.cli.shell import Force, app, numbers, output, readable_errors, say
 from parafair.data import TensorData
 from parafair.datasets import DATASETS, Dataset
 from parafair.errors import unknown_choice
@@ -58,9 +58,7 @@ def datasets(
             else:
                 np.save(folder / "tensor.npy", found.tensor)
             _people(found).to_csv(folder / "sensitive.csv", index=False)
-        output.print(
-            f"{found.about}\nwritten to {out}", highlight=False, markup=False, soft_wrap=True
-        )
+        say(f"{found.about}\nwritten to {out}")
 
 
 def _people(found: Dataset) -> pandas.DataFrame:

@@ -2,50 +2,69 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
-from parafair.cli.people import check_key, labels_of, pick_features, write_run
+from parafair.cli.people import Inputs, People, read_inputs
+from parafair.cli.runs import HeldOut, check_table_format, write_run
 from parafair.cli.shell import (
     INTERRUPTED,
     MODEL,
     PEOPLE,
     RESULT,
     SOLVER,
+    Center,
     Columns,
+    Duplicates,
     Force,
+    Key,
     Kinds,
+    Missing,
+    Mode,
+    Modes,
+    Ridge,
+    Tensor,
+    Test,
+    Value,
     app,
     gradient_solver,
     option,
     output,
     progress,
     readable_errors,
+    say,
 )
-from parafair.errors import Interrupted, unknown_choice
+from parafair.cli.tensors import Source
+from parafair.errors import Interrupted
 from parafair.estimator import FairCP
 from parafair.problem import Objective
 from parafair.selection import Trial
-from parafair.storage import check_new_folder, read_tensor
-from parafair.tables import read_table
+from parafair.splits import split_cells
+from parafair.storage import check_new_folder
 
 
 @app.command()
 def fit(
-    tensor: Annotated[Path, typer.Argument(help="The data: a .npy file, or .npz with one array.")],
+    tensor: Tensor,
     out: Annotated[Path, option(RESULT, "Folder to create.")],
     rank: Annotated[int, option(MODEL, "Number of components.")],
+    modes: Modes = None,
+    value: Value = None,
+    duplicates: Duplicates = None,
+    test: Test = None,
     sensitive: Annotated[
-        Path | None, option(PEOPLE, "Table (.csv, .parquet), a row per person in tensor order.")
+        Path | None,
+        option(PEOPLE, "Table (.csv, .parquet), a row per person; of an array, in its order."),
     ] = None,
     columns: Columns = None,
     kind: Kinds = None,
-    key: Annotated[str | None, option(PEOPLE, "Column of the table that labels people.")] = None,
-    mode: Annotated[int, option(PEOPLE, "The mode of the tensor whose indices are people.")] = 0,
+    key: Key = None,
+    mode: Mode = None,
+    missing: Missing = "error",
     method: Annotated[
         str,
         option(
@@ -61,6 +80,8 @@ def fit(
     target_leakage: Annotated[
         float, option(MODEL, "With --strength auto: the most an attacker may be above chance.")
     ] = 0.05,
+    ridge: Ridge = None,
+    center: Center = False,
     solver: Annotated[
         str,
         option(
@@ -83,42 +104,32 @@ def fit(
     device: Annotated[str | None, option(SOLVER, "Where to compute, such as cuda.")] = None,
     dtype: Annotated[str | None, option(SOLVER, "float32 or float64.")] = None,
     table_format: Annotated[
-        str, option(RESULT, "Of the embedding: csv or parquet.", "--format")
+        str, option(RESULT, "Of the tables: csv or parquet.", "--format")
     ] = "csv",
     force: Force = False,
 ) -> None:
     """Decompose a tensor and write the embedding, the factors and a record of the fit.
 
-    The folder holds embedding.csv (one row per person), factors.safetensors (every factor) and
-    fit.json (settings, seed, versions, status, history). Ctrl-C stops after the last finished
-    round and writes that.
+    The folder holds embedding.csv (one row per person), a table like factor_module.csv for each
+    other mode, fit.json (settings, seed, versions, status, history), evaluation.json with --test,
+    and the model itself. Ctrl-C stops after the last finished round and writes that.
     """
     with readable_errors():
         check_new_folder(out, overwrite=force)
-        if table_format not in ("csv", "parquet"):
-            raise unknown_choice("--format", table_format, ("csv", "parquet"))
-        if table_format == "parquet" and find_spec("pyarrow") is None:
-            raise ValueError(
-                "--format parquet needs the package 'pyarrow'; install it with "
-                "pip install 'parafair[parquet]', or use --format csv"
-            )
-        data = read_tensor(tensor)
-        if sensitive is None and (key or columns or kind):
-            raise ValueError("--key, --columns and --kind need the table of people: --sensitive")
-        table = (
-            None
-            if sensitive is None
-            else read_table(sensitive, labels=[] if key is None else [key])
-        )
-        features = None if table is None else pick_features(table, columns, kind, key)
-        if table is not None and key is not None:
-            check_key(table, key, sensitive)
+        check_table_format("--format", table_format)
+        source = Source(tensor, modes, value, duplicates)
+        inputs = read_inputs(source, People.of(sensitive, columns, kind, key, missing), mode)
+        describe_inputs(inputs)
+        split = None if test is None else split_cells(inputs.data, test=test, random_state=seed)
+        data = inputs.data if split is None else split.train
         model = FairCP(
             rank,
             method=method,
             strength=_strength(strength),
             target_leakage=target_leakage,
-            mode=mode,
+            mode=inputs.mode,
+            ridge=ridge,
+            center=center,
             solver=gradient_solver(step_sizes, inner_steps) if solver == "gradient" else solver,
             start=start,
             n_init=n_init,
@@ -140,23 +151,54 @@ def fit(
                     advance(number, max_rounds, state)
 
                 model.fit(
-                    data, sensitive_features=features, on_round=on_round, on_trial=_show_trial
+                    data,
+                    sensitive_features=inputs.features,
+                    on_round=on_round,
+                    on_trial=_show_trial,
                 )
         except Interrupted:
             interrupted = True
-        labels = labels_of(table, key, len(model.embedding_))
-        inputs = {"tensor": str(tensor), "sensitive": sensitive and str(sensitive), "key": key}
-        record = replace(model.fit_, settings={**model.fit_.settings, "inputs": inputs})
-        write_run(out, record, model.embedding_, labels, table_format, force)
+        errors = None
+        if split is not None and test is not None:
+            errors = HeldOut.of(test, model, split.train, split.test, inputs.features)
+        read = {"sensitive": sensitive and str(sensitive), "key": key, "missing": missing}
+        record = {**source.to_dict(), **read, "test": test}
+        write_run(out, model, record, errors, table_format=table_format, force=force)
         last = model.fit_.history[-1]
         output.print(
             f"{_chosen(model)}residual {last.residual:.4f}, penalty {last.penalty:.4g}, "
             f"{model.fit_.rounds} rounds in {last.seconds:.1f} s: {model.fit_.status.value}",
             highlight=False,
         )
-        output.print(f"written to {out}", highlight=False, markup=False, soft_wrap=True)
+        if errors is not None:
+            output.print(_show_errors(errors))
+        say(f"written to {out}")
         if interrupted:
             raise typer.Exit(INTERRUPTED)
+
+
+def describe_inputs(inputs: Inputs) -> None:
+    """Say what was read, if it is not simply all there is."""
+    if inputs.data.coverage < 1:
+        say(str(inputs.data).removeprefix("TensorData(").removesuffix(")"))
+    if inputs.left_out:
+        say(inputs.left_out)
+
+
+def _show_errors(errors: HeldOut) -> Table:
+    """Return a table of held-out errors, beside those of a prediction without people."""
+    table = Table(box=None, title="Errors of held-out entries", title_justify="left")
+    for name in ("people", "entries", "RMSE", "MAE", "RMSE without people"):
+        table.add_column(name, justify="left" if name == "people" else "right")
+    for score in errors.model.scores:
+        if score.measure == "rmse":
+            group, feature = score.group, score.feature
+            mae = errors.model.value("mae", group, feature=feature)
+            without = errors.baseline.value("rmse", group, feature=feature)
+            name = escape(f"{feature}: {group}" if feature else group)
+            numbers = [f"{number:.4g}" for number in (score.value, mae, without)]
+            table.add_row(name, f"{score.count:,}", *numbers)
+    return table
 
 
 def _show_trial(trial: Trial) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from parafair.cli.people import pick_features
+from parafair.cli.fitting import describe_inputs
+from parafair.cli.people import People, read_inputs
 from parafair.cli.shell import (
     ATTACK,
     INTERRUPTED,
@@ -16,15 +17,27 @@ from parafair.cli.shell import (
     PEOPLE,
     RESULT,
     SOLVER,
+    Center,
     Columns,
+    Duplicates,
+    Key,
     Kinds,
+    Missing,
+    Mode,
+    Modes,
+    Ridge,
+    Tensor,
+    Test,
+    Value,
     app,
     numbers,
     option,
     output,
     progress,
     readable_errors,
+    say,
 )
+from parafair.cli.tensors import Source
 from parafair.errors import Interrupted, unknown_choice
 from parafair.frontier import Frontier, frontier
 from parafair.frontier.folder import load
@@ -32,28 +45,36 @@ from parafair.frontier.result import join
 from parafair.frontier.run import AUDIT
 from parafair.methods import METHODS
 from parafair.report import FORMATS, pick_point, write_report
-from parafair.storage import read_tensor
-from parafair.tables import read_table
+from parafair.splits import split_cells
 
 Leakage = Annotated[float, option(RESULT, "Pick the least residual at this leakage.")]
 
 
 @app.command(name="frontier")
 def frontier_command(
-    tensor: Annotated[Path, typer.Argument(help="The data: a .npy file, or .npz with one array.")],
+    tensor: Tensor,
     out: Annotated[Path, option(RESULT, "Folder for the fits; continued if it holds some.")],
     rank: Annotated[int, option(MODEL, "Number of components.")],
-    sensitive: Annotated[Path, option(PEOPLE, "Table (.csv, .parquet), a row per person.")],
+    sensitive: Annotated[
+        Path, option(PEOPLE, "Table (.csv, .parquet), a row per person; of an array, in its order.")
+    ],
+    modes: Modes = None,
+    value: Value = None,
+    duplicates: Duplicates = None,
+    test: Test = None,
     columns: Columns = None,
     kind: Kinds = None,
-    key: Annotated[str | None, option(PEOPLE, "Column of the table that labels people.")] = None,
-    mode: Annotated[int, option(PEOPLE, "The mode of the tensor whose indices are people.")] = 0,
+    key: Key = None,
+    mode: Mode = None,
+    missing: Missing = "error",
     methods: Annotated[
         str, option(MODEL, f"Some of {', '.join(METHODS)}, as a,b.", "--methods", "--method")
     ] = "invariant",
     strengths: Annotated[
         str, option(MODEL, "How many strengths to try, or the strengths, as 1,4,16.")
     ] = "11",
+    ridge: Ridge = None,
+    center: Center = False,
     seeds: Annotated[int, option(SOLVER, "Starts for each strength.")] = 1,
     solver: Annotated[str, option(SOLVER, "block or gradient.")] = "block",
     max_rounds: Annotated[int, option(SOLVER, "Most rounds of a fit.")] = 500,
@@ -80,11 +101,10 @@ def frontier_command(
                 raise unknown_choice("--methods", method, METHODS)
         count = int(strengths) if strengths.isdigit() else None
         wanted = numbers("--strengths", strengths, float)
-        data, people = (
-            read_tensor(tensor),
-            read_table(sensitive, labels=[] if key is None else [key]),
-        )
-        features = pick_features(people, columns, kind, key)
+        people = People.of(sensitive, columns, kind, key, missing)
+        inputs = read_inputs(Source(tensor, modes, value, duplicates), people, mode)
+        describe_inputs(inputs)
+        split = None if test is None else split_cells(inputs.data, test=test, random_state=0)
         found: list[Frontier] = []
         try:
             for method in chosen:
@@ -95,13 +115,16 @@ def frontier_command(
 
                     found.append(
                         frontier(
-                            data,
-                            features,
+                            inputs.data if split is None else split.train,
+                            inputs.features,
                             rank=rank,
                             method=method,
                             strengths=wanted if count is None else count,
                             seeds=seeds,
-                            mode=mode,
+                            mode=inputs.mode,
+                            ridge=ridge,
+                            center=center,
+                            held_out=None if split is None else split.test,
                             solver=solver,
                             max_rounds=max_rounds,
                             tolerance=tolerance,
@@ -114,16 +137,10 @@ def frontier_command(
                         )
                     )
         except (Interrupted, KeyboardInterrupt) as error:
-            output.print(
-                f"interrupted; what is finished is in {out}, and the same command goes on from it",
-                highlight=False, markup=False, soft_wrap=True,
-            )  # fmt: skip
+            say(f"interrupted; what is finished is in {out}, and the same command goes on from it")
             raise typer.Exit(INTERRUPTED) from error
         show(join(found), leakage)
-        output.print(
-            f"written to {out}; for a page: parafair report {out}",
-            highlight=False, markup=False, soft_wrap=True,
-        )  # fmt: skip
+        say(f"written to {out}; for a page: parafair report {out}")
 
 
 @app.command()
@@ -146,7 +163,7 @@ def report(
                 raise unknown_choice("--format", name, FORMATS)
         page = run / "report.html" if out is None else out
         for path in write_report(load(run), page, title=title, leakage=leakage, formats=wanted):
-            output.print(str(path), highlight=False, markup=False, soft_wrap=True)
+            say(str(path))
 
 
 def show(found: Frontier, leakage: float) -> None:
@@ -156,7 +173,9 @@ def show(found: Frontier, leakage: float) -> None:
         title="Fits than which no other is closer and reveals less",
         caption="! an attacker is below chance beyond doubt: people are matched across groups",
     )
-    for name in ("method", "strength", "seed", "residual", "leakage", "95 %", "p-value", ""):
+    tested = ("RMSE",) if found.baseline else ()
+    names = ("method", "strength", "seed", "residual", "leakage", "95 %", "p-value", *tested, "")
+    for name in names:
         table.add_column(name, justify="left" if name in ("method", "") else "right")
     for point in found.efficient:
         row = point.row()
@@ -169,9 +188,16 @@ def show(found: Frontier, leakage: float) -> None:
             f"{row['leakage']:.3f}",
             f"{row['low']:.3f} to {row['high']:.3f}",
             f"{row['p_value']:.3g}",
+            *([f"{row['rmse']:.4g}"] if tested else []),
             "!" if row["overfitted"] else "",
         )
     output.print(table)
+    if found.baseline:
+        output.print(
+            f"RMSE of the {found.coverage.held_out if found.coverage else 0:,} held-out entries; "
+            f"without people {found.baseline.value('rmse'):.4g}",
+            highlight=False,
+        )
     picked = pick_point(found, leakage)
     if picked is not None:
         name = picked.member.id

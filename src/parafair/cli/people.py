@@ -1,120 +1,172 @@
-"""People and embeddings, as the commands read and write them."""
+"""People and their sensitive features, as the commands read them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas
 from numpy.typing import NDArray
 
+from parafair.cli.tensors import Source, find_mode, naming
+from parafair.data import TensorData
 from parafair.errors import unknown_choice
-from parafair.fit import Fit
-from parafair.labels import as_labels
-from parafair.sensitive import SensitiveFeatures
-from parafair.storage import new_folder, read_tensor
+from parafair.labels import as_labels, some
+from parafair.sensitive import Missing, SensitiveFeatures
 from parafair.tables import find_rows, open_table, read_table
 
 
-def pick_features(
-    table: pandas.DataFrame, columns: str | None, kinds: list[str] | None, key: str | None
-) -> SensitiveFeatures:
-    """Pick the sensitive columns of a table."""
-    names = [str(name) for name in table.columns if name != key]
-    wanted = names if columns is None else columns.split(",")
-    for name in wanted if columns is None else ():
-        if pandas.api.types.is_integer_dtype(table[name]) and table[name].is_unique:
+@dataclass(frozen=True)
+class People:
+    """A table of people, and which of its columns are what.
+
+    Attributes:
+        path: The file.
+        columns: The sensitive columns, as "a,b"; None is all but the key.
+        kinds: Stated kinds, each as "column=kind".
+        key: The column that says who it is; None if rows are in order.
+        missing: What to do with people of whom something is not known.
+    """
+
+    path: Path
+    columns: str | None = None
+    kinds: tuple[str, ...] = ()
+    key: str | None = None
+    missing: str = "error"
+
+    @classmethod
+    def of(
+        cls,
+        path: Path | None,
+        columns: str | None,
+        kinds: list[str] | None,
+        key: str | None,
+        missing: str,
+    ) -> People | None:
+        """Return the people, or None if no table of them was given."""
+        if path is not None:
+            return cls(path, columns, tuple(kinds or ()), key, missing)
+        if key or columns or kinds:
             raise ValueError(
-                f"column {name!r} has another whole number for every person, so it seems to label "
-                "them; name it with --key, or list the sensitive columns with --columns"
+                "--key, --sensitive-columns and --kind need the table of people: --sensitive"
             )
-    for name in [*wanted, *([] if key is None else [key])]:
-        if name not in table.columns:
-            raise unknown_choice("a column", name, map(str, table.columns))
-    stated: dict[str, Any] = {}
-    for entry in kinds or []:
-        name, separator, value = entry.partition("=")
-        if not separator:
-            raise ValueError(f"--kind must look like column=numeric, got {entry!r}")
-        stated[name] = value
-    return SensitiveFeatures.from_table(table, wanted, kinds=stated)
+        return None
+
+    def read(self) -> pandas.DataFrame:
+        """Read the table."""
+        table = read_table(self.path, labels=[] if self.key is None else [self.key])
+        if self.key is None:
+            return table
+        if self.key not in table.columns:
+            raise unknown_choice("--key", self.key, map(str, table.columns))
+        if self.key.startswith("component_"):
+            raise ValueError(
+                f"--key {self.key}: columns of this name hold the embedding; rename it"
+            )
+        self.find(table, table[self.key].tolist())  # raises if a person has two rows
+        return table
+
+    def find(self, table: pandas.DataFrame, labels: Any) -> NDArray[np.intp]:
+        """Return the row of each person, -1 where there is none."""
+        assert self.key is not None
+        with naming(self.path):
+            return find_rows(open_table(table), self.key, as_labels(labels, f"column {self.key!r}"))
+
+    def features(self, table: pandas.DataFrame, labels: Any = None) -> SensitiveFeatures:
+        """Return the sensitive columns of a table, in the order of labels if these are given."""
+        wanted = self._wanted(table)
+        stated: dict[str, Any] = {}
+        for entry in self.kinds:
+            name, separator, value = entry.partition("=")
+            if not separator:
+                raise ValueError(f"--kind must look like column=numeric, got {entry!r}")
+            stated[name] = value
+        key = None if labels is None else self.key
+        missing = cast(Missing, self.missing)
+        with naming(self.path):
+            return SensitiveFeatures.from_table(
+                table, wanted, key=key, labels=labels, kinds=stated, missing=missing
+            )
+
+    def _wanted(self, table: pandas.DataFrame) -> list[str]:
+        """Return the sensitive columns; raise if one only labels people."""
+        if self.columns is not None:
+            wanted = self.columns.split(",")
+            for name in wanted:
+                if name not in table.columns:
+                    raise unknown_choice("--sensitive-columns", name, map(str, table.columns))
+            return wanted
+        wanted = [str(name) for name in table.columns if name != self.key]
+        for name in wanted:
+            if pandas.api.types.is_integer_dtype(table[name]) and table[name].is_unique:
+                raise ValueError(
+                    f"column {name!r} has another whole number for every person, so it seems to "
+                    "label them; name it with --key, or list the sensitive columns with "
+                    "--sensitive-columns"
+                )
+        return wanted
 
 
-def labels_of(table: pandas.DataFrame | None, key: str | None, n: int) -> pandas.Series:
-    """Return the labels of n people: the key column, or their row numbers."""
-    if table is None or key is None:
-        return pandas.Series(range(n), name="row")
-    return table[key]
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What a command decomposes.
 
+    Attributes:
+        data: The tensor, with the labels of its people.
+        mode: The mode of the people.
+        features: Their sensitive features; None without a table of people.
+    """
 
-def write_run(
-    out: Path, fit: Fit, embedding: Any, labels: pandas.Series, table_format: str, force: bool
-) -> None:
-    """Write a run, whole or not at all."""
-    names = [f"component_{r}" for r in range(embedding.shape[1])]
-    table = pandas.DataFrame(embedding, columns=names)
-    table.insert(0, str(labels.name), labels.to_numpy())
-    with new_folder(out, overwrite=force) as folder:
-        fit.write(folder)
-        if table_format == "parquet":
-            table.to_parquet(folder / "embedding.parquet", index=False)
-        else:
-            table.to_csv(folder / "embedding.csv", index=False)
+    data: TensorData
+    mode: int
+    features: SensitiveFeatures | None
 
-
-def read_embedding(path: Path, key: str | None) -> tuple[Any, pandas.Series | None]:
-    """Return the rows of an embedding and, with a key, whose they are."""
-    if path.is_dir():
-        found = [path / name for name in ("embedding.csv", "embedding.parquet")]
-        path = next((file for file in found if file.exists()), found[0])
-    if path.suffix in (".npy", ".npz"):
-        if key is not None:
-            raise ValueError(f"--key {key} needs a table with that column, but {path} is an array")
-        return read_tensor(path), None
-    table = read_table(path, labels=[] if key is None else [key])
-    if key is not None and key not in table.columns:
-        raise unknown_choice("--key", key, map(str, table.columns))
-    components = [name for name in table.columns if str(name).startswith("component_")]
-    rows = table[components] if components else table.drop(columns=key or [])
-    text = [str(name) for name in rows.columns if not pandas.api.types.is_numeric_dtype(rows[name])]
-    if text:
-        raise ValueError(
-            f"{path} has columns that are not numbers: {', '.join(text[:5])}; name the column of "
-            "labels with --key, or call the columns of the embedding component_0, component_1, ..."
+    @property
+    def left_out(self) -> str:
+        """How many people are not known, in words; empty if nobody is."""
+        known = None if self.features is None else self.features.known
+        if known is None:
+            return ""
+        names = self.data.labels[self.mode][~known]
+        return (
+            f"{len(names)} of {len(known)} people are not known ({some(names)}): they are fitted, "
+            "and left out of the criterion and of audits"
         )
-    return rows.to_numpy(), None if key is None else table[key]
 
 
-def check_key(people: pandas.DataFrame, key: str, path: Path | None) -> None:
-    """Raise unless the key has one value for each person."""
-    if key.startswith("component_"):
-        raise ValueError(f"--key {key}: columns of this name hold the embedding; rename it")
-    _find(people, key, people[key], path)
-
-
-def align(
-    people: pandas.DataFrame, labels: pandas.Series, key: str, path: Path
-) -> pandas.DataFrame:
-    """Return the people in the order of the embedding's labels."""
-    if key not in people.columns:
-        raise unknown_choice("--key", key, map(str, people.columns))
-    check_key(people, key, path)
-    rows = _find(people, key, labels, path)
-    if (rows < 0).any():
-        missing = labels[rows < 0]
+def read_inputs(source: Source, people: People | None, mode: str | None) -> Inputs:
+    """Read a tensor and its people, matched by label where the tensor has labels."""
+    table = None if people is None else people.read()
+    data = source.read()
+    number = find_mode(data.modes, mode, None if people is None else people.key)
+    if people is None or table is None:
+        return Inputs(data, number, None)
+    if source.has_labels:
+        if people.key is None:
+            raise ValueError(
+                f"--key is missing: the column of {people.path} that has the labels of mode "
+                f"{data.modes[number]!r}"
+            )
+        return Inputs(data, number, people.features(table, data.labels[number]))
+    features = people.features(table)
+    if len(table) != data.shape[number]:
         raise ValueError(
-            f"{path} has no row for {len(missing)} people of the embedding, such as {key} "
-            f"{missing.iloc[0]}; add them"
+            f"{people.path} has {len(table)} rows but mode {number} of the tensor has "
+            f"{data.shape[number]}; give one row per index, in the same order"
         )
-    return people.iloc[rows].reset_index(drop=True)
+    if people.key is not None:
+        data = _name_people(data, number, people.key, table, named=source.modes is not None)
+    return Inputs(data, number, features)
 
 
-def _find(
-    people: pandas.DataFrame, key: str, labels: pandas.Series, path: Path | None
-) -> NDArray[np.intp]:
-    """Return the row of each person, or say which file has which fault."""
-    try:
-        return find_rows(open_table(people), key, as_labels(labels.tolist(), f"column {key!r}"))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+def _name_people(
+    data: TensorData, mode: int, key: str, table: pandas.DataFrame, *, named: bool
+) -> TensorData:
+    """Give the people of an array the labels of their table, and the mode its name."""
+    labels, modes = list(data.labels), list(data.modes)
+    labels[mode] = as_labels(table[key].tolist(), f"column {key!r}")
+    if not named:
+        modes[mode] = key
+    return replace(data, modes=tuple(modes), labels=tuple(labels))

@@ -33,6 +33,11 @@ parafair fit data/tensor.npy --sensitive data/sensitive.csv --key person --rank 
 --out run
 
 parafair audit run --sensitive data/sensitive.csv --key person
+
+With tables of your own:
+
+parafair fit scores.csv --modes student,module,test --value score --sensitive students.csv
+--sensitive-columns gender --key student --rank 4 --strength 1 --out run
 """,
 )
 output, errors = Console(), Console(stderr=True)
@@ -45,10 +50,59 @@ def option(panel: str, text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel)
 
 
-PEOPLE, MODEL, SOLVER, ATTACK, RESULT = "People", "Model", "Solver", "Attackers", "Result"
+DATA, PEOPLE, MODEL = "Data", "People", "Model"
+SOLVER, ATTACK, RESULT = "Solver", "Attackers", "Result"
 
+Tensor = Annotated[
+    Path,
+    typer.Argument(
+        help="The data: a table (.csv, .parquet) with a row per entry, a list of entries (.tns), "
+        "or an array (.npy, or .npz with one array)."
+    ),
+]
+Modes = Annotated[
+    str | None,
+    option(DATA, "Columns of the table that say where an entry belongs, as student,module,test."),
+]
+Value = Annotated[str | None, option(DATA, "Column of the table with the numbers.")]
+Duplicates = Annotated[
+    str | None,
+    option(DATA, "Several rows for one entry: error (default), mean, sum, max, first or last."),
+]
+Test = Annotated[
+    float | None, option(DATA, "Hold out this share of the entries and predict them, such as 0.2.")
+]
+Key = Annotated[
+    str | None, option(PEOPLE, "Column of the people's table that says who it is.", "--key")
+]
+Mode = Annotated[
+    str | None,
+    option(PEOPLE, "The mode of the people, by name or number: by default the key's, or 0."),
+]
+Missing = Annotated[
+    str,
+    option(
+        PEOPLE,
+        "People of whom something is not known: error, or exclude (fitted, but left out of the "
+        "criterion).",
+    ),
+]
 Columns = Annotated[
-    str | None, option(PEOPLE, "Sensitive columns, as a,b; by default all but the key.")
+    str | None,
+    option(
+        PEOPLE,
+        "Sensitive columns, as a,b; by default all but the key.",
+        "--sensitive-columns",
+        "--columns",
+    ),
+]
+Ridge = Annotated[
+    float | None,
+    option(MODEL, "Holds back rows with few entries: by default 0, or 0.1 if entries are missing."),
+]
+Center = Annotated[
+    bool,
+    option(MODEL, "Subtract the mean and what each label adds to it, except people.", "--center"),
 ]
 Kinds = Annotated[
     list[str] | None, option(PEOPLE, "State a column's kind, as age=numeric or code=categorical.")
@@ -124,9 +178,6 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
         yield advance
 
 
-def check_new_file(option: str, path: Path | None) -> None:
-    """Raise before any work if a file cannot be written later, or would be lost."""
-    if path is not None and path.exists():
-        raise FileExistsError(f"{path} already exists; choose another file for {option}")
-    if path is not None and not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"the folder of {path} does not exist; create it first")
+def say(text: str) -> None:
+    """Print a line as it is."""
+    output.print(text, highlight=False, markup=False, soft_wrap=True)

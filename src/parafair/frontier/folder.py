@@ -13,14 +13,17 @@ from uuid import uuid4
 
 from parafair.audits import Audit
 from parafair.errors import ParafairWarning
+from parafair.evaluation import Evaluation
 from parafair.fit import Fit
+from parafair.frontier.coverage import Coverage
 from parafair.frontier.result import Frontier, Member, Point, join
 from parafair.sensitive import SensitiveFeatures
 from parafair.storage import new_folder, read_json
 from parafair.training import Training
 
 FORMAT = 1
-SETTINGS_FILE, MEMBER_FILE, AUDIT_FILE = "frontier.json", "member.json", "audit.json"
+SETTINGS_FILE, MEMBER_FILE = "frontier.json", "member.json"
+AUDIT_FILE, EVALUATION_FILE = "audit.json", "evaluation.json"
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Folder:
 
         Args:
             settings: What decides the results; must be the same.
-            about: What comes with them: people, limit, versions.
+            about: What comes with them: people, limit, coverage, versions.
             training: What models remember of the data.
         """
         file = self.path / SETTINGS_FILE
@@ -79,8 +82,13 @@ class Folder:
         """Keep the audit of a fit."""
         write_json(self.path / member.id / AUDIT_FILE, audit.to_dict())
 
+    def write_evaluation(self, member: Member, evaluation: Evaluation) -> None:
+        """Keep the errors of a fit."""
+        record = {"scores": evaluation.to_list()}
+        write_json(self.path / member.id / EVALUATION_FILE, record)
+
     def read(self, member: Member) -> Point | None:
-        """Return a member's fit, with its audit if it is there, or None.
+        """Return a member's fit, with its audit and errors if they are there, or None.
 
         What cannot be read, after a crash of the machine, is put aside and made again.
         """
@@ -126,7 +134,16 @@ def _load_one(path: Path) -> Frontier:
     settings = {record["settings"]["method"]: {**record["settings"], **record["versions"]}}
     sensitive = SensitiveFeatures.from_list(record["sensitive"])
     training = {record["settings"]["method"]: Training.read(path)}
-    return Frontier(tuple(points), limit, sensitive, settings, training)
+    coverage, baseline = record.get("coverage"), record.get("baseline")
+    return Frontier(
+        tuple(points),
+        limit,
+        sensitive,
+        settings,
+        training,
+        coverage and Coverage.from_dict(coverage),
+        baseline and Evaluation.from_list(baseline),
+    )
 
 
 def _read_point(path: Path) -> Point:
@@ -134,7 +151,9 @@ def _read_point(path: Path) -> Point:
     member = Member(record["method"], record["strength"], record["seed"])
     file = path / AUDIT_FILE
     audit = Audit.from_dict(read_json(file)) if file.exists() else None
-    return Point(member, Fit.load(path), audit)
+    file = path / EVALUATION_FILE
+    errors = Evaluation.from_list(read_json(file)["scores"]) if file.exists() else None
+    return Point(member, Fit.load(path), audit, errors)
 
 
 def write_json(file: Path, record: Mapping[str, Any]) -> None:

@@ -54,6 +54,7 @@ class Plan:
         stop: When to stop.
         audits: Settings of the audits; None for none.
         offsets: What was subtracted from the data; None for nothing.
+        held_out: Entries to predict, as they were; None for none.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Plan:
     stop: Stop
     audits: Mapping[str, Any] | None
     offsets: Offsets | None = None
+    held_out: TensorData | None = None
 
     def fit(self, members: Sequence[Member], keep: Callable[[int, Fit], None]) -> tuple[Fit, ...]:
         """Fit members in one batch."""
@@ -106,6 +108,7 @@ class Plan:
             "method": self.name,
             "penalty": described,
             "data": _fingerprint(problem.tensor, problem.sensitive),
+            "held_out": self.held_out and _fingerprint(self.held_out, None),
             "shape": list(problem.shape),
             "rank": int(problem.rank),
             "mode": int(problem.mode),
@@ -136,6 +139,7 @@ def make_plan(
     dtype: str | torch.dtype | None,
     ridge: float | None,
     center: bool,
+    held_out: TensorData | None,
 ) -> Plan:
     """Check all arguments before any work is done."""
     resolved = resolve_method(method)
@@ -155,13 +159,27 @@ def make_plan(
             "@dataclass(frozen=True) to its class"
         )
     data = as_data(tensor, dtype=resolve_dtype(dtype), device=device)
+    _check_held_out(held_out, data)
     people = find_mode(data, mode)
     offsets = Offsets.of(data, people) if center else None
     if offsets is not None:
         data = offsets.subtract(data)
     problem = Problem(data, rank, people, penalty, sensitive, resolve_ridge(ridge, data))
     solver, audits = resolve_solver(solver), audits and dict(audits)
-    return Plan(name, problem, adjustment, solver, start, stop, audits, offsets)
+    return Plan(name, problem, adjustment, solver, start, stop, audits, offsets, held_out)
+
+
+def _check_held_out(held_out: Any, data: Tensor | TensorData) -> None:
+    """Raise unless the entries are of the same tensor."""
+    if held_out is None:
+        return
+    if not isinstance(held_out, TensorData) or not isinstance(data, TensorData):
+        raise TypeError(
+            "held_out needs both parts of the data as TensorData, as split_cells returns them; got "
+            f"{type(held_out).__name__} held out of {type(data).__name__}"
+        )
+    if held_out.shape != data.shape:
+        raise ValueError(f"held_out must have shape {data.shape} as tensor, got {held_out.shape}")
 
 
 def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> None:

@@ -13,7 +13,9 @@ from parafair import adjustments, kernels, penalties, solvers
 from parafair.audits import Audit
 from parafair.description import rebuild
 from parafair.estimator import FairCP
+from parafair.evaluation import Evaluation
 from parafair.fit import Fit, Status
+from parafair.frontier.coverage import Coverage
 from parafair.sensitive import SensitiveFeatures
 from parafair.training import Training
 
@@ -44,17 +46,19 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """One fit and its audit.
+    """One fit, its audit and how well it predicts.
 
     Attributes:
         member: Which fit it is.
         fit: The fit.
         audit: What attackers found; None if none was asked for, or if the fit diverged.
+        evaluation: Errors of held-out entries; None if none were held out, or if it diverged.
     """
 
     member: Member
     fit: Fit
     audit: Audit | None = None
+    evaluation: Evaluation | None = None
 
     @property
     def residual(self) -> float:
@@ -81,6 +85,9 @@ class Point:
             "high": high,
             "p_value": self._measure("independence p-value", "value"),
             "overfitted": None if self.audit is None else self.audit.overfitted,
+            "rmse": None if self.evaluation is None else self.evaluation.value("rmse"),
+            "mae": None if self.evaluation is None else self.evaluation.value("mae"),
+            "rmse_gap": None if self.evaluation is None else self.evaluation.gap("rmse"),
             "status": self.fit.status.name.lower(),
             "rounds": self.fit.rounds,
             "seconds": self.fit.seconds,
@@ -105,6 +112,9 @@ class Frontier:
         sensitive: The features.
         settings: What was asked for, by method: plain values.
         training: What models remember of their data, by method.
+        coverage: How much of the data there was; None if it is not known.
+        baseline: Errors of held-out entries predicted without people, by the mean and what each
+            index of the other modes adds to it; None if none were held out.
     """
 
     points: tuple[Point, ...]
@@ -112,6 +122,8 @@ class Frontier:
     sensitive: SensitiveFeatures
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     training: Mapping[str, Training] = field(default_factory=dict)
+    coverage: Coverage | None = None
+    baseline: Evaluation | None = None
 
     def __len__(self) -> int:
         return len(self.points)
@@ -122,7 +134,7 @@ class Frontier:
             name: (self.settings[m].get(name), other.settings[n].get(name))
             for m in self.settings
             for n in other.settings
-            for name in ("data", "mode", "center", "audits")
+            for name in ("data", "held_out", "mode", "center", "audits")
         }
         for name, (mine, theirs) in same.items():
             if mine != theirs:

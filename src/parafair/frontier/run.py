@@ -16,13 +16,18 @@ from torch import Tensor
 
 from parafair.adjustments import Adjustment
 from parafair.audits import Audit, audit
+from parafair.data import TensorData
 from parafair.errors import ParafairWarning
+from parafair.estimator import FairCP
+from parafair.evaluation import Evaluation, evaluate
 from parafair.fit import Fit, Status, Stop
+from parafair.frontier.coverage import Coverage
 from parafair.frontier.folder import Folder
 from parafair.frontier.plan import Plan, check_seeds, check_strengths, make_plan
 from parafair.frontier.result import Frontier, Member, Point, mean_residuals
 from parafair.frontier.strengths import coarse_strengths, refined_strengths
 from parafair.limits import parity_limit
+from parafair.offsets import Offsets
 from parafair.penalties import Penalty
 from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
@@ -58,6 +63,7 @@ def frontier(
     tolerance: float = 1e-4,
     audits: Mapping[str, Any] | None = AUDIT,
     limit: bool = True,
+    held_out: TensorData | None = None,
     out: str | Path | None = None,
     n_jobs: int | None = None,
     device: str | torch.device | None = None,
@@ -84,6 +90,8 @@ def frontier(
         tolerance: A fit stops when its objective falls by less than this share per round.
         audits: Settings of `audit` for each point; None for no audits.
         limit: Whether to compute the least residual that any model can have; needs POT.
+        held_out: Entries that every fit predicts, such as ``split_cells(data).test`` where `tensor`
+            is its ``train``; errors are for everybody and for each group.
         out: Folder in which finished fits are kept. If it holds some of the same frontier, they
             are not computed again.
         n_jobs: Processes for batches and audits; None is one, or what `joblib.parallel_config`
@@ -98,7 +106,7 @@ def frontier(
     plan = make_plan(
         tensor, sensitive_features, rank=rank, method=method, name=name, mode=mode, solver=solver,
         start=start, stop=Stop(max_rounds=max_rounds, tolerance=tolerance), audits=audits,
-        device=device, dtype=dtype, ridge=ridge, center=center,
+        device=device, dtype=dtype, ridge=ridge, center=center, held_out=held_out,
     )  # fmt: skip
     wanted, chosen = check_seeds(seeds), check_strengths(strengths, plan)
     settings = plan.settings
@@ -107,26 +115,31 @@ def frontier(
     if limit and not curve:
         curve = _limit(plan.problem)
     training = Training.of(plan.problem, plan.offsets)
+    coverage, baseline = Coverage.of(plan.problem, held_out), _baseline(plan, tensor)
     if folder is not None:
-        folder.open(settings, _about(plan.problem, curve), training)
-    run = _Run(plan, folder, n_jobs, on_progress)
+        about = {"coverage": coverage.to_dict(), "baseline": baseline and baseline.to_list()}
+        folder.open(settings, {**_about(plan.problem, curve), **about}, training)
+    run = _Run(plan, training, folder, n_jobs, on_progress)
     if isinstance(chosen, int):
         points = _adaptive(run, wanted, chosen)
     else:
         points = run.points([Member(plan.name, s, seed) for s in chosen for seed in wanted])
-    points = run.audited(points)
+    points = run.evaluated(run.audited(points))
     versions = {"parafair": version("parafair"), "torch": torch.__version__}
     sensitive = plan.problem.sensitive
     assert sensitive is not None
     described = {plan.name: {**settings, **versions}}
-    return Frontier(tuple(points), curve, sensitive, described, {plan.name: training})
+    return Frontier(
+        tuple(points), curve, sensitive, described, {plan.name: training}, coverage, baseline
+    )
 
 
 @dataclass(eq=False)
 class _Run:
-    """Fits and audits members that are not in the folder yet."""
+    """Fits, audits and evaluates members that are not in the folder yet."""
 
     plan: Plan
+    training: Training
     folder: Folder | None
     n_jobs: int | None
     on_progress: OnProgress | None
@@ -176,6 +189,22 @@ class _Run:
             if self.on_progress is not None:
                 self.on_progress("audits", len(found), len(sound))
         return [replace(p, audit=found.get(p.member, p.audit)) for p in points]
+
+    def evaluated(self, points: Sequence[Point]) -> list[Point]:
+        """Return the points with their errors; diverged fits stay without."""
+        held_out, problem = self.plan.held_out, self.plan.problem
+        if held_out is None:
+            return list(points)
+        cells, found = held_out.cells.T.cpu().numpy(), []
+        for point in points:
+            if point.evaluation is None and point.fit.status is not Status.DIVERGED:
+                guess = FairCP.from_fit(point.fit, training=self.training).predict(cells)
+                errors = evaluate(held_out, guess, problem.sensitive, mode=problem.mode)
+                if self.folder is not None:
+                    self.folder.write_evaluation(point.member, errors)
+                point = replace(point, evaluation=errors)
+            found.append(point)
+        return found
 
     def _in_turn(self, jobs: Iterable[Any]) -> Iterable[Audit]:
         """Return results as they come, where the backend of joblib can do that."""
@@ -266,6 +295,15 @@ def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:
     # Of several features or a number, attackers and the limit mean different things by leakage,
     # but none is none.
     return ((0.0, found.residual),)
+
+
+def _baseline(plan: Plan, tensor: Any) -> Evaluation | None:
+    """Return the errors of predictions that know nothing about people."""
+    held_out, problem = plan.held_out, plan.problem
+    if held_out is None:
+        return None
+    guess = Offsets.of(tensor, problem.mode).at(held_out.cells).cpu().numpy()
+    return evaluate(held_out, guess, problem.sensitive, mode=problem.mode)
 
 
 def _about(problem: Problem, limit: tuple[tuple[float, float], ...]) -> dict[str, Any]:

@@ -1,0 +1,166 @@
+"""The commands `parafair predict` and `parafair transform`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas
+import typer
+
+from parafair.cli.people import People
+from parafair.cli.runs import check_table_format, rows_as_table, write_table_file
+from parafair.cli.shell import (
+    PEOPLE,
+    RESULT,
+    Duplicates,
+    Force,
+    Key,
+    Modes,
+    Value,
+    app,
+    option,
+    readable_errors,
+    say,
+)
+from parafair.cli.tensors import Source, naming
+from parafair.data import TensorData
+from parafair.errors import unknown_choice
+from parafair.estimator import FairCP
+from parafair.labels import some
+from parafair.storage import check_new_file
+from parafair.tables import read_table
+from parafair.training import Training
+
+Run = Annotated[Path, typer.Argument(help="A folder that `parafair fit` wrote.")]
+Out = Annotated[Path, option(RESULT, "Table to write, .csv or .parquet.")]
+
+
+@app.command()
+def predict(
+    run: Run,
+    cells: Annotated[
+        Path, typer.Argument(help="Table (.csv, .parquet) with a column of labels for each mode.")
+    ],
+    out: Out,
+    column: Annotated[str, option(RESULT, "What to call the predictions.")] = "prediction",
+    force: Force = False,
+) -> None:
+    """Predict any cells, those that were missing too.
+
+    Writes the table again with one more column. Labels that the model does not know are an error.
+    """
+    with readable_errors():
+        _check_out(out, force=force)
+        model = FairCP.load(run)
+        modes = model.training_.modes or tuple(
+            f"mode_{mode}" for mode in range(len(model.cp_.shape))
+        )
+        table = read_table(cells, labels=modes)
+        for name in modes:
+            if name not in table.columns:
+                raise unknown_choice(f"a column of {cells}", name, map(str, table.columns))
+        if column in table.columns:
+            raise ValueError(f"{cells} has a column {column!r}; choose another name with --column")
+        with naming(cells):
+            wanted = table[list(modes)]
+            found = model.predict(wanted if model.training_.modes else wanted.to_numpy())
+        write_table_file(table.assign(**{column: found}), out, force=force)
+        say(f"{len(table):,} predictions written to {out}")
+
+
+@app.command()
+def transform(
+    run: Run,
+    new: Annotated[Path, typer.Argument(help="Entries of new people, as for `parafair fit`.")],
+    out: Out,
+    modes: Modes = None,
+    value: Value = None,
+    duplicates: Duplicates = None,
+    sensitive: Annotated[
+        Path | None,
+        option(PEOPLE, "Table of the new people with the model's sensitive columns."),
+    ] = None,
+    key: Key = None,
+    force: Force = False,
+) -> None:
+    """Embed people whom the model has not seen, with all other factors fixed.
+
+    With --sensitive the criterion of the training counts, so that new people's rows reveal no more
+    than those of the training; without it only the fit does. --modes and --value are those of the
+    run unless given.
+    """
+    with readable_errors():
+        _check_out(out, force=force)
+        model = FairCP.load(run)
+        training = model.training_
+        data = _read_new(Source(new, modes, value, duplicates), model)
+        labels = data.labels[training.mode]
+        features = None
+        if sensitive is not None:
+            features = _read_people(People(sensitive, key=key), labels, training)
+        elif key is not None:
+            raise ValueError("--key needs the table of people: --sensitive")
+        with naming(new):
+            rows = model.transform(data, sensitive_features=features)
+        name = (training.modes or data.modes)[training.mode]
+        write_table_file(rows_as_table(rows, labels, name), out, force=force)
+        say(f"embeddings of {len(rows):,} people written to {out}")
+
+
+def _check_out(out: Path, *, force: bool) -> None:
+    check_table_format("--out", out.suffix.removeprefix("."))
+    check_new_file(out, overwrite=force)
+
+
+def _read_new(source: Source, model: FairCP) -> TensorData:
+    """Read entries of new people with the modes of the model, in its order."""
+    training, before = model.training_, model.fit_.settings.get("inputs", {})
+    known = training.modes or ()
+    if source.value is None and source.is_table:
+        source = replace(source, value=before.get("value"))
+    if known and (source.modes is None or set(source.names) == set(known)):
+        source = replace(source, modes=",".join(known))
+    data = source.read()
+    if data.order != len(model.cp_.shape):
+        raise ValueError(
+            f"{source.path} has {data.order} modes but the model has {len(model.cp_.shape)}: "
+            f"{', '.join(known)}"
+        )
+    if source.has_labels or training.labels is None:
+        return data
+    # An array has no labels: its indices are those of the model.
+    given = [data.labels[m] if m == training.mode else own for m, own in enumerate(training.labels)]
+    with naming(source.path):
+        return replace(data, labels=tuple(given))
+
+
+def _read_people(people: People, labels: Any, training: Training) -> pandas.DataFrame:
+    """Return the sensitive columns of the new people, in the order of their labels."""
+    if training.features is None:
+        raise ValueError("the model was fitted without sensitive features; leave out --sensitive")
+    table = people.read()
+    names = [column.name for column in training.features.columns]
+    for name in names:
+        if name not in table.columns:
+            raise unknown_choice(f"a column of {people.path}", name, map(str, table.columns))
+    places = np.arange(len(table)) if people.key is None else people.find(table, labels)
+    absent = places < 0
+    if absent.any():
+        raise ValueError(
+            f"{people.path} has no row for {absent.sum()} of {len(labels)} new people, such as "
+            f"{people.key} {some(labels[absent])}; add them"
+        )
+    found = table[names].iloc[places].reset_index(drop=True)
+    for name in names:
+        gone = found[name].isna().to_numpy()
+        if gone.any():
+            raise ValueError(
+                f"{people.path}: {name!r} is missing of {gone.sum()} new people, such as "
+                f"{some(np.asarray(labels)[gone])}; fill it, or transform them without --sensitive"
+            )
+        if found[name].dtype.kind == "f" and (found[name] % 1 == 0).all():
+            found[name] = found[name].astype(int)  # of codes with gaps elsewhere in the table
+    return found

@@ -1,0 +1,177 @@
+"""Runs: the folder of a fitted model, with tables that people can read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+from numpy.typing import NDArray
+
+from parafair.data import TensorData
+from parafair.errors import unknown_choice
+from parafair.estimator import FairCP
+from parafair.evaluation import Evaluation, evaluate
+from parafair.offsets import Offsets
+from parafair.sensitive import SensitiveFeatures
+from parafair.storage import new_file, new_folder, read_tensor
+from parafair.tables import read_table
+from parafair.training import MODEL_FILE, Training
+
+EVALUATION_FILE = "evaluation.json"
+TABLE_FORMATS = ("csv", "parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Errors of held-out entries.
+
+    Attributes:
+        share: Share of the observed entries that was held out.
+        model: Errors of the model.
+        baseline: Errors of the mean and what each index of the other modes adds to it.
+    """
+
+    share: float
+    model: Evaluation
+    baseline: Evaluation
+
+    @classmethod
+    def of(
+        cls,
+        share: float,
+        model: FairCP,
+        train: TensorData,
+        test: TensorData,
+        features: SensitiveFeatures | None,
+    ) -> HeldOut:
+        """Predict the entries that a model has not seen."""
+        mode = model.training_.mode
+        guess = Offsets.of(train, mode).at(test.cells).numpy()
+        return cls(
+            share,
+            evaluate(test, model.predict(test.cells.T.numpy()), features, mode=mode),
+            evaluate(test, guess, features, mode=mode),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that can be written as JSON."""
+        scores = {"scores": self.model.to_list(), "baseline": self.baseline.to_list()}
+        return {"test": self.share, **scores}
+
+
+def check_table_format(option: str, name: str) -> None:
+    """Raise unless tables of this format can be written."""
+    if name not in TABLE_FORMATS:
+        raise unknown_choice(option, name, TABLE_FORMATS)
+    if name == "parquet" and find_spec("pyarrow") is None:
+        raise ValueError(
+            f"{option} parquet needs the package 'pyarrow'; install it with "
+            "pip install 'parafair[parquet]', or use csv"
+        )
+
+
+def write_run(
+    out: Path,
+    model: FairCP,
+    inputs: Mapping[str, Any],
+    held_out: HeldOut | None,
+    *,
+    table_format: str,
+    force: bool,
+) -> None:
+    """Write a run, whole or not at all: the model, its factors as tables, held-out errors."""
+    model.fit_ = replace(model.fit_, settings={**model.fit_.settings, "inputs": dict(inputs)})
+    training = model.training_
+    assert training.modes is not None
+    assert training.labels is not None
+    names = _file_names(training.modes)
+    names[training.mode] = "embedding"
+    with new_folder(out, overwrite=force) as folder:
+        model.write(folder)
+        for mode, factor in enumerate(model.cp_.factors):
+            rows = factor.cpu().numpy()
+            table = rows_as_table(rows, training.labels[mode], training.modes[mode])
+            _write_table(table, folder / f"{names[mode]}.{table_format}")
+        if held_out is not None:
+            text = json.dumps(held_out.to_dict(), indent=1, allow_nan=False)
+            (folder / EVALUATION_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def rows_as_table(rows: NDArray[Any], labels: NDArray[Any], mode: str) -> pandas.DataFrame:
+    """Return rows of a factor with their labels."""
+    names = [f"component_{r}" for r in range(rows.shape[1])]
+    table = pandas.DataFrame(rows, columns=names)
+    table.insert(0, mode, labels)
+    return table
+
+
+def write_table_file(table: pandas.DataFrame, path: Path, *, force: bool) -> None:
+    """Write a table, whole or not at all."""
+    with new_file(path, overwrite=force) as file:
+        _write_table(table, file)
+
+
+def _write_table(table: pandas.DataFrame, path: Path) -> None:
+    if path.suffix == ".parquet":
+        table.to_parquet(path, index=False)
+    else:
+        table.to_csv(path, index=False)
+
+
+def _file_names(modes: tuple[str, ...]) -> list[str]:
+    """Return a name for the file of each mode; those that cannot be one get their number."""
+    names = [f"factor_{name}" for name in modes]
+    return [
+        name if re.fullmatch(r"[\w. -]{1,100}", name) else f"factor_{mode}"
+        for mode, name in enumerate(names)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """An embedding to audit.
+
+    Attributes:
+        rows: One row per person.
+        labels: Who they are; None if that is not known.
+        examined: Positions of those whom the criterion of the run examined; None for everybody.
+    """
+
+    rows: NDArray[Any]
+    labels: NDArray[Any] | None
+    examined: NDArray[np.intp] | None = None
+
+
+def read_embedding(path: Path, key: str | None) -> Embedding:
+    """Read an embedding: of a run, or of a table or an array of rows."""
+    if (path / MODEL_FILE).is_file():
+        model = FairCP.load(path)
+        training: Training = model.training_
+        labels = None if training.labels is None else training.labels[training.mode]
+        return Embedding(model.embedding_, labels, training.examined)
+    if path.is_dir():
+        found = [path / f"embedding.{name}" for name in TABLE_FORMATS]
+        path = next((file for file in found if file.exists()), found[0])
+    if path.suffix in (".npy", ".npz"):
+        if key is not None:
+            raise ValueError(f"--key {key} needs a table with that column, but {path} is an array")
+        return Embedding(read_tensor(path), None)
+    table = read_table(path, labels=[] if key is None else [key])
+    if key is not None and key not in table.columns:
+        raise unknown_choice("--key", key, map(str, table.columns))
+    components = [name for name in table.columns if str(name).startswith("component_")]
+    rows = table[components] if components else table.drop(columns=key or [])
+    text = [str(name) for name in rows.columns if not pandas.api.types.is_numeric_dtype(rows[name])]
+    if text:
+        raise ValueError(
+            f"{path} has columns that are not numbers: {', '.join(text[:5])}; name the column of "
+            "labels with --key, or call the columns of the embedding component_0, component_1, ..."
+        )
+    return Embedding(rows.to_numpy(), None if key is None else table[key].to_numpy())
