@@ -170,6 +170,7 @@ def show(found: Frontier, leakage: float) -> None:
     """Print the fits worth having, and the one that was picked."""
     table = Table(
         box=None,
+        pad_edge=False,
         title="Fits than which no other is closer and reveals less",
         caption="! an attacker is below chance beyond doubt: people are matched across groups",
     )

@@ -149,7 +149,7 @@ def make_plan(
         raise ValueError(f"name must be usable as the name of a folder, got {name!r}")
     sensitive = SensitiveFeatures.of(sensitive_features)
     if audits is not None:
-        _check_audits(audits, sensitive)
+        _check_audits(audits, sensitive.only_known())
     check_device(device)
     adjustment = resolved if isinstance(resolved, Adjustment) else None
     penalty = None if isinstance(resolved, Adjustment) else resolved

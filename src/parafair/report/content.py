@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import isnan
+from math import isnan, prod
 from typing import Any
 
 import torch
@@ -16,6 +16,8 @@ from parafair.sensitive import SensitiveFeatures
 
 # People drawn in a picture, rows of a factor, and rounds of a history: more cannot be seen.
 MOST_PEOPLE, MOST_ROWS, MOST_ROUNDS = 1000, 300, 200
+# Labels named for each component.
+MOST_NAMED = 5
 
 LIMIT_NOTE = (
     "No model of any kind lies left of the limit if its groups differ by no more than the leakage "
@@ -47,6 +49,7 @@ def content(frontier: Frontier, *, title: str, leakage: float = 0.05) -> dict[st
             "status": point.fit.status.value,
             "picked": point is picked,
             "attackers": _attackers(point),
+            "errors": _errors(frontier, point),
             "embedding": _picture(frontier, point, people, codes),
             "components": _components(frontier, point),
             "history": _history(point),
@@ -58,6 +61,7 @@ def content(frontier: Frontier, *, title: str, leakage: float = 0.05) -> dict[st
         "summary": list(sentences(frontier, picked, leakage)),
         "settings": dict(_settings(frontier)),
         "versions": _versions(frontier),
+        "coverage": dict(_coverage(frontier)),
         "groups": groups,
         "limit": _limit(frontier),
         "limit_note": LIMIT_NOTE if len(frontier.limit) > 1 else "",
@@ -113,6 +117,13 @@ def sentences(frontier: Frontier, picked: Point | None, leakage: float) -> Itera
             "Some attackers of this fit are below chance: people are matched one by one across "
             "groups, which is a warning and not a success."
         )
+    if picked.evaluation is not None and frontier.baseline is not None:
+        yield (
+            "Of entries that were held out this fit has a root mean squared error of "
+            f"{picked.evaluation.value('rmse'):.3g}, the closest fit "
+            f"{_rmse(open_)}, and a prediction that knows nothing about people "
+            f"{frontier.baseline.value('rmse'):.3g}."
+        )
     if frontier.limit:
         yield (
             f"Whatever the model, exact parity among these people costs a residual of at least "
@@ -149,10 +160,58 @@ def _attackers(point: Point) -> list[dict[str, Any]]:
     return [{name: getattr(row, name) for name in names} for row in rows]
 
 
-def _groups(sensitive: SensitiveFeatures, people: Tensor) -> tuple[list[str], list[float]]:
-    """Return names of groups and everybody's group by the first feature, or their numbers."""
+def _rmse(point: Point) -> str:
+    return "an unknown one" if point.evaluation is None else f"{point.evaluation.value('rmse'):.3g}"
+
+
+def _errors(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
+    """Return the errors of held-out entries, of everybody and of each group."""
+    if point.evaluation is None or frontier.baseline is None:
+        return []
+    return [
+        {
+            "feature": score.feature,
+            "group": score.group,
+            "entries": score.count,
+            "rmse": score.value,
+            "mae": point.evaluation.value("mae", score.group, feature=score.feature),
+            "baseline": frontier.baseline.value("rmse", score.group, feature=score.feature),
+        }
+        for score in point.evaluation.scores
+        if score.measure == "rmse"
+    ]
+
+
+def _coverage(frontier: Frontier) -> Iterable[tuple[str, str]]:
+    """Say how much of the data there was."""
+    found = frontier.coverage
+    if found is None:
+        return
+    people = found.modes[found.mode]
+    sizes = zip(found.shape, found.modes, strict=True)
+    yield "entries", " x ".join(f"{size:,} {name}" for size, name in sizes)
+    yield "fitted", f"{found.observed:,} of {prod(found.shape):,} ({100 * found.share:.3g} %)"
+    if found.held_out:
+        yield "held out", f"{found.held_out:,}"
+    least, median, most = found.per_person
+    yield f"fitted entries of each {people}", f"{least:,} to {most:,}, median {median:,g}"
+    empty = [f"{n:,} {name}" for n, name in zip(found.empty, found.modes, strict=True) if n]
+    yield "without any entry", ", ".join(empty) or "none"
+    if found.unknown:
+        everybody = found.shape[found.mode]
+        yield "not known, left out of the criterion", f"{found.unknown:,} of {everybody:,} {people}"
+
+
+def _groups(sensitive: SensitiveFeatures, people: Tensor) -> tuple[list[str], list[float | None]]:
+    """Return names of groups and everybody's group by the first feature, or their numbers.
+
+    None stands for a person who is not known.
+    """
     column = sensitive.columns[0]
-    return list(column.categories), column.values[people.numpy()].tolist()
+    values = column.values[people.numpy()]
+    known = values >= 0 if column.categories else values == values
+    pairs = zip(values.tolist(), known, strict=True)
+    return list(column.categories), [value if there else None for value, there in pairs]
 
 
 def _every(n: int, most: int) -> Tensor:
@@ -161,7 +220,7 @@ def _every(n: int, most: int) -> Tensor:
 
 
 def _picture(
-    frontier: Frontier, point: Point, people: Tensor, codes: list[float]
+    frontier: Frontier, point: Point, people: Tensor, codes: list[float | None]
 ) -> dict[str, list[Any]]:
     """Return the two principal components of the standardized embedding."""
     columns = Standardized.of(point.fit.cp.factors[_mode(frontier, point)].cpu()).columns
@@ -172,14 +231,35 @@ def _picture(
 
 
 def _components(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
+    """Return the factors as far as they can be seen, and the labels of the largest loadings."""
+    training = frontier.training.get(point.member.method)
+    modes = training.modes if training else None
+    labels = training.labels if training else None
     mode_of_people = _mode(frontier, point)
     found = []
     for mode, factor in enumerate(point.fit.cp.factors):
-        rows = _every(len(factor), MOST_ROWS)
-        title = f"mode {mode}" + (" (people)" if mode == mode_of_people else "")
-        values = [_rounded(column) for column in factor.cpu()[rows].mT]
-        found.append({"mode": title, "labels": list(map(str, rows.tolist())), "values": values})
+        rows, factor = _every(len(factor), MOST_ROWS), factor.cpu()
+        people = mode == mode_of_people
+        title = (modes[mode] if modes else f"mode {mode}") + (" (people)" if people else "")
+        names = labels[mode] if labels else range(len(factor))
+        found.append(
+            {
+                "mode": title,
+                "size": len(factor),
+                "labels": [str(names[row]) for row in rows.tolist()],
+                "values": [_rounded(column) for column in factor[rows].mT],
+                # Whose loading is largest is nobody's business; which module's is.
+                "largest": [] if people else [_largest(column, names) for column in factor.mT],
+            }
+        )
     return found
+
+
+def _largest(column: Tensor, names: Any) -> list[list[Any]]:
+    """Return label and value of the largest loadings of a component, either sign."""
+    rows = column.abs().argsort(descending=True)[:MOST_NAMED]
+    values = _rounded(column[rows])
+    return [[str(names[row]), value] for row, value in zip(rows.tolist(), values, strict=True)]
 
 
 def _history(point: Point) -> dict[str, list[Any]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # The colors and shapes of the page, in its order, so that a method looks the same in both.
 METHOD_COLORS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#444444", "#3d9bd6", "#a67c00")
 GROUP_COLORS = ("#004488", "#ddaa33", "#bb5566", "#44aa99", "#aa4499", "#117733", "#888888")
+UNKNOWN = {"color": "#eef1f5", "edgecolors": "#596273", "label": "not known"}
 SHAPES = ("o", "s", "^", "D", "v", "P", "*")
 
 SUFFIXES = (".png", ".pdf", ".svg")
@@ -87,11 +88,11 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
         for panel, (title, embedding) in zip(panels, pictures, strict=True):
             mark = _draw_people(panel, embedding, data["groups"])
             panel.set_title(title, fontsize=9)
-        if data["groups"]:
-            handles, labels = panels[-1].get_legend_handles_labels()
+        handles, labels = panels[-1].get_legend_handles_labels()
+        if labels:
             columns = min(len(labels), 5)
             figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
-        else:
+        if not data["groups"]:
             figure.colorbar(mark, ax=panels, label="sensitive feature", shrink=0.8)
     return figure
 
@@ -159,6 +160,10 @@ def _draw_people(panel: Any, embedding: Mapping[str, Any], groups: Sequence[str]
     """Draw people colored by group, or by number; return the last marks drawn."""
     xs, ys, values = (_numbers(embedding[name]) for name in ("x", "y", "group"))
     look = {"s": 16, "linewidths": 0.4, "edgecolors": "white", "alpha": 0.7}
+    known = (lambda value: value in range(len(groups))) if groups else isfinite
+    unknown = [place for place, value in enumerate(values) if not known(value)]
+    if unknown:
+        panel.scatter([xs[i] for i in unknown], [ys[i] for i in unknown], **{**look, **UNKNOWN})
     mark = None if groups else panel.scatter(xs, ys, c=values, cmap="viridis", **look)
     for index, name in enumerate(groups):
         own = [place for place, group in enumerate(values) if group == index]

@@ -15,6 +15,7 @@ PARTS = (
     "summary",
     "settings",
     "versions",
+    "coverage",
     "groups",
     "limit",
     "limit_note",
@@ -38,14 +39,15 @@ def render(data: Mapping[str, Any]) -> str:
         data: Plain values, as from JSON, under these names:
 
             - ``title``, and ``summary``: paragraphs in plain words.
-            - ``settings``, ``versions``: names and values as text.
+            - ``settings``, ``versions``, ``coverage``: names and values as text.
             - ``groups``: names of the groups; empty if the sensitive feature is a number.
             - ``limit``: None, or ``residual`` and ``leakage`` of a curve: a fit with that leakage
               has at least that residual. ``limit_note`` is shown below the plot.
             - ``points``: one entry per fit, with ``id``, ``method``, ``strength``, ``seed``,
               ``residual``, ``leakage`` and its interval ``low`` to ``high``, ``p_value``,
               ``criterion``, ``null``, ``status``, ``rounds``, ``seconds``, ``efficient``,
-              ``picked``, ``attackers``, ``embedding``, ``components`` and ``history``.
+              ``picked``, ``attackers``, ``embedding``, ``components`` and ``history``; if entries
+              were held out, ``rmse``, ``mae``, ``rmse_gap`` and ``errors`` of each group.
             - ``level``: the leakage at which methods are compared.
             - ``before``: None, or an embedding to compare with, and its ``title``.
 
@@ -53,7 +55,7 @@ def render(data: Mapping[str, Any]) -> str:
         The text of the page, to be written as UTF-8.
 
     >>> data = {"title": "A < B", "summary": [], "settings": {}, "versions": {}, "groups": []}
-    >>> data |= {"limit": None, "limit_note": "", "level": 0.05, "before": None}
+    >>> data |= {"limit": None, "limit_note": "", "level": 0.05, "before": None, "coverage": {}}
     >>> point = {"id": "a", "method": "khsic", "residual": 0.5, "leakage": float("nan")}
     >>> page = render({**data, "points": [point]})
     >>> "<title>A &lt; B</title>" in page
@@ -71,6 +73,8 @@ def render(data: Mapping[str, Any]) -> str:
         limit_note=escape(str(data["limit_note"])),
         settings=_listing(data["settings"]),
         versions=_listing(data["versions"]),
+        coverage=_listing(data["coverage"]),
+        without_coverage="" if data["coverage"] else "hidden",
         style=text["page.css"],
         script=text["page.js"],
         data=_embed(data),

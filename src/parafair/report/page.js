@@ -416,12 +416,15 @@ function drawMethods() {
 
 function drawPoints() {
   const number = (name, title = name) => ({ name: title, value: (p) => p[name], number: true });
+  const tested = points.some((p) => known(p.rmse));
   find("points").append(table([
     { name: "point", value: (p) => p.id, cell: (p) => link(p, show(p.id)) },
     { name: "method", value: (p) => p.method, cell: (p) => methodName(p.method) },
     number("strength"), number("seed"), number("residual"), number("leakage"),
     { name: "95 % interval", value: (p) => p.low, cell: interval, number: true },
-    number("p_value", "p"), number("criterion"), number("rounds"), number("seconds"),
+    number("p_value", "p"), number("criterion"),
+    ...(tested ? [number("rmse", "held-out RMSE"), number("mae", "MAE"), number("rmse_gap", "RMSE gap of groups")] : []),
+    number("rounds"), number("seconds"),
     { name: "marks", value: (p) => marks(p).join(", ") },
     { name: "status", value: (p) => p.status },
   ], points, {
@@ -439,6 +442,7 @@ function drawPanel(point) {
   const list = html("dl");
   for (const [name, value] of [
     ["p-value", point.p_value], ["criterion", point.criterion], ["criterion by chance", point.null],
+    ...(known(point.rmse) ? [["held-out RMSE", point.rmse]] : []),
     ["strength", point.strength], ["seed", point.seed], ["rounds", point.rounds], ["seconds", point.seconds], ["point", point.id],
   ]) list.append(html("dt", {}, name), html("dd", {}, show(value)));
   find("panel").replaceChildren(
@@ -456,6 +460,7 @@ function drawPanel(point) {
 function drawDetails(point) {
   const sections = {
     "What attackers find": point.attackers?.length ? [attackers(point.attackers)] : [],
+    "Held-out entries": point.errors?.length ? [heldOut(point.errors)] : [],
     "The embedding of people": point.embedding?.x?.length ? embeddings(point.embedding) : [],
     Components: components((point.components ?? []).filter((mode) => mode.values?.length)),
     Convergence: point.history?.round?.length ? [html("div", { class: "columns" }, ...histories(point.history))] : [],
@@ -486,6 +491,16 @@ function attackers(entries) {
   ], entries, { caption: `${one ? `Feature: ${features[0]}. ` : ""}Highlighted: the whole interval is above chance.` });
 }
 
+function heldOut(entries) {
+  return table([
+    { name: "people", value: (e) => (e.feature ? `${e.feature}: ${e.group}` : "everybody") },
+    { name: "entries", value: (e) => e.entries, number: true },
+    { name: "RMSE", value: (e) => e.rmse, number: true },
+    { name: "MAE", value: (e) => e.mae, number: true },
+    { name: "RMSE without people", value: (e) => e.baseline, number: true },
+  ], entries, { caption: "Errors of entries that the fit has not seen, in the units of the data. Without people: the mean, and what each label of the other modes adds to it." });
+}
+
 // Embeddings.
 
 const RAMP = [[68, 57, 131], [49, 104, 142], [33, 145, 140], [68, 191, 112], [189, 223, 38]];
@@ -495,6 +510,9 @@ function shade(share) {
   return `rgb(${RAMP[from].map((part, i) => Math.round(part + (place - from) * (RAMP[from + 1][i] - part))).join(" ")})`;
 }
 
+// Whether somebody belongs to a listed group or, where there are no groups, has a number.
+const isGroup = (group) => known(data.groups.length ? data.groups[group] : group);
+
 function embeddings(after) {
   const pictures = html("div", { class: "columns" },
     data.before ? scatter(data.before, "Before", data.before.title) : null,
@@ -503,16 +521,18 @@ function embeddings(after) {
 }
 
 function groupLegend(embedding) {
+  const entry = (look, path, words) => html("span", {}, swatch(look, svg("path", { class: "person", d: path })), words);
+  const count = embedding.group.filter((group) => !isGroup(group)).length;
+  const unknown = count ? entry("unknown", shape(0, 6), `not known (${count})`) : null;
   if (data.groups.length) {
-    return html("div", { class: "legend key" }, ...data.groups.map((name, index) => html("span", {},
-      swatch(color("g", index), svg("path", { class: "person", d: shape(index, 6) })),
-      `${name} (${embedding.group.filter((g) => g === index).length})`)));
+    return html("div", { class: "legend key" }, ...data.groups.map((name, index) =>
+      entry(color("g", index), shape(index, 6), `${name} (${embedding.group.filter((g) => g === index).length})`)), unknown);
   }
   const [low, high] = extent(embedding.group.filter(known));
   if (low > high) return null;
   const bar = html("span", { class: "bar" });
   bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(shade).join(", ")})`;
-  return html("div", { class: "legend key" }, html("span", {}, show(low), bar, show(high)));
+  return html("div", { class: "legend key" }, html("span", {}, show(low), bar, show(high)), unknown);
 }
 
 function scatter(embedding, title, words) {
@@ -529,9 +549,9 @@ function scatter(embedding, title, words) {
     svg("rect", { class: "frame", width, height, rx: 6 }));
   for (const [x, y, group] of people) {
     const at = `translate(${round(width / 2 + (x - (left + right) / 2) * unit)} ${round(height / 2 - (y - (low + high) / 2) * unit)})`;
-    // A person of no listed group is a gray circle.
-    const index = known(data.groups[group]) ? group : null;
-    const person = svg("path", { class: `person ${index === null ? "g6" : color("g", index)}`, d: shape(index ?? 0, 4), transform: at });
+    // A person of whom the group is not known is a gray circle.
+    const index = data.groups.length && isGroup(group) ? group : 0;
+    const person = svg("path", { class: `person ${isGroup(group) ? color("g", index) : "unknown"}`, d: shape(index, 4), transform: at });
     if (!data.groups.length && known(group)) person.style.fill = shade((group - first) / (last - first || 1));
     picture.append(person);
   }
@@ -546,11 +566,17 @@ function components(modes) {
   return [html("p", { class: "hint" }, words), html("div", { class: "columns" }, ...modes.map(mode))];
 }
 
-function mode({ mode: name, labels, values }) {
+function mode({ mode: name, size: all, labels, values, largest }) {
   const [low, high] = extent([0, ...values.flat().filter(known)]);
   const range = high > low ? [low, high] : [-1, 1];
-  const plots = values.map((column, index) => component(column, index, labels, range, index === values.length - 1));
-  const words = `${labels.length} labels, values from ${show(low)} to ${show(high)}`;
+  // Where labels do not fit below the axis, the largest are named under each plot.
+  const named = labels.length > FEW && largest?.length;
+  const plots = values.flatMap((column, index) => [
+    component(column, index, labels, range, index === values.length - 1),
+    named ? html("p", { class: "hint largest" }, `largest: ${largest[index].map(([label, value]) => `${shorten(label, 24)} (${show(value)})`).join(", ")}`) : null,
+  ]);
+  const count = all > labels.length ? `${labels.length} of ${all} labels, evenly spread` : `${labels.length} labels`;
+  const words = `${count}, values from ${show(low)} to ${show(high)}`;
   return html("div", { class: "mode" }, html("h3", {}, name), html("p", { class: "hint" }, words), ...plots);
 }
 
