@@ -50,8 +50,11 @@ def test_end_to_end(folder):
     assert "written to run" in text
     assert sorted(path.name for path in (folder / "run").iterdir()) == [
         "embedding.csv",
+        "factor_mode_1.csv",
+        "factor_mode_2.csv",
         "factors.safetensors",
         "fit.json",
+        "model.json",
     ]
     table = pd.read_csv("run/embedding.csv")
     assert list(table.columns) == ["person", "component_0", "component_1"]
@@ -62,8 +65,9 @@ def test_end_to_end(folder):
     assert record["settings"]["seed"] == 3
     assert record["settings"]["method"] == {"name": "HSIC", "strength": 2.0}
     assert record["settings"]["parafair"]
-    inputs = {"tensor": "tensor.npy", "sensitive": "people.csv", "key": "person"}
-    assert record["settings"]["inputs"] == inputs
+    inputs = record["settings"]["inputs"]
+    assert (inputs["tensor"], inputs["sensitive"]) == ("tensor.npy", "people.csv")
+    assert (inputs["key"], inputs["missing"], inputs["test"]) == ("person", "error", None)
     assert record["status"] == "CONVERGED"
     # The same from Python is the same.
     people = pd.read_csv("people.csv")
@@ -174,7 +178,10 @@ def test_pickled_arrays_are_not_loaded(folder):
     ("arguments", "message"),
     [
         (("fit", "no.npy", "--rank", 2, "--out", "run"), "no.npy does not exist"),
-        (("fit", "people.csv", "--rank", 2, "--out", "run"), "must be a .npy or .npz file"),
+        (("fit", "people.csv", "--rank", 2, "--out", "run"), "such as --modes student,test"),
+        ((*FIT, "--value", "group"), "--value and --duplicates are for tables"),
+        ((*FIT, "--mode", "persn", *PEOPLE), "--mode must be one of mode_0, mode_1, mode_2"),
+        ((*FIT, "--mode", 3, *PEOPLE), "--mode must be between 0 and 2"),
         ((*FIT,), "needs sensitive_features, but none were given"),
         ((*FIT, *PEOPLE, "--method", "khsik"), "did you mean 'khsic'"),
         ((*FIT, *PEOPLE, "--columns", "grup"), "did you mean 'group'"),
@@ -216,7 +223,7 @@ def test_audit_checks_the_key(folder):
     people = pd.read_csv("people.csv")
     people.iloc[1:].to_csv("few.csv", index=False)
     text = run("audit", "run", "--sensitive", "few.csv", "--key", "person", code=2)
-    assert "has no row for 1 people of the embedding, such as person p0" in text
+    assert "few.csv: table has no row for 1 of 40 people, such as person p0" in text
     pd.concat([people, people.iloc[:1]]).to_csv("twice.csv", index=False)
     text = run("audit", "run", "--sensitive", "twice.csv", "--key", "person", code=2)
     assert "more than one row for person p0" in text

@@ -109,8 +109,11 @@ def test_shell_commands_of_the_readme_run(tmp_path, monkeypatch):
     run_commands(words for words in shell_commands() if words[1] in ("datasets", "fit", "audit"))
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         "embedding.csv",
+        "factor_mode_1.csv",
+        "factor_mode_2.csv",
         "factors.safetensors",
         "fit.json",
+        "model.json",
     ]
 
 

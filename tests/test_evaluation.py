@@ -1,4 +1,5 @@
 import itertools
+import json
 from math import isnan, sqrt
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parafair import SensitiveFeatures, TensorData
-from parafair.evaluation import evaluate, ks_statistic, mean_difference, ranking
+from parafair.evaluation import Evaluation, evaluate, ks_statistic, mean_difference, ranking
 
 NAN = float("nan")
 HELD = TensorData.from_array([[1.0, 5.0, NAN], [2.0, NAN, NAN], [4.0, 4.0, 3.0], [NAN, NAN, 5.0]])
@@ -24,6 +25,21 @@ def test_errors_overall_and_for_each_group():
     assert found.value("mae", "m", feature="gender") == pytest.approx(1)
     counts = {(s.measure, s.group): s.count for s in found.scores}
     assert (counts["rmse", "all"], counts["rmse", "f"], counts["rmse", "m"]) == (7, 3, 4)
+
+
+def test_plain_values_come_back():
+    found = evaluate(HELD, GUESS, GROUPS)
+    assert Evaluation.from_list(json.loads(json.dumps(found.to_list(), allow_nan=False))) == found
+    nobody = evaluate(HELD.keep([0]), GUESS[:1], GROUPS)
+    assert None in [score["value"] for score in nobody.to_list()]
+    assert isnan(Evaluation.from_list(nobody.to_list()).value("rmse", "m", feature="gender"))
+
+
+def test_the_gap_is_that_of_the_feature_whose_groups_differ_most():
+    found = evaluate(HELD, GUESS, GROUPS)
+    both = [found.value("rmse", group, feature="gender") for group in "fm"]
+    assert found.gap("rmse") == pytest.approx(abs(both[0] - both[1]))
+    assert isnan(evaluate(HELD, GUESS).gap("rmse"))
 
 
 def test_differences_between_groups():

@@ -333,6 +333,16 @@ class TestGroups:
         assert len(limit.groups) > 1
         assert 36 in dict(limit.groups).values()
 
+    def test_people_who_are_not_known_may_be_fitted_exactly(self):
+        rows, labels = people(9, 7, seed=4)
+        known = np.arange(16) % 5 != 2
+        features = SensitiveFeatures.of(np.where(known, labels, None), missing="exclude")
+        limit = parity_limit(rows, features)
+        alone = parity_limit(rows[known], labels[known])
+        share = np.linalg.norm(rows[known]) / np.linalg.norm(rows)
+        assert limit.residual == pytest.approx(share * alone.residual)
+        assert dict(limit.groups) == dict(alone.groups)
+
     def test_chance_tells_few_people_from_groups_that_differ(self):
         random = np.random.default_rng(0)
         noise, labels = random.standard_normal((40, 10)), np.repeat(["a", "b"], 20)

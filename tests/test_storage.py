@@ -1,6 +1,6 @@
 import pytest
 
-from parafair.storage import new_folder, read_json, read_tensor
+from parafair.storage import new_file, new_folder, read_json, read_tensor
 
 
 def test_nothing_is_left_behind_when_writing_fails(tmp_path):
@@ -38,6 +38,36 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "run").write_text("")
     with pytest.raises(FileExistsError, match="is a file"), new_folder(tmp_path / "run"):
         pass
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    file = tmp_path / "out.csv"
+    with pytest.raises(RuntimeError), new_file(file, overwrite=False) as beside:
+        beside.write_text("half")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+    for overwrite in (False, True):
+        with new_file(file, overwrite=overwrite) as beside:
+            beside.write_text(f"whole {overwrite}")
+    assert file.read_text() == "whole True"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+    with pytest.raises(FileExistsError, match="use --force"), new_file(file, overwrite=False):
+        pass
+    with (
+        pytest.raises(FileNotFoundError, match="folder of .* does not exist"),
+        new_file(tmp_path / "no" / "out.csv", overwrite=False),
+    ):
+        pass
+
+
+def test_factors_of_a_run_do_not_protect_its_folder(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("fit.json", "factor_module.csv", "evaluation.json"):
+        (run / name).write_text("old")
+    with new_folder(run, overwrite=True) as folder:
+        (folder / "fit.json").write_text("new")
+    assert [path.name for path in run.iterdir()] == ["fit.json"]
 
 
 def test_json_must_be_an_object(tmp_path):

@@ -13,7 +13,8 @@ def test_the_table_has_a_line_for_every_fit(curve):
     assert len(table) == len(curve) == 8
     assert list(table.columns) == [
         "method", "strength", "seed", "residual", "criterion", "null", "leakage", "low", "high",
-        "p_value", "overfitted", "status", "rounds", "seconds", "efficient",
+        "p_value", "overfitted", "rmse", "mae", "rmse_gap", "status", "rounds", "seconds",
+        "efficient",
     ]  # fmt: skip
     assert (table.low <= table.leakage).all()
     assert (table.leakage <= table.high).all()

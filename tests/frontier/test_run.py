@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import FairCP, frontier
+from parafair import FairCP, TensorData, frontier, split_cells
 from parafair.checks import as_tensor
+from parafair.evaluation import evaluate
 from parafair.frontier import plan, run
+from parafair.frontier.folder import load
 from parafair.frontier.result import Member
 from parafair.frontier.strengths import refined_strengths
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
@@ -15,7 +17,7 @@ from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, solve_batch
 from parafair.starts import make_starts
-from tests.frontier.conftest import GROUPS, MATRIX, small
+from tests.frontier.conftest import GROUPS, MATRIX, QUICK, small
 
 from parafair.fit import Status, Stop  # isort: skip
 
@@ -215,3 +217,56 @@ def test_a_start_beyond_numbers_does_not_fail_the_batch():
     good, bad = solve_batch(problem, solver, starts=starts, stop=Stop(2, 0))
     assert bad.status is Status.DIVERGED
     assert good.status is Status.OUT_OF_ROUNDS
+
+
+def sparse_example():
+    """A third of the entries missing, one person without any and one who is not known."""
+    values = MATRIX.copy()
+    values[np.random.default_rng(2).random(values.shape) < 0.3] = np.nan
+    values[5] = np.nan
+    data = TensorData.from_array(values, modes=("person", "thing"))
+    known = np.arange(60) != 7
+    groups = SensitiveFeatures.of(np.where(known, GROUPS, None), missing="exclude")
+    return split_cells(data, test=0.1), groups
+
+
+def test_held_out_entries_are_predicted_by_every_fit(tmp_path):
+    split, groups = sparse_example()
+    settings = {"rank": 2, "strengths": (0.1,), "audits": QUICK, "center": True, "max_rounds": 30}
+    found = frontier(split.train, groups, held_out=split.test, out=tmp_path, **settings)
+    (point,) = found.points
+    model = found.model(point)
+    expected = evaluate(split.test, model.predict(split.test.cells.T.numpy()), groups)
+    assert point.evaluation == expected
+    row = found.rows()[0]
+    assert row["rmse"] == expected.value("rmse")
+    both = [expected.value("rmse", name, feature="sensitive") for name in "ab"]
+    assert row["rmse_gap"] == pytest.approx(abs(both[0] - both[1]))
+    read = load(tmp_path)
+    assert read.rows() == found.rows()
+    assert read.baseline == found.baseline
+    assert read.baseline.value("rmse") > row["rmse"]
+    with pytest.raises(ValueError, match="other settings .*held_out"):
+        frontier(split.train, groups, out=tmp_path, **settings)
+
+
+def test_coverage_counts_what_there_is(tmp_path):
+    split, groups = sparse_example()
+    settings = {"rank": 2, "strengths": (0.1,), "audits": None, "max_rounds": 3}
+    found = frontier(split.train, groups, held_out=split.test, out=tmp_path, **settings).coverage
+    counts = split.train.observed_per(0)
+    assert found.per_person == (0, np.median(counts), counts.max())
+    assert (found.observed, found.held_out) == (split.train.observed, split.test.observed)
+    assert (found.empty, found.unknown, found.mode) == ((1, 0), 1, 0)
+    assert found.modes == ("person", "thing")
+    assert load(tmp_path).coverage == found
+    complete = small(strengths=(0.1,), audits=None).coverage
+    assert (complete.share, complete.modes) == (1.0, ("mode 0", "mode 1"))
+
+
+def test_held_out_entries_must_be_of_the_same_tensor():
+    split, groups = sparse_example()
+    with pytest.raises(ValueError, match=r"held_out must have shape \(60, 8\)"):
+        frontier(split.train, groups, rank=2, held_out=split.test.take(1, [0, 1]))
+    with pytest.raises(TypeError, match="held_out needs both parts of the data as TensorData"):
+        small(held_out=split.test)

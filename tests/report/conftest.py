@@ -35,6 +35,7 @@ def example(*, people=200, shape=(200, 100, 100), rank=8, numeric=False, seed=0)
         ],
         "settings": {"rank": "8", "mode": "people", "seeds": "0", "tensor": "200 x 100 x 100"},
         "versions": {"parafair": "0.1.0", "torch": "2.13.0", "Python": "3.11.7"},
+        "coverage": {"entries": "200 x 100 x 100", "fitted": "1,000,000 of 2,000,000 (50 %)"},
         "groups": [] if numeric else ["women", "men"],
         "limit": {"residual": bound.tolist(), "leakage": leakage.tolist()},
         "limit_note": "The limit is about these people: attackers that are tested on people they "
@@ -65,6 +66,10 @@ def make_point(generator, method, strength, step, floor, apart, group, shape, ra
         "criterion": 0.001 + 0.05 * leakage,
         "null": 0.0012,
         "status": "the objective stopped decreasing",
+        "rmse": 1.0 + residual,
+        "mae": 0.8 + residual,
+        "rmse_gap": 0.1,
+        "errors": make_errors(residual),
         "rounds": rounds,
         "seconds": 0.05 * rounds,
         "efficient": False,
@@ -91,6 +96,15 @@ def make_attackers(generator, leakage):
     return rows
 
 
+def make_errors(residual):
+    groups = {("", "all"): 500, ("gender", "women"): 300, ("gender", "men"): 200}
+    return [
+        {"feature": feature, "group": group, "entries": count, "rmse": 1 + residual + count / 1e4}
+        | {"mae": 0.8 + residual, "baseline": 2.0}
+        for (feature, group), count in groups.items()
+    ]
+
+
 def make_embedding(generator, apart, group, distance):
     x = generator.normal(size=len(apart)) + 0.7 * distance * apart
     y = 0.8 * generator.normal(size=len(apart)) + 0.2 * distance * apart
@@ -102,6 +116,8 @@ def make_mode(generator, name, size, rank):
     values = steps if size < 20 else np.cumsum(steps - 0.3, axis=1) / np.sqrt(size)
     return {
         "mode": name,
+        "size": 5 * size,
+        "largest": [[[f"{name} {i}", values.max()] for i in range(5)]] * rank,
         "labels": [f"{name} {i + 1}" for i in range(size)],
         "values": values.tolist(),
     }

@@ -205,7 +205,52 @@ def test_people_of_no_listed_group_are_drawn(visit, frontier):
     page = visit(changed)
     pictures = page.locator("#details figure:has(.person)")
     assert [pictures.nth(i).locator(".person").count() for i in range(2)] == [40, 40]
-    assert pictures.nth(1).locator(".g6").count() == 3
+    assert pictures.nth(1).locator(".unknown").count() == 3
+    assert "not known (3)" in page.locator("#details .legend").inner_text()
+
+
+def test_numbers_that_are_not_known_are_drawn_too(visit, frontier):
+    changed = deepcopy(frontier) | {"groups": [], "before": None}
+    for point in changed["points"]:
+        point["embedding"]["group"][:4] = [None] * 4
+    page = visit(changed)
+    assert page.locator("#details figure .unknown").count() == 4
+    assert "not known (4)" in page.locator("#details .legend").inner_text()
+
+
+def test_held_out_errors_of_each_group_are_shown(visit, frontier):
+    page = visit(frontier)
+    shown = page.locator("#details section", has_text="Held-out entries")
+    cells = shown.locator("tbody tr").nth(1).locator("td").all_inner_texts()
+    errors = next(p for p in frontier["points"] if p["picked"])["errors"][1]
+    assert cells[:2] == ["gender: women", "300"]
+    assert float(cells[2]) == pytest.approx(errors["rmse"], rel=1e-3)
+    assert "held-out RMSE" in page.locator("#panel").inner_text()
+    assert "RMSE gap of groups" in page.locator("#points thead").inner_text()
+
+
+def test_without_held_out_entries_nothing_is_said_of_them(visit, frontier):
+    changed = deepcopy(frontier) | {"coverage": {}}
+    for point in changed["points"]:
+        point |= {"rmse": None, "mae": None, "rmse_gap": None, "errors": []}
+    page = visit(changed)
+    assert "RMSE" not in page.locator("body").inner_text()
+    assert page.locator("#coverage-heading").is_hidden()
+
+
+def test_labels_that_do_not_fit_are_named_below(visit, frontier):
+    modes = visit(frontier).locator("#details .mode")
+    movies, weeks = modes.nth(1), modes.nth(2)
+    assert movies.locator(".largest").count() == 0  # eight labels fit below the axis
+    assert "movies 8" in movies.inner_text()
+    largest = weeks.locator(".largest").first.inner_text()
+    assert re.match(r"largest: weeks 0 \([\d.]+\), weeks 1", largest)
+    assert "30 of 150 labels, evenly spread" in weeks.inner_text()
+
+
+def test_the_data_is_described(visit, frontier):
+    page = visit(frontier)
+    assert "1,000,000 of 2,000,000 (50 %)" in page.locator(".coverage").inner_text()
 
 
 def test_a_page_with_little_to_show_still_works(visit, frontier):

@@ -1,17 +1,19 @@
+import numpy as np
 import pytest
 
+from parafair import SensitiveFeatures, TensorData, frontier, split_cells
 from parafair.report import content, write_report
-from tests.frontier.conftest import small
+from tests.frontier.conftest import GROUPS, MATRIX, QUICK, small
 
 
 @pytest.fixture(scope="module")
-def frontier():
+def curve():
     return small(strengths=(0.01, 3.0, 30.0)) + small(method="none")
 
 
-def test_numbers_are_those_of_the_table(frontier):
-    shown = content(frontier, title="A title")
-    table = frontier.to_frame()
+def test_numbers_are_those_of_the_table(curve):
+    shown = content(curve, title="A title")
+    table = curve.to_frame()
     assert len(shown["points"]) == len(table)
     for point, (_, row) in zip(shown["points"], table.iterrows(), strict=True):
         for name in ("residual", "leakage", "low", "high", "p_value", "criterion", "seconds"):
@@ -20,25 +22,25 @@ def test_numbers_are_those_of_the_table(frontier):
         assert attackers
 
 
-def test_the_picked_point_obeys_the_level(frontier):
-    picked = [p for p in content(frontier, title="", leakage=0.2)["points"] if p["picked"]]
+def test_the_picked_point_obeys_the_level(curve):
+    picked = [p for p in content(curve, title="", leakage=0.2)["points"] if p["picked"]]
     assert len(picked) == 1
     assert picked[0]["leakage"] <= 0.2
 
 
-def test_words_say_what_was_not_achieved(frontier):
-    words = " ".join(content(frontier, title="", leakage=-1.0)["summary"])
+def test_words_say_what_was_not_achieved(curve):
+    words = " ".join(content(curve, title="", leakage=-1.0)["summary"])
     assert "No fit has a leakage of at most -1" in words
     assert "never that it reveals nothing" in words
-    words = " ".join(content(frontier, title="", leakage=0.4)["summary"])
+    words = " ".join(content(curve, title="", leakage=0.4)["summary"])
     assert "The least residual at a leakage of at most 0.4 is" in words
 
 
-def test_before_is_the_plain_fit(frontier):
-    shown = content(frontier, title="")
+def test_before_is_the_plain_fit(curve):
+    shown = content(curve, title="")
     assert shown["before"]["title"] == "plain decomposition"
     assert len(shown["before"]["x"]) == 60
-    alone = content(frontier.of("invariant"), title="")
+    alone = content(curve.of("invariant"), title="")
     assert alone["before"]["title"] == "closest fit, invariant at strength 0.01"
 
 
@@ -49,11 +51,65 @@ def test_fits_without_audits_have_a_page(tmp_path):
     assert write_report(found, tmp_path / "page.html")[0].read_text()
 
 
-def test_the_files_are_written(tmp_path, frontier):
-    written = write_report(frontier, tmp_path / "page.html", formats=("png", "svg"))
+def test_the_files_are_written(tmp_path, curve):
+    written = write_report(curve, tmp_path / "page.html", formats=("png", "svg"))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(p.name for p in written)
     assert [path.name for path in written] == [
         "page.html", "frontier.png", "embeddings.png", "frontier.svg", "embeddings.svg",
     ]  # fmt: skip
     with pytest.raises(FileNotFoundError, match="the folder of .* does not exist"):
-        write_report(frontier, tmp_path / "no" / "page.html")
+        write_report(curve, tmp_path / "no" / "page.html")
+
+
+@pytest.fixture(scope="module")
+def table():
+    """A frontier of labelled data with missing entries, one person not known, some held out."""
+    things = [f"thing {i}" for i in range(400)]
+    values = MATRIX @ np.random.default_rng(3).standard_normal((8, 400))
+    values[np.random.default_rng(2).random(values.shape) < 0.5] = np.nan
+    people = [f"p{i}" for i in range(60)]
+    data = TensorData.from_array(values, modes=("person", "thing"), labels=(people, things))
+    groups = np.where(np.arange(60) != 7, GROUPS, None)
+    features = SensitiveFeatures.of(groups, names=["team"], missing="exclude")
+    split = split_cells(data, test=0.1)
+    settings = {"rank": 2, "method": "none", "audits": QUICK, "max_rounds": 20}
+    return frontier(split.train, features, held_out=split.test, limit=False, **settings)
+
+
+def test_components_have_labels_and_name_the_largest(table):
+    people, things = content(table, title="")["points"][0]["components"]
+    assert people["mode"] == "person (people)"
+    assert people["labels"][:2] == ["p0", "p1"]
+    assert people["largest"] == []
+    assert (things["size"], len(things["labels"])) == (400, 300)
+    factor = table.points[0].fit.cp.factors[1].numpy()
+    for component, largest in enumerate(things["largest"]):
+        order = np.argsort(-np.abs(factor[:, component]))[:5]
+        assert [label for label, _ in largest] == [f"thing {i}" for i in order]
+        np.testing.assert_allclose([v for _, v in largest], factor[order, component], rtol=1e-3)
+
+
+def test_coverage_and_held_out_errors_are_told(table):
+    shown = content(table, title="")
+    told = shown["coverage"]
+    assert told["entries"] == "60 person x 400 thing"
+    assert told["fitted"].startswith(f"{table.coverage.observed:,} of 24,000 (")
+    assert told["not known, left out of the criterion"] == "1 of 60 person"
+    errors = shown["points"][0]["errors"]
+    assert [row["group"] for row in errors] == ["all", "a", "b"]
+    evaluation = table.points[0].evaluation
+    assert errors[2]["rmse"] == evaluation.value("rmse", "b", feature="team")
+    assert errors[0]["baseline"] == table.baseline.value("rmse")
+    assert "held out" in " ".join(shown["summary"])
+
+
+def test_who_is_not_known_is_in_no_group(table):
+    codes = content(table, title="")["points"][0]["embedding"]["group"]
+    assert sorted(map(str, set(codes))) == ["0", "1", "None"]
+    assert codes.count(None) == 1
+
+
+def test_a_frontier_of_plain_arrays_numbers_its_modes(curve):
+    people, things = content(curve, title="")["points"][0]["components"]
+    assert (people["mode"], things["mode"]) == ("mode 0 (people)", "mode 1")
+    assert things["labels"] == list(map(str, range(8)))

@@ -72,6 +72,20 @@ def test_without_limit_intervals_or_groups_the_rest_is_drawn(frontier, tmp_path)
     assert len(draw_embeddings(changed, tmp_path / "people.png").axes) == 2  # and a color bar
 
 
+@pytest.mark.parametrize("numeric", [False, True])
+def test_people_who_are_not_known_are_drawn_and_named(frontier, tmp_path, numeric):
+    pytest.importorskip("matplotlib")
+    changed = deepcopy(frontier) | {"before": None}
+    if numeric:
+        changed["groups"] = []
+    for point in changed["points"]:
+        point["embedding"]["group"][:3] = [None, None, nan]
+    figure = draw_embeddings(changed, tmp_path / "figure.png")
+    assert "not known" in [text.get_text() for text in figure.legends[0].get_texts()]
+    marks = figure.axes[0].collections[0]
+    assert len(marks.get_offsets()) == 3
+
+
 def test_nothing_to_draw_is_said(frontier, tmp_path):
     failed = {
         **frontier["points"][0],

@@ -119,8 +119,8 @@ def fit(
         check_table_format("--format", table_format)
         source = Source(tensor, modes, value, duplicates)
         inputs = read_inputs(source, People.of(sensitive, columns, kind, key, missing), mode)
-        describe_inputs(inputs)
         split = None if test is None else split_cells(inputs.data, test=test, random_state=seed)
+        describe_inputs(inputs)
         data = inputs.data if split is None else split.train
         model = FairCP(
             rank,

@@ -103,8 +103,8 @@ def frontier_command(
         wanted = numbers("--strengths", strengths, float)
         people = People.of(sensitive, columns, kind, key, missing)
         inputs = read_inputs(Source(tensor, modes, value, duplicates), people, mode)
-        describe_inputs(inputs)
         split = None if test is None else split_cells(inputs.data, test=test, random_state=0)
+        describe_inputs(inputs)
         found: list[Frontier] = []
         try:
             for method in chosen:

@@ -1,0 +1,330 @@
+"""Tables in the shell: entries and people in, labels in every output."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from parafair import FairCP, SensitiveFeatures, TensorData, split_cells
+from parafair.evaluation import evaluate
+
+pytest.importorskip("typer")
+from tests.test_cli import run
+
+STUDENTS, MODULES = [f"s{i:02}" for i in range(40)], ["algebra", "art", "biology", "music"]
+TABLE = ("--modes", "student,module,test", "--value", "score")
+PEOPLE = ("--sensitive", "students.csv", "--sensitive-columns", "gender", "--key", "student")
+MODEL = ("--rank", 2, "--center", "--max-rounds", 20, "--tolerance", 1e-2)
+FIT = ("fit", "scores.csv", *TABLE, *PEOPLE, *MODEL, "--out", "run")
+
+
+def make_tables():
+    """Scores of 40 students, about half of them there, and a table of the students."""
+    random = np.random.default_rng(0)
+    gender = np.repeat(["f", "m"], 20)
+    ability = random.normal(size=(40, 2)) + np.outer(gender == "m", [0, 1.5])
+    taste = random.normal(size=(4, 2))
+    scores = 60 + 10 * np.einsum("ir,jr->ij", ability, taste)[:, :, None] + 3 * np.arange(2)
+    scores = scores + random.normal(scale=2, size=scores.shape)
+    i, j, k = np.nonzero(random.random(scores.shape) < 0.6)
+    table = pd.DataFrame(
+        {
+            "student": np.array(STUDENTS)[i],
+            "module": np.array(MODULES)[j],
+            "test": k + 1,
+            "score": scores[i, j, k].round(1),
+        }
+    )
+    people = pd.DataFrame({"student": STUDENTS, "gender": gender, "age": np.arange(40) % 25 + 18})
+    return table, people.sample(frac=1, random_state=1)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    table, people = make_tables()
+    table.to_csv("scores.csv", index=False)
+    people.to_csv("students.csv", index=False)
+    return tmp_path
+
+
+def read_python():
+    data = TensorData.from_table("scores.csv", modes=["student", "module", "test"], value="score")
+    people = SensitiveFeatures.from_table(
+        "students.csv", ["gender"], key="student", labels=data.labels[0]
+    )
+    return data, people
+
+
+def test_a_run_from_the_shell_equals_the_same_run_from_python(folder):
+    printed = run(*FIT, "--strength", 0.5, "--test", 0.2, "--seed", 3, "--ridge", 0.2)
+    data, people = read_python()
+    split = split_cells(data, test=0.2, random_state=3)
+    settings = {"max_rounds": 20, "tolerance": 1e-2, "center": True, "random_state": 3}
+    model = FairCP(2, strength=0.5, ridge=0.2, mode="student", **settings)
+    model.fit(split.train, sensitive_features=people)
+    loaded = FairCP.load("run")
+    np.testing.assert_array_equal(loaded.embedding_, model.embedding_)
+    cells = split.test.cells.T.numpy()
+    np.testing.assert_array_equal(loaded.predict(cells), model.predict(cells))
+    errors = evaluate(split.test, model.predict(cells), people)
+    record = json.loads((folder / "run" / "evaluation.json").read_text())
+    assert record["scores"] == errors.to_list()
+    assert f"{errors.value('rmse', 'f', feature='gender'):.4g}" in printed
+    assert record["baseline"][0]["value"] > record["scores"][0]["value"]
+
+
+def test_labels_survive_to_every_file(folder):
+    run(*FIT, "--method", "none")
+    embedding = pd.read_csv("run/embedding.csv")
+    assert embedding["student"].tolist() == STUDENTS
+    module = pd.read_csv("run/factor_module.csv")
+    assert module["module"].tolist() == MODULES
+    assert pd.read_csv("run/factor_test.csv")["test"].tolist() == [1, 2]
+    np.testing.assert_allclose(module.iloc[:, 1:], FairCP.load("run").cp_.factors[1])
+    run(*FIT, "--method", "none", "--force")  # its own files do not protect a run
+
+
+def test_a_mode_that_is_no_file_name_gets_its_number(folder):
+    table = pd.read_csv("scores.csv").rename(columns={"module": "../module"})
+    table.to_csv("scores.csv", index=False)
+    modes = ("--modes", "student,../module,test", "--value", "score")
+    run("fit", "scores.csv", *modes, *PEOPLE, *MODEL, "--method", "none", "--out", "run")
+    assert pd.read_csv("run/factor_1.csv")["../module"].tolist() == MODULES
+
+
+def test_people_are_found_by_key_in_any_mode(folder):
+    modes = ("--modes", "module,student,test", "--value", "score")
+    run("fit", "scores.csv", *modes, *PEOPLE, *MODEL, "--out", "run")
+    assert FairCP.load("run").training_.mode == 1
+    people = pd.read_csv("students.csv").rename(columns={"student": "id"})
+    people.to_csv("students.csv", index=False)
+    other = (*PEOPLE[:-1], "id", "--mode", "student")
+    run("fit", "scores.csv", *modes, *other, *MODEL, "--out", "other")
+    first, second = (pd.read_csv(f"{name}/embedding.csv") for name in ("run", "other"))
+    pd.testing.assert_frame_equal(first, second)
+    run("audit", "other", "--sensitive", "students.csv", "--columns", "gender", "--key", "id",
+        "--attackers", "linear")  # fmt: skip
+
+
+def test_all_forms_of_the_data_give_the_same_run(folder):
+    data, _ = read_python()
+    indices = data.cells.T.numpy() + 1
+    lines = [
+        " ".join(map(str, [*i, v])) for i, v in zip(indices, data.entries.tolist(), strict=True)
+    ]
+    (folder / "scores.tns").write_text("\n".join(lines) + "\n")
+    np.save("scores.npy", data.to_dense().values.numpy())
+    people = pd.read_csv("students.csv").sort_values("student")
+    people.assign(student=range(1, 41)).to_csv("numbered.csv", index=False)
+    people.to_csv("students.csv", index=False)
+    run(*FIT, "--method", "none")
+    run("fit", "scores.npy", *PEOPLE, *MODEL, "--method", "none", "--out", "array")
+    numbered = ("--sensitive", "numbered.csv", "--columns", "gender", "--key", "student")
+    run("fit", "scores.tns", "--modes", "student,module,test", *numbered, *MODEL,
+        "--method", "none", "--out", "list")  # fmt: skip
+    expected = pd.read_csv("run/embedding.csv")
+    pd.testing.assert_frame_equal(pd.read_csv("array/embedding.csv"), expected, rtol=1e-6)
+    found = pd.read_csv("list/embedding.csv")
+    assert found["student"].tolist() == list(range(1, 41))
+    np.testing.assert_allclose(found.iloc[:, 1:], expected.iloc[:, 1:], rtol=1e-6)
+
+
+def test_parquet_in_and_out(folder):
+    pytest.importorskip("pyarrow")
+    pd.read_csv("scores.csv").to_parquet("scores.parquet")
+    run("fit", "scores.parquet", *TABLE, *PEOPLE, *MODEL, "--method", "none", "--out", "run",
+        "--format", "parquet")  # fmt: skip
+    assert pd.read_parquet("run/factor_module.parquet")["module"].tolist() == MODULES
+
+
+def test_people_who_are_not_known_are_fitted_and_left_out(folder):
+    people = pd.read_csv("students.csv").sort_values("student")
+    people.loc[people["student"] == "s03", "gender"] = None
+    people[people["student"] != "s07"].to_csv("students.csv", index=False)
+    assert "no row for 1 of 40 people, such as student s07" in run(*FIT, code=2)
+    assert "2 of 40 people are not known (s03, s07)" in run(*FIT, "--missing", "exclude")
+    assert len(pd.read_csv("run/embedding.csv")) == 40
+    _, everybody = make_tables()
+    everybody.to_csv("students.csv", index=False)
+    audit = ("audit", "run", "--sensitive", "students.csv", "--columns", "gender", "--key",
+             "student", "--attackers", "linear")  # fmt: skip
+    assert "left out: 2 of 40 people, whom the run did not examine" in run(*audit)
+    everybody.iloc[:-3].to_csv("students.csv", index=False)
+    assert "no row for" in run(*audit, code=2)
+    assert "of whom something is not known" in run(*audit, "--missing", "exclude")
+    assert "people, of whom something" in run(*audit, "--missing", "exclude", "--target", "age")
+
+
+def test_predictions_of_any_cells(folder):
+    run(*FIT, "--method", "none")
+    cells = pd.DataFrame({"note": ["x", "y"], "test": [2, 1], "student": ["s01", "s39"]})
+    cells.assign(module=["art", "music"]).to_csv("cells.csv", index=False)
+    predict = ("predict", "run", "cells.csv", "--out", "out.csv")
+    assert "2 predictions" in run(*predict)
+    found = pd.read_csv("out.csv")
+    assert list(found.columns) == ["note", "test", "student", "module", "prediction"]
+    expected = FairCP.load("run").predict(found[["student", "module", "test"]])
+    np.testing.assert_allclose(found["prediction"], expected)
+    assert "already exists; choose another file, or use --force" in run(*predict, code=2)
+    run(*predict, "--force", "--column", "guess")
+    assert "guess" in pd.read_csv("out.csv")
+    run("predict", "run", "out.csv", "--out", "two.csv")
+    assert "has a column 'guess'" in run(
+        "predict", "run", "out.csv", "--out", "three.csv", "--column", "guess", code=2
+    )
+    assert sorted(p.name for p in folder.iterdir() if p.name.startswith(".")) == []
+
+
+def test_unseen_labels_are_named_with_the_nearest(folder):
+    run(*FIT, "--method", "none")
+    (folder / "cells.csv").write_text("student,module,test\ns01,algebre,1\n")
+    text = run("predict", "run", "cells.csv", "--out", "out.csv", code=2)
+    assert "cells.csv: mode 'module' has no label algebre" in text
+    assert "did you mean 'algebra'?" in text
+    (folder / "cells.csv").write_text("student,modul,test\ns01,algebra,1\n")
+    text = run("predict", "run", "cells.csv", "--out", "out.csv", code=2)
+    assert "did you mean 'modul'?" in text
+    assert not (folder / "out.csv").exists()
+
+
+def test_new_people_are_embedded(folder):
+    table = pd.read_csv("scores.csv")
+    old = table["student"] < "s30"
+    table[old].to_csv("scores.csv", index=False)
+    table[~old].to_csv("new.csv", index=False)
+    run(*FIT, "--method", "none")
+    assert "embeddings of 10 people" in run("transform", "run", "new.csv", "--out", "new_rows.csv")
+    found = pd.read_csv("new_rows.csv")
+    assert found["student"].tolist() == STUDENTS[30:]
+    modes = {
+        name: FairCP.load("run").training_.labels[i] for i, name in ((1, "module"), (2, "test"))
+    }
+    data = TensorData.from_table(
+        "new.csv", modes=["student", "module", "test"], value="score", labels=modes
+    )
+    np.testing.assert_allclose(found.iloc[:, 1:], FairCP.load("run").transform(data))
+    # Columns in another order are the same modes; other names are taken in order.
+    run("transform", "run", "new.csv", "--modes", "test,student,module", "--value", "score",
+        "--out", "two.csv")  # fmt: skip
+    pd.testing.assert_frame_equal(pd.read_csv("two.csv"), found)
+    table[~old].rename(columns={"student": "who"}).to_csv("new.csv", index=False)
+    run("transform", "run", "new.csv", "--modes", "who,module,test", "--out", "three.csv")
+    pd.testing.assert_frame_equal(pd.read_csv("three.csv"), found)
+
+
+def test_people_of_new_entries_are_checked(folder):
+    run(*FIT, "--strength", 0.1)
+    pd.read_csv("scores.csv").replace({"s39": "s40"}).to_csv("new.csv", index=False)
+    transform = ("transform", "run", "new.csv", "--out", "rows.csv")
+    assert "without the penalty, so these embeddings may reveal" in run(*transform)
+    people = ("--sensitive", "students.csv", "--key", "student", "--force")
+    text = run(*transform, *people, code=2)
+    assert "has no row for 1 of 40 new people, such as student s40" in text
+    table = pd.read_csv("students.csv").replace({"s39": "s40"})
+    table.assign(gender=table["gender"].where(table["student"] != "s05")).to_csv(
+        "students.csv", index=False
+    )
+    assert "'gender' is missing of 1 new people, such as s05" in run(*transform, *people, code=2)
+    table.drop(columns="gender").to_csv("students.csv", index=False)
+    assert "a column of students.csv must be one of" in run(*transform, *people, code=2)
+
+
+FRONTIER = (
+    "frontier", "scores.csv", *TABLE, *PEOPLE, *MODEL, "--methods", "none,invariant",
+    "--strengths", "0.3", "--attackers", "linear", "--out", "curve",
+)  # fmt: skip
+
+
+def test_a_frontier_of_a_table_has_errors_and_a_page(folder):
+    people = pd.read_csv("students.csv")
+    people.loc[people["student"] == "s03", "gender"] = None
+    people.to_csv("students.csv", index=False)
+    command = (*FRONTIER, "--test", 0.2, "--missing", "exclude")
+    printed = run(*command)
+    assert "RMSE" in printed
+    assert "held-out entries; without people" in printed
+    assert len(list(folder.glob("curve/*/*/evaluation.json"))) == 2
+    assert "held_out: " in run(*FRONTIER, "--missing", "exclude", code=2)
+    run("report", "curve")
+    page = (folder / "curve" / "report.html").read_text()
+    for text in ("student (people)", "algebra", "1 of 40 student", "fitted entries of each"):
+        assert text in page
+
+
+def write(name, content):
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda: Path(name).write_bytes(data)
+
+
+HEADER = "student,module,test,score\n"
+ONE = f"{HEADER}s00,art,1,5\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        (None, ("--modes", "studnet,module,test"), "scores.csv: a mode must be one of"),
+        (None, ("--modes", "studnet,module,test"), "did you mean 'student'?"),
+        (None, ("--modes", "student"), "modes must be at least 2 columns"),
+        (None, ("--value", "scor"), "did you mean 'score'?"),
+        (None, ("--sensitive-columns", "gendr"), "did you mean 'gender'?"),
+        (None, ("--key", "studnt"), "did you mean 'student'?"),
+        (None, ("--mode", "modul"), "did you mean 'module'?"),
+        (None, ("--missing", "leave"), "missing must be one of error, exclude"),
+        (None, ("--test", 1.5), "must be shares that leave something"),
+        (None, ("--duplicates", "average"), "duplicates must be one of"),
+        (None, ("--ridge", -1), "ridge must be"),
+        (write("scores.csv", f"{ONE}s01,art,1,good\n"), (), "column 'score' must hold numbers"),
+        (write("scores.csv", f"{ONE}s00,art,1,6\n"), (), "student s00, module art, test 1: 5, 6"),
+        (write("scores.csv", f"{HEADER}s00,art,1,\ns01,art,1,\n"), (), "has no values"),
+        (write("scores.csv", f"{ONE},art,1,6\n"), (), "rows without a label"),
+        (write("scores.csv", ""), (), "scores.csv could not be read as a table"),
+        (write("scores.csv", HEADER), (), "scores.csv holds no rows"),
+        (write("scores.csv", b"student,module,test,score\ns\xff,art,1,5\n"), (), "UTF-8"),
+        (write("students.csv", "student,gender\ns00,f\ns00,m\n"), (), "more than one row for"),
+        (write("students.csv", "student,gender\ns00,f\ns01,m\n"), (), "no row for 38 of 40"),
+        (write("students.csv", "student,gender\n"), (), "students.csv holds no rows"),
+    ],
+)
+def test_bad_tables_get_one_clear_line(folder, change, arguments, message):
+    if change is not None:
+        change()
+    text = run(*FIT, *arguments, code=2)
+    assert text.count("Error:") == 1
+    assert message in text.partition("Error:")[2]
+    assert not (folder / "run").exists()
+
+
+def test_people_without_a_key_are_refused(folder):
+    text = run("fit", "scores.csv", *TABLE, "--sensitive", "students.csv", "--sensitive-columns",
+               "gender", *MODEL, "--out", "run", code=2)  # fmt: skip
+    assert "--key is missing: the column of students.csv that has the labels of mode" in text
+
+
+def test_a_table_too_large_for_memory_is_refused(folder, monkeypatch):
+    monkeypatch.setattr("parafair.tables.MEMORY_PER_BYTE_OF_TEXT", 10**12)
+    text = run(*FIT, code=2)
+    assert "GB of memory, but this machine has" in text
+
+
+def test_duplicates_are_merged_as_stated(folder):
+    with Path("scores.csv").open("a") as file:
+        file.write("s00,art,1,10\ns00,art,1,30\n")
+    run(*FIT, "--method", "none", "--duplicates", "last")
+    assert json.loads((folder / "run" / "fit.json").read_text())["settings"]["inputs"] == {
+        "tensor": "scores.csv", "modes": "student,module,test", "value": "score",
+        "duplicates": "last", "sensitive": "students.csv", "key": "student", "missing": "error",
+        "test": None,
+    }  # fmt: skip
+
+
+def test_one_observation_per_person_works(folder):
+    table = pd.read_csv("scores.csv").drop_duplicates("student")
+    table.to_csv("scores.csv", index=False)
+    run(*FIT, "--strength", 0.1)
+    assert np.isfinite(pd.read_csv("run/embedding.csv").iloc[:, 1:].to_numpy()).all()
+    assert "can be held out" in run(*FIT, "--force", "--test", 0.2, code=2)
