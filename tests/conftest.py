@@ -6,6 +6,7 @@ import torch
 
 from parafair import datasets
 from parafair.checks import as_tensor
+from parafair.data import TensorData
 from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 
@@ -13,14 +14,37 @@ from parafair.sensitive import SensitiveFeatures
 REAL_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 
 
-def small_problem(penalty=None, *, shape=(24, 9, 7), rank=3, mode=0, dtype=torch.float64):
-    """A problem of a size at which everything is instant: synthetic data plus noise."""
+def small_problem(
+    penalty=None,
+    *,
+    shape=(24, 9, 7),
+    rank=3,
+    mode=0,
+    dtype=torch.float64,
+    storage="complete",
+    ridge=0.0,
+):
+    """A problem of a size at which everything is instant: synthetic data plus noise.
+
+    With storage "masked" or "sparse" a third of the entries is missing.
+    """
     data = datasets.synthetic(1, shape=shape, rank=4)
     noise = np.random.default_rng(0).standard_normal(shape)
     tensor = as_tensor(data.tensor + 0.1 * noise, dtype=dtype)
     tensor = tensor.movedim(0, mode).contiguous()
     sensitive = SensitiveFeatures.of(data.sensitive)
-    return Problem(tensor, rank, mode, penalty, sensitive)
+    if storage != "complete":
+        missing = np.random.default_rng(1).uniform(size=tensor.shape) < 1 / 3
+        tensor[torch.from_numpy(missing)] = torch.nan
+    if storage == "sparse":
+        tensor = TensorData.from_array(tensor).to_sparse()
+    return Problem(tensor, rank, mode, penalty, sensitive, ridge)
+
+
+def dense_of(problem):
+    """The data of a problem as one tensor, NaN where missing."""
+    tensor = problem.tensor
+    return tensor.to_dense().values if isinstance(tensor, TensorData) else tensor
 
 
 @pytest.fixture(scope="session")

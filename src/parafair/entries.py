@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from typing import Protocol
 
@@ -26,6 +27,12 @@ from parafair.tensors import Factors, contract_first, cross_gram, gram, khatri_r
 
 # Numbers held at once where the model is computed at many entries.
 BLOCK = 2**22
+
+# Numbers held at once where many short rows are summed: as many as the cache holds.
+CACHED = 2**17
+
+# From this many entries in a row on average, a product of matrices for each row pays.
+LONG_ROW = 64
 
 # Copies of the Gram matrices of all rows that a solver makes on its way.
 GRAM_COPIES = 6
@@ -283,16 +290,13 @@ class SparseSums:
 
     def _sums(self, mode: int) -> tuple[Tensor, Tensor]:
         if self._found is None or self._found[0] != mode:
-            rank = self.factors[mode].shape[-1]
-            both = self.entries.by_mode[mode].sums(self.factors, mode)
-            gram = from_pairs(both[..., rank:], rank)
-            self._found = (mode, both[..., :rank].contiguous(), gram)
+            self._found = (mode, *self.entries.by_mode[mode].sums(self.factors, mode))
         return self._found[1:]
 
 
 @dataclass(frozen=True, eq=False)
 class _Sorted:
-    """Entries in the order of one mode, in blocks that fit into memory.
+    """Entries in the order of one mode.
 
     Attributes:
         indices: Shape (order, count).
@@ -311,24 +315,48 @@ class _Sorted:
         ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         return cls(entries.indices[:, order], entries.values[order], ends)
 
-    def sums(self, factors: Factors, mode: int) -> Tensor:
-        """Return the sums of ``x w`` and of the pairs of ``w``, shape (batch, n, columns)."""
-        batch, rank = len(factors[mode]), factors[mode].shape[-1]
-        columns = rank + rank * (rank + 1) // 2
+    def sums(self, factors: Factors, mode: int) -> tuple[Tensor, Tensor]:
+        """Return ``M``, shape (batch, n, rank), and ``G``, shape (batch, n, rank, rank)."""
         # The batch becomes more columns, so that every index is looked up once for all members.
         wide = [factor.movedim(0, 1).flatten(1) for factor in factors]
-        total = self.values.new_zeros(len(self.ends) - 1, batch * columns)
-        most = max(1, BLOCK // (batch * columns))
+        shape = (len(self.ends) - 1, *factors[mode].shape[::2])
+        long = len(self.values) >= LONG_ROW * shape[0]
+        target, gram = (self._long_rows if long else self._short_rows)(wide, mode, shape)
+        return target.movedim(0, 1).contiguous(), gram.movedim(0, 1).contiguous()
+
+    def _long_rows(
+        self, wide: Sequence[Tensor], mode: int, shape: tuple[int, int, int]
+    ) -> tuple[Tensor, Tensor]:
+        """Return the sums for rows with many entries, each by a product of matrices."""
+        _, batch, rank = shape
+        target = self.values.new_zeros(shape)
+        gram = self.values.new_zeros(*shape, rank)
+        ends, most = self.ends.tolist(), max(1, BLOCK // (batch * rank))
+        for row, (first, last) in enumerate(pairwise(ends)):
+            for begin in range(first, last, most):
+                part = slice(begin, min(begin + most, last))
+                product = _rows_product(wide, self.indices[:, part], mode)
+                target[row] += (self.values[part] @ product).reshape(batch, rank)
+                members = product.reshape(-1, batch, rank).movedim(0, 1)
+                gram[row] += members.mT @ members
+        return target, gram
+
+    def _short_rows(
+        self, wide: Sequence[Tensor], mode: int, shape: tuple[int, int, int]
+    ) -> tuple[Tensor, Tensor]:
+        """Return the sums for rows with few entries, many rows at a time."""
+        size, batch, rank = shape
+        columns = rank + rank * (rank + 1) // 2
+        total = self.values.new_zeros(size, batch, columns)
+        most = max(1, CACHED // (batch * columns))
         for begin in range(0, len(self.values), most):
             part = slice(begin, min(begin + most, len(self.values)))
-            product = _rows_product(wide, self.indices[:, part], mode)
-            product = product.reshape(-1, batch, rank)
+            product = _rows_product(wide, self.indices[:, part], mode).reshape(-1, batch, rank)
             summand = torch.cat(
                 [self.values[part, None, None] * product, pair_products(product)], -1
             )
-            ends = self.ends.clamp(part.start, part.stop) - part.start
-            _add_segments(total, summand.flatten(1), ends)
-        return total.reshape(-1, batch, columns).movedim(0, 1)
+            _add_segments(total.flatten(1), summand.flatten(1), self.ends, begin)
+        return total[..., :rank], from_pairs(total[..., rank:], rank)
 
 
 def _rows_product(factors: Sequence[Tensor], indices: Tensor, mode: int) -> Tensor:
@@ -340,11 +368,19 @@ def _rows_product(factors: Sequence[Tensor], indices: Tensor, mode: int) -> Tens
     return product
 
 
-def _add_segments(total: Tensor, rows: Tensor, ends: Tensor) -> None:
-    """Add to each row of `total` the sum of its rows, which lie one after the other."""
-    present = (ends[1:] > ends[:-1]).nonzero().flatten()
-    first, last = int(present[0]), int(present[-1])
-    starts = ends[first : last + 2]
+def _add_segments(total: Tensor, rows: Tensor, ends: Tensor, begin: int) -> None:
+    """Add to each row of `total` the sum of the entries between its ends, if they are here.
+
+    Args:
+        total: Shape (n, columns).
+        rows: Entries number `begin` and following, shape (count, columns).
+        ends: Where the entries of each row end, from 0, shape (n + 1,).
+        begin: Number of the first entry.
+    """
+    edges = torch.tensor([begin, begin + len(rows)], device=ends.device)
+    first = int(torch.searchsorted(ends, edges[:1], right=True)) - 1
+    last = int(torch.searchsorted(ends, edges[1:]))
+    starts = (ends[first : last + 1] - begin).clamp(0, len(rows))
     with warnings.catch_warnings():
         # torch announces that its compressed matrices may still change.
         warnings.filterwarnings("ignore", message="Sparse CSR", category=UserWarning)
@@ -352,29 +388,24 @@ def _add_segments(total: Tensor, rows: Tensor, ends: Tensor) -> None:
             starts,
             torch.arange(len(rows), device=rows.device),
             rows.new_ones(len(rows)),
-            (last - first + 1, len(rows)),
+            (last - first, len(rows)),
             check_invariants=False,
         )
-    total[first : last + 1] += matrix @ rows
+    total[first:last] += matrix @ rows
 
 
 def pair_products(factor: Tensor) -> Tensor:
     """Return the products of all pairs of columns, shape (..., n, rank (rank + 1) / 2)."""
-    first, second = _pairs(factor.shape[-1], factor.device)
-    return factor[..., first] * factor[..., second]
+    rank = factor.shape[-1]
+    return torch.cat([factor[..., r : r + 1] * factor[..., r:] for r in range(rank)], -1)
 
 
 def from_pairs(sums: Tensor, rank: int) -> Tensor:
     """Return symmetric matrices from their entries in the order of `pair_products`."""
-    first, second = _pairs(rank, sums.device)
+    first, second = torch.triu_indices(rank, rank, device=sums.device)
     place = torch.empty(rank, rank, dtype=torch.long, device=sums.device)
     place[first, second] = place[second, first] = torch.arange(len(first), device=sums.device)
     return sums[..., place]
-
-
-def _pairs(rank: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    first, second = torch.triu_indices(rank, rank, device=device)
-    return first, second
 
 
 def values_at(indices: Tensor, factors: Factors) -> Tensor:

@@ -62,9 +62,8 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             attacker's advantage over chance.
         mode: The mode whose indices are people, by number, or by name for a `TensorData`.
         loss: "squared".
-        ridge: Holds back rows of all factors, in units in which the entries have root mean square
-            1: as much as that many more entries that are zero. None is 0 for complete data and
-            0.1 if entries are missing.
+        ridge: Holds back all factors, a person's row as much as by this many more entries that
+            are zero. None is 0 for complete data and 0.5 if entries are missing.
         center: Whether to subtract the mean, and what each index of the other modes adds to it on
             average, before the fit; predictions have it added again.
         solver: "block" (block updates, extrapolated), "gradient" (Algorithm 1 of the

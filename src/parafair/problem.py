@@ -21,7 +21,7 @@ from parafair.sensitive import SensitiveFeatures
 from parafair.tensors import Factors
 
 # Of data with missing entries; see `Problem.ridge` for its units.
-DEFAULT_RIDGE = 0.1
+DEFAULT_RIDGE = 0.5
 
 # Below this many roundings of ||X||^2, the squared residual must be computed from the entries.
 CANCELLATION = 1e3
@@ -63,9 +63,8 @@ class Objective:
 class Problem:
     """Minimize ``||X - [[A, B, ...]]||**2 / |X| + penalty(A, S)`` over the factors.
 
-    Sums are over the observed entries, ``|X|`` is their number. A ridge adds
-    ``ridge * (||A||**2 + ||B||**2 + ...) / |X|``, in units in which the entries have root mean
-    square 1.
+    Sums are over the observed entries, ``|X|`` is their number. A ridge adds a multiple of the
+    mean squares of all factors; see `shrinkage`.
 
     Attributes:
         tensor: The data ``X``, of order 2 or more; NaN is a missing entry.
@@ -73,7 +72,8 @@ class Problem:
         mode: The sensitive mode, that of ``A``.
         penalty: Settings of the penalty, or None for a plain CP decomposition.
         sensitive: One row per index of `mode`; needed by a penalty.
-        ridge: Keeps rows with few entries from fitting them at any price.
+        ridge: Keeps rows with few entries from fitting them at any price: a person's row is held
+            back as by this many entries that are zero.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
             penalty's; see `with_strengths`.
     """
@@ -133,10 +133,17 @@ class Problem:
         return float(torch.linalg.vector_norm(self.entries.values, dtype=torch.float64)) ** 2
 
     @cached_property
-    def shrinkage(self) -> float:
-        """The ridge in the units of the data."""
+    def shrinkage(self) -> tuple[float, ...]:
+        """What multiplies the squared norm of each factor, times ``|X|``.
+
+        Means over the rows count, so that each factor is held back by the same share, and the
+        least ridge has equal root mean squares in all modes; a person's row is held back as by
+        `ridge` entries that are zero.
+        """
         # Scaling the data by c scales every factor by c^(1/order).
-        return float(self.ridge * (self.norm_squared / self.count) ** (1 - 1 / self.order))
+        unit = float((self.norm_squared / self.count) ** (1 - 1 / self.order))
+        people = self.shape[self.mode]
+        return tuple(self.ridge * unit * people / size for size in self.shape)
 
     @cached_property
     def term(self) -> Term | None:
@@ -224,7 +231,8 @@ class Problem:
         Where the fit is so good that the algebra has cancelled all digits of the loss, it is
         computed again from the entries.
         """
-        ridges = [self.shrinkage / self.count * squares(factor) for factor in factors]
+        pairs = zip(self.shrinkage, factors, strict=True)
+        ridges = [weight / self.count * squares(factor) for weight, factor in pairs]
         loss = value - ridges[mode]
         floor = CANCELLATION * torch.finfo(self.like.dtype).eps
         close = (loss * self.count < floor * self.norm_squared).nonzero().flatten()
@@ -254,7 +262,7 @@ class Sweep:
             self._sums.gram(mode),
             norm_squared=self.problem.norm_squared,
             entries=self.problem.count,
-            ridge=self.problem.shrinkage,
+            ridge=self.problem.shrinkage[mode],
         )
 
     def replace(self, mode: int, factor: Tensor) -> None:

@@ -43,7 +43,7 @@ class Training:
         examined: Their positions; None for everybody.
         entries: Number of observed entries.
         mean_square: Their mean square, offsets subtracted.
-        shrinkage: The ridge in the units of the data.
+        shrinkage: What the ridge adds to the Gram matrix of a person.
     """
 
     mode: int
@@ -70,7 +70,7 @@ class Training:
             examined=None if examined is None else examined.cpu().numpy(),
             entries=problem.count,
             mean_square=problem.norm_squared / problem.count,
-            shrinkage=problem.shrinkage,
+            shrinkage=problem.shrinkage[problem.mode],
         )
 
     def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:

@@ -32,7 +32,8 @@ def reconstruct(factors: list[Tensor]) -> Tensor:
 
 
 def objective(tensor: Tensor, factors: list[Tensor], penalty, mode: int = 0) -> Tensor:
-    loss = (tensor - reconstruct(factors)).square().sum() / tensor.numel()
+    error = (tensor - reconstruct(factors))[~tensor.isnan()]
+    loss = error.square().mean()
     return loss if penalty is None else loss + penalty(factors[mode])
 
 

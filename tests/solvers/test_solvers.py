@@ -4,6 +4,7 @@ import torch
 
 from parafair import datasets
 from parafair.checks import as_tensor
+from parafair.data import TensorData
 from parafair.errors import Interrupted
 from parafair.fit import Status, Stop
 from parafair.penalties import HSIC, KHSIC, AutogradTerm, Invariant, Orthogonality
@@ -11,8 +12,8 @@ from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, solve, solve_batch
 from parafair.starts import make_starts
-from parafair.testing import SolverContract
-from tests.conftest import small_problem
+from parafair.testing import SolverContract, example_rows
+from tests.conftest import dense_of, small_problem
 from tests.reference import paper_bcd
 
 PENALTIES = {
@@ -398,3 +399,90 @@ def test_a_penalty_by_automatic_differentiation_works_with_both_solvers():
     for solver in (BlockDescent(), GradientBCD((0.01, 0.01), 10)):
         (fit,) = solve_batch(problem, solver, starts=starts_of(problem), stop=Stop(10, 0))
         assert fit.objective < fit.history[0].objective
+
+
+@pytest.mark.parametrize("method", [*PENALTIES, "invariant"])
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_masked_and_sparse_are_the_same_and_never_ascend(method, ridge):
+    penalty = Invariant(5.0) if method == "invariant" else PENALTIES[method]
+    histories = []
+    for storage in ("masked", "sparse"):
+        problem = small_problem(penalty, storage=storage, ridge=ridge)
+        (fit,) = solve_batch(problem, BlockDescent(), starts=starts_of(problem), stop=Stop(40, 0))
+        histories.append([entry.objective for entry in fit.history])
+    # Later, rounding may tip the balance where values are compared.
+    assert histories[0][:15] == pytest.approx(histories[1][:15], rel=1e-6)
+    for before, after in zip(histories[0], histories[0][1:], strict=False):
+        assert after <= before * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("method", [*PENALTIES, "invariant"])
+@pytest.mark.parametrize("solver", [BlockDescent(), GradientBCD((0.02, 0.01), inner_steps=10)])
+def test_a_mask_that_hides_nothing_changes_nothing(method, solver):
+    penalty = Invariant(5.0) if method == "invariant" else PENALTIES[method]
+    problem = small_problem(penalty)
+    listed = Problem(
+        TensorData.from_array(problem.tensor).to_sparse(), 3, 0, penalty, problem.sensitive
+    )
+    # Without extrapolation: it decides by comparing values, and rounding may tip the balance.
+    solver = BlockDescent(extrapolate=False) if isinstance(solver, BlockDescent) else solver
+    fits = [
+        solve_batch(p, solver, starts=starts_of(problem), stop=Stop(10, 0))[0]
+        for p in (problem, listed)
+    ]
+    # Columns at fixed norms are minimized exactly only if all rows share one curvature.
+    exact = method in ("none", "invariant") or isinstance(solver, GradientBCD)
+    for mine, theirs in zip(*(fit.cp.factors for fit in fits), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-6 if exact else 1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("storage", ["masked", "sparse"])
+@pytest.mark.parametrize("penalty", [None, Orthogonality(0.05, ridge=0.1), HSIC(20.0)])
+def test_block_descent_ends_where_the_slow_gradient_vanishes(storage, penalty):
+    problem = small_problem(penalty, storage=storage, ridge=0.1)
+    (fit,) = solve_batch(problem, BlockDescent(), starts=starts_of(problem), stop=Stop(3000, 1e-13))
+    factors = [factor.clone().requires_grad_() for factor in fit.cp.factors]
+    value = paper_bcd.objective(dense_of(problem), factors, problem.term and problem.term.value)
+    pairs = zip(problem.shrinkage, factors, strict=True)
+    value = value + sum(w * f.square().sum() for w, f in pairs) / problem.count
+    assert value.item() == pytest.approx(fit.objective, rel=1e-9)
+    # Of the sensitive factor, whose block is exact; scale is fixed in the others by convention.
+    (slope,) = torch.autograd.grad(value, [factors[0]])
+    assert slope.abs().max() < 1e-6
+
+
+def test_exact_recovery_from_30_percent_of_the_entries():
+    data = datasets.synthetic(0, shape=(40, 30, 20), rank=3)
+    tensor = torch.from_numpy(data.tensor)
+    observed = torch.rand(tensor.shape, generator=torch.Generator().manual_seed(0)) < 0.3
+    listed = TensorData.from_array(tensor.masked_fill(~observed, torch.nan)).to_sparse()
+    problem = Problem(listed, 3)
+    fits = solve_batch(
+        problem, BlockDescent(), starts=starts_of(problem, count=3), stop=Stop(1000, 1e-12)
+    )
+    best = min(fits, key=lambda fit: fit.objective)
+    error = (best.cp.reconstruct() - tensor).norm() / tensor.norm()
+    assert error < 1e-6
+
+
+def test_people_left_out_of_the_criterion_do_not_change_it():
+    rows = example_rows(24, 3, seed=3)
+    groups = ["a", "b"] * 9 + [None] * 6
+    known = SensitiveFeatures.of(groups[:18])
+    all_people = SensitiveFeatures.of(groups, missing="exclude")
+    for penalty in (*PENALTIES.values(), Invariant(5.0)):
+        if penalty is None:
+            continue
+        tensor = small_problem().tensor
+        whole = Problem(tensor, 3, 0, penalty, all_people)
+        part = Problem(tensor[:18], 3, 0, penalty, known)
+        ridge = getattr(penalty, "ridge", 0.0) * rows[18:].square().sum()
+        # The invariant penalty is in units of all entries.
+        unit = float(tensor.square().mean() / tensor[:18].square().mean())
+        unit = unit if isinstance(penalty, Invariant) else 1.0
+        value, gradient = whole.term.value_and_gradient(rows[None])
+        expected, slope = part.term.value_and_gradient(rows[None, :18])
+        torch.testing.assert_close(value, unit * expected + ridge)
+        torch.testing.assert_close(gradient[:, :18], unit * slope)
+        if not getattr(penalty, "ridge", 0.0):
+            assert not gradient[:, 18:].any()

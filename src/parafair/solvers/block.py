@@ -83,7 +83,7 @@ class BlockDescent:
     the sensitive mode carries the scale: the columns of all other factors have root mean
     square 1, and the sensitive factor has the units of the data. Where the penalty does not mind
     (there is none, or it is invariant) and a ridge is to be kept small, all columns of a component
-    have equal norms instead.
+    have equal root mean squares instead.
 
     * Without a penalty, every block is an exact least-squares problem (ALS).
     * The sensitive block with a quadratic penalty is solved exactly too.
@@ -234,10 +234,13 @@ def carry_scale(factors: tuple[Tensor, ...], mode: int) -> tuple[Tensor, ...]:
 
 
 def balanced(factors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return the same model with equal norms of all columns of a component: the least ridge."""
-    norms = torch.stack([torch.linalg.vector_norm(factor, dim=-2) for factor in factors])
+    """Return the same model, all columns of a component with equal root mean squares.
+
+    That makes the ridge least.
+    """
+    scales = torch.stack([factor.square().mean(-2).sqrt() for factor in factors])
     # A component that is zero in one mode is zero altogether and may stay as it is.
-    logarithms = torch.where((norms > 0).all(0), norms, torch.ones_like(norms)).log()
+    logarithms = torch.where((scales > 0).all(0), scales, torch.ones_like(scales)).log()
     change = (logarithms.mean(0) - logarithms).exp()
     return tuple(f * c.unsqueeze(-2) for f, c in zip(factors, change, strict=True))
 
