@@ -216,6 +216,25 @@ def test_new_people_are_embedded(folder):
     pd.testing.assert_frame_equal(pd.read_csv("three.csv"), found)
 
 
+# To be fixed in newcomers.fair_rows, which mixes up the rows of people; then remove this mark.
+@pytest.mark.xfail(raises=AssertionError, strict=True)
+def test_new_people_are_embedded_with_the_criterion(folder):
+    table = pd.read_csv("scores.csv")
+    old = table["student"] < "s30"
+    table[old].to_csv("scores.csv", index=False)
+    table[~old].to_csv("new.csv", index=False)
+    run(*FIT, "--strength", 0.1)
+    people = ("--sensitive", "students.csv", "--key", "student")
+    text = run("transform", "run", "new.csv", *people, "--out", "rows.csv")
+    assert "Warning" not in text
+    modes = ["student", "module", "test"]
+    model = FairCP.load("run")
+    data = TensorData.from_table("new.csv", modes=modes, value="score")
+    table = pd.read_csv("students.csv").set_index("student").loc[data.labels[0]]
+    expected = model.transform(data, sensitive_features=table[["gender"]])
+    np.testing.assert_allclose(pd.read_csv("rows.csv").iloc[:, 1:], expected)
+
+
 def test_people_of_new_entries_are_checked(folder):
     run(*FIT, "--strength", 0.1)
     pd.read_csv("scores.csv").replace({"s39": "s40"}).to_csv("new.csv", index=False)

@@ -77,6 +77,32 @@ def test_the_page_about_tables_shows_what_happens(tmp_path, monkeypatch, capsys)
     assert "precision@1" in printed
 
 
+def test_commands_on_the_page_about_tables_run(tmp_path, monkeypatch):
+    pytest.importorskip("typer")
+    page = (ROOT / "docs" / "tables.md").read_text("utf-8")
+    page = page[page.index("## In the shell") :]
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(compile(code, "tables.md", "exec"), {})
+    (cells,) = re.findall(r"`cells.csv`:\n\n```csv\n(.*?)```", page, re.S)
+    (tmp_path / "cells.csv").write_text(cells)
+    lines = "".join(re.findall(r"```sh\n(.*?)```", page, re.S)).replace("\\\n", " ").splitlines()
+    commands = [line.split() for line in lines]
+    assert [words[1] for words in commands] == [
+        "fit", "audit", "predict", "transform", "frontier", "report",
+    ]  # fmt: skip
+    from tests.test_cli import run
+
+    for words in commands:
+        if words[1] in ("fit", "predict"):  # the others have tests of their own
+            run(*words[1:])
+    shown = re.findall(r"```csv\n(student,module,test,prediction\n.*?)```", page, re.S)[0]
+    found = (tmp_path / "predictions.csv").read_text()
+    assert [line.rpartition(",")[0] for line in found.splitlines()] == [
+        line.rpartition(",")[0] for line in shown.splitlines()
+    ]
+
+
 @pytest.mark.parametrize(
     "page",
     [

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from parafair import __version__
 from parafair.errors import ParafairWarning
+from parafair.problem import DEFAULT_RIDGE
 from parafair.solvers import GradientBCD
 
 app = typer.Typer(
@@ -98,7 +99,11 @@ Columns = Annotated[
 ]
 Ridge = Annotated[
     float | None,
-    option(MODEL, "Holds back rows with few entries: by default 0, or 0.1 if entries are missing."),
+    option(
+        MODEL,
+        "Holds back rows with few entries, as that many more entries that are zero would; by "
+        f"default 0, or {DEFAULT_RIDGE} if entries are missing.",
+    ),
 ]
 Center = Annotated[
     bool,
