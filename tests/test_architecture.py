@@ -26,6 +26,7 @@ LAYERS = [
     {"estimator"},
     {"frontier"},
     {"report"},
+    {"experiments"},
     {"__init__"},
     {"cli"},
     {"__main__"},
