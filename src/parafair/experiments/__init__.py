@@ -6,7 +6,7 @@ from parafair.experiments.page import write_page
 from parafair.experiments.plot import FORMATS, draw
 from parafair.experiments.readings import EXPLAINED, OPTIONS, Readings, read_readings
 from parafair.experiments.reproduction import Reproduction, reproduce
-from parafair.experiments.run import Tables, run
+from parafair.experiments.run import Tables, make_tables
 from parafair.experiments.verdict import Check, Claim
 
 __all__ = [
@@ -27,8 +27,8 @@ __all__ = [
     "Tables",
     "draw",
     "judge",
+    "make_tables",
     "read_readings",
     "reproduce",
-    "run",
     "write_page",
 ]

@@ -66,7 +66,7 @@ def write_page(folder: str | Path, path: str | Path) -> list[Claim]:
     """Write the page about the tables in a folder, and return its claims.
 
     Args:
-        folder: Where `run` and `draw` left tables and pictures.
+        folder: Where `make_tables` and `draw` left tables and pictures.
         path: The Markdown file to write; pictures are linked, not copied.
     """
     folder, path = Path(folder), Path(path)

@@ -14,7 +14,7 @@ from parafair.experiments.config import NAMES, Scale, Setup
 from parafair.experiments.page import write_page
 from parafair.experiments.plot import FORMATS, draw
 from parafair.experiments.readings import Readings
-from parafair.experiments.run import OnProgress, run
+from parafair.experiments.run import OnProgress, make_tables
 from parafair.experiments.verdict import Claim
 
 PAGE = "reproduction.md"
@@ -68,12 +68,12 @@ def reproduce(
         n_jobs: Processes for fits and audits.
         formats: Of the pictures, among "png", "pdf" and "svg".
         page: The page to write; by default reproduction.md in the folder.
-        on_progress: As in `run`.
+        on_progress: As in `make_tables`.
     """
     for name in formats:
         if name not in FORMATS:
             raise unknown_choice("formats", name, FORMATS)
-    tables = run(
+    tables = make_tables(
         names, out=out, quick=quick, readings=readings, scale=scale, data=data, device=device,
         n_jobs=n_jobs, on_progress=on_progress,
     )  # fmt: skip

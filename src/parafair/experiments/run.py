@@ -72,7 +72,7 @@ class Tables:
     left_out: Mapping[str, str]
 
 
-def run(
+def make_tables(
     names: Sequence[str] = NAMES,
     *,
     out: str | Path,
