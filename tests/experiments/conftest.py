@@ -10,7 +10,6 @@ TINY = Scale(
     shape=(24, 6, 5),
     women=40,
     points=2,
-    repeated=2,
     runs=2,
     rounds=2,
     lengths=(1, 2),

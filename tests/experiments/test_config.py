@@ -22,6 +22,8 @@ from parafair.experiments.config import (
     TEST_SIZES,
 )
 from parafair.experiments.recipes import load_data, recipe
+from parafair.fit import Status
+from parafair.frontier import frontier
 from parafair.penalties import Orthogonality
 
 FIGURES = Setup().figures
@@ -65,11 +67,12 @@ def test_five_runs_of_the_bar_charts():
 
 
 def test_other_runs_have_both_ends_of_every_grid():
-    for name, method in (("fig1a", FATR), ("fig1b", KHSIC), ("fig2a", HSIC), ("fig3a", KHSIC)):
+    figures = (("fig1a", FATR, 2), ("fig1b", KHSIC, 2), ("fig2a", HSIC, 5), ("fig3a", KHSIC, 2))
+    for name, method, points in figures:
         first = grid(name, method)
         for seed in range(1, 5):
             some = grid(name, method, seed)
-            assert (some[0], some[-1], len(some)) == (first[0], first[-1], 5)
+            assert (some[0], some[-1], len(some)) == (first[0], first[-1], points)
             assert set(some) < set(first)
 
 
@@ -133,6 +136,24 @@ def test_steps_are_capped_or_as_printed():
     data = load_data(SYNTHETIC, 0, Setup())
     assert recipe(data, HSIC, 100, Readings()).arguments["solver"].cap
     assert not recipe(data, HSIC, 100, Readings(steps="printed")).arguments["solver"].cap
+
+
+@pytest.mark.parametrize(
+    ("scaling", "sound"), [("range", {BCD, HSIC}), ("raw", set()), ("standard", set())]
+)
+def test_which_printed_steps_overflow_on_the_contraceptive_data(data, scaling, sound):
+    readings = Readings(scaling=scaling, steps="printed")
+    table = load_data(CONTRACEPTIVE, 0, Setup(readings), data)
+    for method, strength in ((BCD, 0.0), (FATR, 0.00002), (HSIC, 4.8)):
+        found = frontier(
+            table.tensor,
+            table.sensitive,
+            strengths=[strength],
+            audits=None,
+            limit=False,
+            **recipe(table, method, 3, readings).arguments,
+        )
+        assert (found.points[0].fit.status is not Status.DIVERGED) == (method in sound)
 
 
 def test_the_contraceptive_table_is_scaled_and_its_majority_is_one(data):

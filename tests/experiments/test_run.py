@@ -98,6 +98,14 @@ def test_new_data_in_every_run_is_the_other_reading(made, tmp_path):
         assert same == (before["seed"] == 0)
 
 
+def test_a_fit_that_diverges_is_a_row_that_says_so(tmp_path):
+    readings = Readings(steps="printed", units="mean", loss="sum")
+    make_tables(["rounds"], out=tmp_path, scale=TINY, readings=readings)
+    for found in read_rows(tmp_path / "rounds.csv"):
+        assert found["status"] == "diverged"
+        assert found["residual"] is found["leakage"] is found["unfairness"] is None
+
+
 def test_a_folder_with_other_settings_is_refused(made):
     with pytest.raises(ValueError, match="readings rounds: 100 there, 3 now"):
         make_tables(["rounds"], out=made, scale=TINY, readings=Readings(rounds=3))

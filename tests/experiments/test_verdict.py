@@ -160,3 +160,12 @@ def test_theorem_1_holds_and_theorem_2_does_not(tmp_path):
     assert (first.where, first.verdict) == ("Theorem 1", "reproduced")
     assert (second.where, second.verdict) == ("Theorem 2", "not reproduced")
     assert "rho 0.0999, the difference 0.2500" in second.measured
+
+
+def test_what_diverged_proves_nothing(tmp_path):
+    bars = (*BARS, ("KHSIC-BCD", 0.04, 0.1, 0.1))
+    rows = [{**row(method, s), "status": "diverged"} for method, s, _, _ in bars]
+    found = claim(tmp_path, "fig2b", rows)
+    assert found.verdict == "not reproduced"
+    assert "4 of 4 fits diverged" in found.reason
+    assert "BCD undefined" in found.leakage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,16 @@ from parafair.experiments.verdict import (
     from_to,
     lower,
     mean,
+    not_lower,
     nothing_to_find,
     runs_of,
     spread,
     uncovered,
+)
+
+REPORTED = (
+    "The paper reports ||A'S|| < 1e-6 at the largest strength. Here it is small from the start, as "
+    "the ridge shrinks A, and falls slowly"
 )
 
 
@@ -44,9 +51,22 @@ def judge(folder: Path, readings: Readings) -> list[Claim]:
         "fig3b": _contraceptive_bars,
         "rounds": _longer,
     }
-    found = [rule(tables[name], readings) for name, rule in rules.items() if tables.get(name)]
+    found = [
+        _with_failures(rule(tables[name], readings), tables[name])
+        for name, rule in rules.items()
+        if tables.get(name)
+    ]
     theorems = {row["what"]: row["value"] for row in read_rows(folder / THEOREMS_FILE)}
     return found + ([_theorem_1(theorems), _theorem_2(theorems)] if theorems else [])
+
+
+def _with_failures(claim: Claim, rows: Sequence[Row]) -> Claim:
+    """Return a claim that says how many of its fits failed."""
+    failed = sum(row["status"] == "diverged" for row in rows)
+    if not failed:
+        return claim
+    remark = f"{failed} of {len(rows)} fits diverged and count as undefined"
+    return replace(claim, remarks=(*claim.remarks, remark))
 
 
 def _fatr_orthogonality(rows: Sequence[Row], _: Readings) -> Claim:
@@ -62,7 +82,7 @@ def _fatr_orthogonality(rows: Sequence[Row], _: Readings) -> Claim:
         f"||A'S|| {off.text('orthogonality')} to {on.text('orthogonality')}",
         *from_to(off, on),
         tuple(checks),
-        blind(on, FATR),
+        blind({FATR: on}) + ((REPORTED,) if on.mean("orthogonality") > 1e-6 else ()),
     )
 
 
@@ -84,7 +104,7 @@ def _khsic_falls(rows: Sequence[Row], _: Readings) -> Claim:
         f"normalized KHSIC {off.text(column)} to {on.text(column)}",
         *from_to(off, on),
         tuple(checks),
-        blind(on, KHSIC),
+        blind({KHSIC: on}),
     )
 
 
@@ -133,7 +153,7 @@ def _synthetic_bars(rows: Sequence[Row], readings: Readings) -> Claim:
     ]
     for measure, name in MEASURES.items():
         fatr, bcd = runs[FATR][measure], runs[BCD][measure]
-        checks.append(Check(f"FATR is no fairer than BCD to {name}", not lower(fatr, bcd, MARGIN)))
+        checks.append(Check(f"FATR is no fairer than BCD to {name}", not_lower(fatr, bcd, MARGIN)))
         khsic, hsic = runs[KHSIC][measure], runs[HSIC][measure]
         checks.append(
             Check(f"KHSIC-BCD is fairer than HSIC-BCD to {name}", lower(khsic, hsic, MARGIN))
@@ -146,7 +166,7 @@ def _synthetic_bars(rows: Sequence[Row], readings: Readings) -> Claim:
         each(runs, "unfairness"),
         each(runs, "leakage"),
         tuple(checks),
-        tuple(remark for method in runs for remark in blind(runs[method], method)),
+        blind(runs),
     )
 
 
@@ -167,7 +187,7 @@ def _cheap(rows: Sequence[Row], _: Readings) -> Claim:
             )
         for measure in texts:
             texts[measure] += f"{method} {off.text(measure)} to {on.text(measure)}; "
-    floor = np.mean([row["floor"] for row in rows])
+    floor = mean(np.array([row["floor"] for row in rows], dtype=float))
     return Claim(
         "fig3a",
         "Unfairness can be minimized at a small cost in residual by HSIC and KHSIC.",
@@ -192,8 +212,8 @@ def _contraceptive_bars(rows: Sequence[Row], _: Readings) -> Claim:
         text = f"{method}'s residual is within {SMALL_COST:g} of BCD's"
         checks.append(Check(text, cost <= SMALL_COST))
     for measure, name in MEASURES.items():
-        fatr = lower(runs[FATR][measure], bcd[measure], MARGIN)
-        checks.append(Check(f"FATR is no fairer than BCD to {name}", not fatr))
+        same = not_lower(runs[FATR][measure], bcd[measure], MARGIN)
+        checks.append(Check(f"FATR is no fairer than BCD to {name}", same))
         checks += [
             Check(
                 f"{method} is fairer than BCD to {name}",

@@ -36,6 +36,8 @@ GRIDS = {
         for method in (KHSIC, HSIC)
     },
 }
+# Points of a grid that all runs have: both ends, or a few where the whole curve is judged.
+REPEATED = {"fig1a": 2, "fig1b": 2, "fig2a": 5, "fig3a": 2}
 BARS: dict[str, dict[str, float | None]] = {
     "fig2b": {BCD: None, FATR: 0.1, HSIC: 0.01, KHSIC: 0.04},
     "fig3b": {BCD: None, FATR: 0.00002, HSIC: 4.8, KHSIC: 4.8},
@@ -52,7 +54,6 @@ class Scale:
         shape: Shape of the synthetic data.
         women: People of the contraceptive data; None for all.
         points: Most points of a grid.
-        repeated: Points of a grid that all runs have; the others belong to the first run.
         runs: Runs of the bar charts.
         rounds: Most rounds of a fit.
         lengths: Rounds of the seventh figure.
@@ -66,7 +67,6 @@ class Scale:
     shape: tuple[int, int, int] = (200, 100, 100)
     women: int | None = None
     points: int = 100
-    repeated: int = 5
     runs: int = 5
     rounds: int = 500
     lengths: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200)
@@ -82,7 +82,6 @@ QUICK = Scale(
     shape=(60, 20, 20),
     women=150,
     points=4,
-    repeated=2,
     runs=2,
     rounds=10,
     lengths=(1, 3, 10),
@@ -180,7 +179,7 @@ class Setup:
         for method, grid in GRIDS[name].items():
             printed = _thin([float(strength) for strength in grid], scale.points)
             items += self._fits(data, method, printed, (first,))
-            items += self._fits(data, method, _thin(printed, scale.repeated), others)
+            items += self._fits(data, method, _thin(printed, REPEATED[name]), others)
         items += self._fits(data, REMOVAL, (None,), (first,), converged=True)
         items += self._fits(data, OURS, scale.ours, (first,), converged=True)
         return Figure(name, title, data, "curve", axis, tuple(dict.fromkeys(items)))

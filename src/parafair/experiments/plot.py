@@ -55,7 +55,7 @@ def _curve(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> Non
     for panel, measure in zip(panels, ("unfairness", "leakage"), strict=True):
         for method, own in _by_method(rows).items():
             _draw_points(panel, own, figure.axis, measure, method)
-        level = np.mean([row["floor"] for row in rows]) if measure == "unfairness" else 0.0
+        level = _floor(rows) if measure == "unfairness" else 0.0
         panel.axhline(level, color="0.4", linewidth=0.8, linestyle=":", zorder=1)
         if measure == "leakage" and figure.axis == "residual":
             _draw_limit(panel, limits)
@@ -75,7 +75,7 @@ def _draw_points(panel: Any, rows: list[Row], axis: str, measure: str, method: s
     known = [row for row in rows if row[axis] is not None and row[measure] is not None]
     for first in (False, True):
         some = [row for row in known if (row["seed"] == 0) is first]
-        look = {"color": color, "markersize": 5, "zorder": 4 if first else 3}
+        look = {"color": color, "markersize": 8 if method == REMOVAL else 5, "zorder": 3 + first}
         panel.plot(
             [row[axis] for row in some],
             [row[measure] for row in some],
@@ -123,8 +123,7 @@ def _bars(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> None
         _clean(panel)
         panel.grid(axis="y", visible=False)
         panel.axvline(0, color="black", linewidth=0.8)
-    floor = np.mean([row["floor"] for row in rows])
-    panels[1].axvline(floor, color="0.4", linewidth=0.8, linestyle=":")
+    panels[1].axvline(_floor(rows), color="0.4", linewidth=0.8, linestyle=":")
     panels[1].set_xlabel("the paper's classifier")
     panels[2].set_xlabel("the strongest attacker")
     if limits:
@@ -158,6 +157,12 @@ def _rounds(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> No
     panel.axhline(0, color="0.4", linewidth=0.8, linestyle=":")
     _clean(panel)
     _legend(page, panel, 2)
+
+
+def _floor(rows: list[Row]) -> float:
+    """Return what unfairness converges to if the embedding says nothing."""
+    known = [row["floor"] for row in rows if row["floor"] is not None]
+    return float(np.mean(known)) if known else 0.0
 
 
 def _by_method(rows: list[Row]) -> dict[str, list[Row]]:

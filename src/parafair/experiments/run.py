@@ -35,6 +35,7 @@ from parafair.experiments.readings import Readings
 from parafair.experiments.recipes import Data, load_data, recipe
 from parafair.experiments.table import (
     COLUMNS,
+    KEY,
     LIMIT_COLUMNS,
     LIMITS_FILE,
     THEOREMS_FILE,
@@ -213,14 +214,15 @@ class _Work:
             "hidden": self.setup.scale.hidden,
             "batch_size": readings.batch_size,
         }
-        rows = [point.fit.cp.factors[0].cpu() for point in mine]
-        measured = joblib.Parallel(n_jobs=self.n_jobs)(
-            joblib.delayed(_measure)(row, data.sensitive, item.seed, network)
-            for row, item in zip(rows, batch.items, strict=True)
-        )
+        jobs = [
+            joblib.delayed(_measure)(p.fit.cp.factors[0].cpu(), data.sensitive, i.seed, network)
+            for i, p in zip(batch.items, mine, strict=True)
+            if p.audit is not None
+        ]
+        measured = iter(joblib.Parallel(n_jobs=self.n_jobs)(jobs))
         return [
-            rounded({**asdict(item), **_of_point(point), **values})
-            for item, point, values in zip(batch.items, mine, measured, strict=True)
+            rounded(asdict(item) | _of_point(p) | (next(measured) if p.audit is not None else {}))
+            for item, p in zip(batch.items, mine, strict=True)
         ]
 
     def _report(self, what: str) -> None:
@@ -267,17 +269,18 @@ def _measure(
 
 
 def _of_point(point: Point) -> Row:
-    """Return what the fit and the audit say."""
-    row, audit, counts = point.row(), point.audit, point.fit.counts
+    """Return what the fit and the audit say; of a fit that diverged, that it did."""
+    row = {name: None for name in COLUMNS if name not in KEY}
+    audit, counts = point.audit, point.fit.counts
+    if audit is None:
+        return {**row, "strongest": "", "status": point.row()["status"]}
+    found = {name: value for name, value in point.row().items() if name in row}
     return {
-        "residual": row["residual"],
-        "leakage": row["leakage"],
-        "low": row["low"],
-        "high": row["high"],
-        "strongest": "" if audit is None else f"{audit.strongest.model} {audit.strongest.input}",
-        "below_chance": None if audit is None else audit.overfitted,
+        **row,
+        **found,
+        "strongest": f"{audit.strongest.model} {audit.strongest.input}",
+        "below_chance": audit.overfitted,
         "capped": counts["capped"] / counts["blocks"] if "capped" in counts else None,
-        "status": row["status"],
     }
 
 

@@ -143,6 +143,11 @@ def lower(first: NDArray[np.float64], second: NDArray[np.float64], margin: float
     return bool(known.mean() > max(margin, 2 * error))
 
 
+def not_lower(first: NDArray[np.float64], second: NDArray[np.float64], margin: float) -> bool:
+    """Tell whether the first is known and not lower by more than a margin."""
+    return bool(np.isfinite(second - first).any()) and not lower(first, second, margin)
+
+
 def mean(values: NDArray[np.float64]) -> float:
     """Return the mean of what is defined."""
     known = values[np.isfinite(values)]
@@ -173,13 +178,18 @@ def each(runs: Mapping[str, Runs], measure: str) -> str:
     return "; ".join(f"{method} {own.text(measure)}" for method, own in runs.items())
 
 
-def blind(runs: Runs, method: str) -> tuple[str, ...]:
-    """Say so if the classifier misses what attackers see."""
-    if not runs.mean("leakage") - runs.mean("balanced") > 2 * MARGIN:
+def blind(runs: Mapping[str, Runs]) -> tuple[str, ...]:
+    """Say which methods have groups that the classifier misses and attackers see."""
+    missed = [
+        method
+        for method, own in runs.items()
+        if own.mean("leakage") - own.mean("balanced") > 2 * MARGIN
+    ]
+    if not missed:
         return ()
     return (
-        f"The paper's classifier sees the columns of {method} as they are and misses the groups; "
-        "attackers that standardize the columns first do not",
+        f"The paper's classifier sees the columns of {' and '.join(missed)} as they are and misses "
+        "the groups in some or all runs; attackers that standardize the columns first do not",
     )
 
 
