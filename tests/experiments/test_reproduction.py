@@ -2,6 +2,8 @@
 
 import builtins
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -87,6 +89,19 @@ def test_an_unknown_format_is_refused_before_any_work(tmp_path):
 def test_the_quick_run_is_small():
     figures = Setup(scale=QUICK).figures.values()
     assert len({item for figure in figures for item in figure.items}) < 80
+
+
+@pytest.mark.slow
+def test_the_quick_run_from_the_shell(data, tmp_path):
+    pytest.importorskip("typer")
+    pytest.importorskip("matplotlib")
+    command = [sys.executable, "-m", "parafair", "reproduce", "all", "--quick", "--jobs", "2"]
+    command += ["--out", tmp_path, "--data", data]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.count("reproduced") + result.stdout.count("partly") >= len(NAMES)
+    for name, figure in Setup(scale=QUICK).figures.items():
+        assert len(read_rows(tmp_path / f"{name}.csv")) == len(figure.items)
+        assert (tmp_path / f"{name}.pdf").exists()
 
 
 class TestCommand:

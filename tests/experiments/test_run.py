@@ -157,5 +157,6 @@ def test_progress_counts_rows_and_tells_the_time_left(tmp_path):
     seen = []
     make_tables(["rounds"], out=tmp_path, scale=TINY, on_progress=lambda *what: seen.append(what))
     assert seen[0][1:] == (0, 4, None)
-    assert seen[-1][1:3] == (2, 4)
-    assert seen[-1][3] > 0
+    assert seen[-2][1:3] == (2, 4)
+    assert seen[-2][3] > 0
+    assert seen[-1] == ("parity limit", 4, 4, 0)

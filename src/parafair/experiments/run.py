@@ -115,6 +115,7 @@ def make_tables(
     figures = [setup.figures[name] for name in names if name not in left_out]
     work = _Work(setup, folder, found, device, n_jobs, on_progress)
     work.complete(figures)
+    work.report("parity limit")
     _add_limits(folder, found)
     write_rows(folder / THEOREMS_FILE, theorem_rows(), THEOREM_COLUMNS)
     if work.done:
@@ -189,9 +190,9 @@ class _Work:
         given: dict[str, Any] = {} if None in strengths else {"strengths": set(strengths)}
 
         def on_progress(what: str, done: int, total: int) -> None:
-            self._report(f"{first.method}: {what} {done}/{total}")
+            self.report(f"{first.method}: {what} {done}/{total}")
 
-        self._report(f"{first.method}: {len(batch.items)} fits")
+        self.report(f"{first.method}: {len(batch.items)} fits")
         with warnings.catch_warnings():
             # The status column says it.
             warnings.filterwarnings("ignore", category=ConvergenceWarning)
@@ -225,7 +226,8 @@ class _Work:
             for item, p in zip(batch.items, mine, strict=True)
         ]
 
-    def _report(self, what: str) -> None:
+    def report(self, what: str) -> None:
+        """Tell what is being done, and how long the rest may take."""
         if self.on_progress is not None:
             elapsed = perf_counter() - self.begin
             ahead = elapsed / self.spent * self.left if self.spent else None
