@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,9 @@ import torch
 from parafair import datasets
 from parafair.problem import Problem, as_tensor
 from parafair.sensitive import SensitiveFeatures
+
+# Real data is not part of the repository; it lies beside it where it is there at all.
+REAL_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 
 
 def small_problem(penalty=None, *, shape=(24, 9, 7), rank=3, mode=0, dtype=torch.float64):
@@ -20,3 +25,10 @@ def small_problem(penalty=None, *, shape=(24, 9, 7), rank=3, mode=0, dtype=torch
 @pytest.fixture(scope="session")
 def data():
     return datasets.synthetic(0, shape=(40, 12, 10), rank=4)
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    if not REAL_DATA.is_dir():
+        pytest.skip("no real data beside the repository")
+    return REAL_DATA

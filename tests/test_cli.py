@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from parafair import FairCP, Fit, Status, datasets
+from parafair import FairCP, Fit, SensitiveFeatures, Status, TensorData, datasets
 
 pytest.importorskip("typer")
 from typer.testing import CliRunner
@@ -152,7 +152,7 @@ def write(path, content):
             "people.csv",
             b"person,group\n\xff\xfe,1\n",
             (*FIT, *PEOPLE),
-            "could not be read as a table",
+            "is not encoded as UTF-8",
         ),
         ("people.csv", "person,group\np0,a\np1,b\n", (*FIT, *PEOPLE), "has 2 rows but mode 0"),
     ],
@@ -183,7 +183,7 @@ def test_pickled_arrays_are_not_loaded(folder):
         ((*FIT, "--sensitive", "numbered.csv"), "'person' has another whole number for every"),
         ((*FIT, *PEOPLE, "--kind", "group"), "--kind must look like column=numeric"),
         ((*FIT, "--method", "none", "--key", "person"), "need the table of people: --sensitive"),
-        ((*FIT, *PEOPLE, "--columns", "group,group"), "columns of the same name"),
+        ((*FIT, *PEOPLE, "--columns", "group,group"), "one or more different names"),
         ((*FIT, *PEOPLE, "--device", "gpu"), "device='gpu' cannot be used here"),
         ((*FIT, *PEOPLE, "--format", "xls"), "--format must be one of csv, parquet"),
         (
@@ -195,6 +195,12 @@ def test_pickled_arrays_are_not_loaded(folder):
         (("audit", "people.csv", "--sensitive", "people.csv"), "columns that are not numbers"),
         (("datasets", "synthetik", "--out", "d"), "did you mean 'synthetic'"),
         (("datasets", "synthetic"), "--out is missing"),
+        (("datasets", "oulad", "--out", "d", "--rank", 3), "takes no --seed, --shape or --rank"),
+        (
+            ("datasets", "synthetic", "--out", "d", "--data", "."),
+            "takes no --data: it is gen",
+        ),
+        (("datasets", "oulad", "--out", "d", "--data", "."), "must hold oulad/assessments.csv"),
         (("datasets", "synthetic", "--out", "d", "--shape", "3,x"), "--shape must be numbers"),
     ],
 )
@@ -260,6 +266,22 @@ def test_datasets_are_listed_and_written(folder):
     expected = datasets.synthetic(1, shape=(10, 4, 3), rank=2)
     np.testing.assert_array_equal(np.load("data/tensor.npy"), expected.tensor)
     assert pd.read_csv("data/sensitive.csv")["group"].tolist() == expected.sensitive.tolist()
+
+
+def test_real_data_is_listed_and_written(folder, real_data):
+    listed = run("datasets", "--data", real_data)
+    assert all(name in listed for name in ("contraceptive", "oulad"))
+    run("datasets", "contraceptive", "--out", "women", "--data", real_data)
+    assert np.load("women/tensor.npy").shape == (1473, 9)
+    assert pd.read_csv("women/sensitive.csv")["group"].value_counts()["not working"] == 1104
+    run("datasets", "oulad", "--out", "scores", "--data", real_data)
+    data = TensorData.from_table(
+        "scores/entries.csv", modes=["student", "module", "assessment"], value="value"
+    )
+    people = SensitiveFeatures.from_table(
+        "scores/sensitive.csv", ["gender"], key="student", labels=data.labels[0]
+    )
+    assert len(people) == len(data.labels[0])
 
 
 FRONTIER = (

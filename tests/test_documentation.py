@@ -62,6 +62,21 @@ def test_python_code_on_the_page_runs(page, capsys):
             assert line[:16] in shown
 
 
+def test_the_page_about_tables_shows_what_happens(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("narwhals")
+    page = (ROOT / "docs" / "tables.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name, content in re.findall(r"^`(\w+\.csv)`:\n\n```csv\n(.*?)```", page, re.M | re.S):
+        (tmp_path / name).write_text(content)
+    names = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.S):
+        exec(compile(code, "tables.md", "exec"), names)
+    printed = capsys.readouterr().out
+    for shown in re.findall(r"```text\n(.*?)```", page, re.S):
+        assert shown in printed
+    assert "precision@1" in printed
+
+
 @pytest.mark.parametrize(
     "page",
     [

@@ -180,3 +180,119 @@ class TestSample:
     def test_numbers_have_no_groups(self):
         numbers = SensitiveFeatures((numeric(np.linspace(0, 1, 50)),))
         assert len(numbers.sample(7, np.random.RandomState(0))) == 7
+
+
+PEOPLE = pd.DataFrame(
+    {
+        "who": [30, 10, 20, 40],
+        "gender": ["f", "m", None, "m"],
+        "band": [1.0, 2.0, 3.0, np.nan],
+        "age": [30.5, 41.0, 29.5, 33.0],
+    }
+)
+
+
+def test_a_table_follows_the_labels(tmp_path):
+    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    PEOPLE.to_csv(tmp_path / "people.csv", index=False)
+    tables = (
+        PEOPLE,
+        polars.DataFrame(PEOPLE.to_dict("list"), strict=False),
+        arrow.Table.from_pandas(PEOPLE),
+        tmp_path / "people.csv",
+    )
+    for table in tables:
+        features = SensitiveFeatures.from_table(table, ["age"], key="who", labels=[10, 30, 40])
+        (age,) = features.columns
+        assert (age.name, age.kind, age.values.tolist()) == ("age", "numeric", [41.0, 30.5, 33.0])
+        text = SensitiveFeatures.from_table(table, ["age"], key="who", labels=["10", "30", "40"])
+        assert text.columns[0].values.tolist() == age.values.tolist()
+
+
+def test_without_a_key_rows_are_in_order():
+    features = SensitiveFeatures.from_table(PEOPLE, ["age"], kinds={"age": "numeric"})
+    assert features.columns[0].values.tolist() == PEOPLE["age"].tolist()
+    everything = SensitiveFeatures.from_table(PEOPLE.iloc[:2], key="who")
+    names = [column.name for column in everything.columns]
+    assert names == ["gender", "band", "age"]
+
+
+def test_people_of_whom_something_is_missing_can_be_excluded():
+    features = SensitiveFeatures.from_table(
+        PEOPLE, ["gender", "band"], key="who", labels=[10, 20, 30, 40, 50], missing="exclude"
+    )
+    assert len(features) == 5
+    assert features.known.tolist() == [True, False, True, False, False]
+    gender, band = features.columns
+    assert gender.values.tolist() == [1, -1, 0, -1, -1]
+    # Codes that a missing value had turned into floats are codes again.
+    assert (band.kind, band.categories) == ("categorical", ("1", "2"))
+    known = features.only_known()
+    assert known.known is None
+    assert known.columns[0].values.tolist() == [1, 0]
+    assert known.encode().shape == (2, 2)
+    assert known.only_known() is known
+
+
+def test_a_missing_value_of_somebody_else_changes_nothing():
+    polars = pytest.importorskip("polars")
+    codes = [1, 2, 3, 1, 2, None]
+    for table in (
+        pd.DataFrame({"who": range(6), "code": codes}),
+        polars.DataFrame({"who": range(6), "code": codes}),
+    ):
+        features = SensitiveFeatures.from_table(table, key="who", labels=range(5))
+        assert features.columns[0].categories == ("1", "2", "3")
+
+
+def test_a_numeric_feature_that_is_not_known_is_nan():
+    features = SensitiveFeatures.of([1.5, None, 2.5, 4.0], missing="exclude")
+    np.testing.assert_array_equal(features.columns[0].values, [1.5, np.nan, 2.5, 4.0])
+    assert features.known.tolist() == [True, False, True, True]
+
+
+def test_all_known_needs_no_mask():
+    assert SensitiveFeatures.of(GENDER, missing="exclude").known is None
+
+
+def test_features_that_are_not_all_known_are_not_used_by_mistake():
+    features = SensitiveFeatures.of(["a", "b", None], missing="exclude")
+    for use in (
+        features.encode,
+        lambda: features.joint(2),
+        lambda: features.sample(2, np.random.RandomState(0)),
+    ):
+        with pytest.raises(ValueError, match="of 1 of 3 people are not known; use only_known"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": ["gendre"]}, "a column must be one of .* did you mean 'gender'"),
+        ({"columns": ["age", "age"]}, "columns must be one or more different names"),
+        ({"columns": []}, "columns must be one or more different names"),
+        ({"key": None}, "labels need a key"),
+        ({"key": "whom"}, "key must be one of .* did you mean 'who'"),
+        ({"labels": [10, 50, 60]}, "no row for 2 of 3 people, such as who 50, 60; add them, or"),
+        ({"columns": ["gender"]}, "'gender' has 1 missing values .rows 1.*missing='exclude'"),
+        ({"missing": "drop"}, "missing must be one of error, exclude"),
+        ({"labels": [50, 60], "missing": "exclude"}, "missing value for everybody"),
+    ],
+)
+def test_bad_tables_are_refused(options, message):
+    full = {"columns": ["age"], "key": "who", "labels": [10, 20, 30], **options}
+    with pytest.raises(ValueError, match=message):
+        SensitiveFeatures.from_table(PEOPLE, **full)
+
+
+def test_keys_must_differ_and_be_there():
+    twice = pd.concat([PEOPLE, PEOPLE.iloc[:1]])
+    with pytest.raises(ValueError, match="more than one row for who 30; keep one per person"):
+        SensitiveFeatures.from_table(twice, ["age"], key="who")
+    with pytest.raises(ValueError, match="'who' has 1 rows without a label"):
+        SensitiveFeatures.from_table(
+            PEOPLE.assign(who=[1, 2, None, 3]), ["age"], key="who", labels=[1]
+        )
+    with pytest.raises(TypeError, match="columns must be a list of column names, got 'age'"):
+        SensitiveFeatures.from_table(PEOPLE, "age")

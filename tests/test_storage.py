@@ -1,6 +1,6 @@
 import pytest
 
-from parafair.storage import new_folder, read_json, read_table, read_tensor
+from parafair.storage import new_folder, read_json, read_tensor
 
 
 def test_nothing_is_left_behind_when_writing_fails(tmp_path):
@@ -46,13 +46,12 @@ def test_json_must_be_an_object(tmp_path):
         read_json(tmp_path / "a.json")
 
 
-@pytest.mark.parametrize("reader", [read_tensor, read_table])
-def test_missing_and_strange_files_are_named(tmp_path, reader):
+def test_missing_and_strange_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        reader(tmp_path / "nothing.npy")
+        read_tensor(tmp_path / "nothing.npy")
     (tmp_path / "data.xyz").write_text("1")
     with pytest.raises(ValueError, match="file, got '.xyz'"):
-        reader(tmp_path / "data.xyz")
+        read_tensor(tmp_path / "data.xyz")
 
 
 def test_the_input_of_a_run_protects_its_folder(tmp_path):
@@ -80,10 +79,3 @@ def test_a_place_that_cannot_hold_a_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileExistsError, match="is a file"), new_folder(tmp_path / "file" / "run"):
         pass
-
-
-def test_labels_stay_text_and_na_may_be_a_group(tmp_path):
-    (tmp_path / "people.csv").write_text("id,country\n007,NA\n008,DE\n")
-    table = read_table(tmp_path / "people.csv", key="id")
-    assert table["id"].tolist() == ["007", "008"]
-    assert table["country"].tolist() == ["NA", "DE"]

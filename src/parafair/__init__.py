@@ -2,8 +2,9 @@
 
 from importlib.metadata import version
 
-from parafair import adjustments, datasets, kernels, metrics, penalties, solvers
+from parafair import adjustments, datasets, evaluation, kernels, metrics, penalties, solvers
 from parafair.audits import Audit, Measure, audit
+from parafair.data import TensorData
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.estimator import FairCP
 from parafair.fit import Fit, Status, Stop
@@ -11,6 +12,7 @@ from parafair.frontier import Frontier, frontier
 from parafair.limits import ParityLimit, parity_limit
 from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
+from parafair.splits import split_cells, split_people
 from parafair.tensors import CPTensor
 
 __version__ = version("parafair")
@@ -30,13 +32,17 @@ __all__ = [
     "SensitiveFeatures",
     "Status",
     "Stop",
+    "TensorData",
     "adjustments",
     "audit",
     "datasets",
+    "evaluation",
     "frontier",
     "kernels",
     "metrics",
     "parity_limit",
     "penalties",
     "solvers",
+    "split_cells",
+    "split_people",
 ]

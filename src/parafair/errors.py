@@ -39,6 +39,11 @@ class Interrupted(KeyboardInterrupt):
 def unknown_choice(argument: str, got: object, options: Iterable[str]) -> ValueError:
     """Return the error for a word that is not among the options, naming the nearest one."""
     options = list(options)
-    near = get_close_matches(str(got), options, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = nearest(got, options)
     return ValueError(f"{argument} must be one of {', '.join(options)}; got {got!r}{hint}")
+
+
+def nearest(got: object, options: Iterable[str]) -> str:
+    """Return a question for the end of a message, if one of the options is near."""
+    near = get_close_matches(str(got), list(options), n=1, cutoff=0.4)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.errors import unknown_choice
+from parafair.labels import as_labels, is_missing, some
+from parafair.tables import check_columns, find_rows, open_table, read_labels
 
 Kind: TypeAlias = Literal["categorical", "numeric"]
 KINDS = ("categorical", "numeric")
+Kinds: TypeAlias = Kind | Mapping[str, Kind] | None
+Missing: TypeAlias = Literal["error", "exclude"]
 
 # Integers with few distinct values are codes of categories more often than measurements.
 MOST_INTEGER_CATEGORIES = 10
@@ -30,7 +34,8 @@ class Column:
     Attributes:
         name: What reports call it.
         kind: "categorical" or "numeric".
-        values: Codes 0, 1, ... of the categories, or the numbers; shape (n,).
+        values: Codes 0, 1, ... of the categories, or the numbers; shape (n,). Where a value is not
+            known, -1 or NaN.
         categories: The label behind each code; empty for a numeric column.
     """
 
@@ -57,6 +62,13 @@ class Column:
         """Return the feature of some people; all categories stay, even if they have nobody."""
         return replace(self, values=self.values[people])
 
+    def spread(self, known: NDArray[np.bool_]) -> Column:
+        """Return the feature of all people, from that of the people who are known."""
+        numeric = self.kind == "numeric"
+        values = np.full(len(known), np.nan if numeric else -1)
+        values[known] = self.values
+        return replace(self, values=values)
+
     def cut(self, parts: int) -> Column:
         """Return a categorical feature: itself, or numbers cut into parts of about equal size.
 
@@ -76,17 +88,24 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class SensitiveFeatures:
-    """Sensitive features of the people along one mode, checked and encoded once."""
+    """Sensitive features of the people along one mode, checked and encoded once.
+
+    Attributes:
+        columns: The features.
+        known: True for people whose features are all known, shape (n,); None if that is everybody.
+    """
 
     columns: tuple[Column, ...]
+    known: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(
         cls,
         features: Any,
         *,
-        kinds: Kind | Mapping[str, Kind] | None = None,
+        kinds: Kinds = None,
         names: Sequence[str] | None = None,
+        missing: Missing = "error",
     ) -> SensitiveFeatures:
         """Read an array, list, Series or DataFrame.
 
@@ -97,6 +116,8 @@ class SensitiveFeatures:
             features: One row per person: shape (n,) or (n, columns).
             kinds: One kind for all columns, or a dictionary from column name to kind.
             names: Names of the columns, if `features` has none of its own.
+            missing: What to do with people of whom something is missing: "error", or "exclude":
+                they are not `known`.
 
         >>> SensitiveFeatures.of(["f", "m", "f"]).columns[0].categories
         ('f', 'm')
@@ -104,16 +125,63 @@ class SensitiveFeatures:
         if isinstance(features, SensitiveFeatures):
             return features
         raw = _split_columns(features, names)
-        if isinstance(kinds, Mapping):
-            for name in kinds:
-                if name not in raw:
-                    raise unknown_choice("a key of kinds", name, raw)
-            chosen = dict(kinds)
-        else:
-            chosen = {} if kinds is None else dict.fromkeys(raw, kinds)
-        return cls(
-            tuple(_read_column(name, values, chosen.get(name)) for name, values in raw.items())
-        )
+        return _read_features({name: _whole_again(raw[name]) for name in raw}, kinds, missing)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        columns: Sequence[str] | None = None,
+        *,
+        key: str | None = None,
+        labels: Any = None,
+        kinds: Kinds = None,
+        missing: Missing = "error",
+    ) -> SensitiveFeatures:
+        """Read a table of people, in the order of the labels of a mode.
+
+        Args:
+            table: A data frame of pandas, Polars or PyArrow, or the path of a .csv or .parquet
+                file; one row per person.
+            columns: The sensitive columns; by default all but the key.
+            key: The column that says who it is; not needed if rows are in order.
+            labels: The people of the mode, such as ``data.labels[0]``; by default the rows as they
+                are. People of the table who are not among them are left out.
+            kinds: As in `of`.
+            missing: What to do with people who have no row or of whom something is missing:
+                "error", or "exclude": they are not `known`, so the fit has them and the criterion
+                does not.
+
+        >>> import pandas
+        >>> people = pandas.DataFrame({"who": ["a", "b", "c"], "group": ["x", "y", "x"]})
+        >>> SensitiveFeatures.from_table(people, key="who", labels=["c", "b"]).columns[0].values
+        array([0, 1])
+        """
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of column names, got {columns!r}")
+        if labels is not None and key is None:
+            raise ValueError("labels need a key: the column of the table that holds them")
+        frame = open_table(table, labels=[] if key is None else [key])
+        wanted = [name for name in frame.columns if name != key] if columns is None else columns
+        check_columns(frame, wanted, "a column")
+        if not wanted or len(set(wanted)) < len(wanted):
+            raise ValueError(f"columns must be one or more different names, got {list(wanted)}")
+        rows = np.arange(len(frame))
+        if key is not None:
+            people = read_labels(frame, key) if labels is None else as_labels(labels, "labels")
+            rows = find_rows(frame, key, people)
+            if missing == "error" and (rows < 0).any():
+                absent = people[rows < 0]
+                raise ValueError(
+                    f"table has no row for {len(absent)} of {len(people)} people, such as {key} "
+                    f"{some(absent)}; add them, or leave them out of the criterion with "
+                    "missing='exclude'"
+                )
+        raw = {name: _whole_again(_to_array(frame[name].to_native())) for name in wanted}
+        # A person without a row gets the last entry.
+        with_none = {name: np.array([*raw[name].tolist(), None], object) for name in wanted}
+        found = {name: values[rows] for name, values in with_none.items()}
+        return _read_features(found, kinds, missing)
 
     def __post_init__(self) -> None:
         lengths = {len(column.values) for column in self.columns}
@@ -123,12 +191,27 @@ class SensitiveFeatures:
     def __len__(self) -> int:
         return len(self.columns[0].values)
 
+    def only_known(self) -> SensitiveFeatures:
+        """Return the features of the people who are known: the rows where `known` is true."""
+        if self.known is None:
+            return self
+        people = np.flatnonzero(self.known)
+        return SensitiveFeatures(tuple(column.take(people) for column in self.columns))
+
+    def _check_known(self) -> None:
+        if self.known is not None:
+            raise ValueError(
+                f"sensitive features of {(~self.known).sum()} of {len(self)} people are not known; "
+                "use only_known(), and the rows of the people where known is true"
+            )
+
     def encode(self, *, like: Tensor | None = None) -> Tensor:
         """Return all encoded columns side by side, shape (n, d), as the paper's ``S``.
 
         Args:
             like: A tensor whose dtype and device to use; float64 on the CPU without it.
         """
+        self._check_known()
         matrix = torch.from_numpy(np.hstack([column.encode() for column in self.columns]))
         return matrix if like is None else matrix.to(dtype=like.dtype, device=like.device)
 
@@ -143,6 +226,7 @@ class SensitiveFeatures:
         Args:
             parts: Groups that a numeric column is cut into.
         """
+        self._check_known()
         columns = [column.cut(parts) for column in self.columns]
         table = np.stack([column.values for column in columns], 1)
         cells, codes = np.unique(table, axis=0, return_inverse=True)
@@ -157,6 +241,7 @@ class SensitiveFeatures:
 
         Everybody if there are at most `size`, and more than `size` if the groups need it.
         """
+        self._check_known()
         order = random.permutation(len(self))
         if len(order) <= size:
             return np.arange(len(order))
@@ -170,6 +255,50 @@ class SensitiveFeatures:
         everybody = np.concatenate([*first, order])
         places = np.sort(np.unique(everybody, return_index=True)[1])
         return np.sort(everybody[places[: max(size, needed)]])
+
+
+def _read_features(
+    raw: Mapping[str, NDArray[Any]], kinds: Kinds, missing: Missing
+) -> SensitiveFeatures:
+    """Check and encode columns, of the people of whom nothing is missing."""
+    if missing not in get_args(Missing):
+        raise unknown_choice("missing", missing, get_args(Missing))
+    if isinstance(kinds, Mapping):
+        for name in kinds:
+            if name not in raw:
+                raise unknown_choice("a key of kinds", name, raw)
+        chosen = dict(kinds)
+    else:
+        chosen = {} if kinds is None else dict.fromkeys(raw, kinds)
+    known = np.logical_and.reduce([_known(name, values, missing) for name, values in raw.items()])
+    if not known.any():
+        raise ValueError("sensitive_features has a missing value for everybody; nobody is left")
+    columns = [_read_column(name, raw[name][known], chosen.get(name)) for name in raw]
+    if known.all():
+        return SensitiveFeatures(tuple(columns))
+    return SensitiveFeatures(tuple(column.spread(known) for column in columns), known)
+
+
+def _whole_again(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers that missing values among them had turned into floats."""
+    found = [None if is_missing(value) else value for value in values.tolist()]
+    there = [value for value in found if value is not None]
+    if len(there) < len(found) and all(isinstance(v, float) and v % 1 == 0 for v in there):
+        return np.array([value if value is None else int(value) for value in found], object)
+    return values
+
+
+def _known(name: str, values: NDArray[Any], missing: Missing) -> NDArray[np.bool_]:
+    """Tell whose value is there; raise if that must be everybody's."""
+    gone = np.array([is_missing(value) for value in values.tolist()])
+    if gone.any() and missing == "error":
+        rows = ", ".join(map(str, np.flatnonzero(gone)[:5]))
+        raise ValueError(
+            f"sensitive feature {name!r} has {gone.sum()} missing values (rows {rows}); fill them, "
+            "drop these people, make 'unknown' a category of its own, or leave these people out of "
+            "the criterion with SensitiveFeatures.of(..., missing='exclude')"
+        )
+    return ~gone
 
 
 def _split_columns(features: Any, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
@@ -211,29 +340,12 @@ def _split_columns(features: Any, names: Sequence[str] | None) -> dict[str, NDAr
 def _to_array(values: Any) -> NDArray[Any]:
     """Return an array; pandas categories become text, so that numbers among them stay codes."""
     if getattr(getattr(values, "dtype", None), "name", "") == "category":
-        values = values.astype(object).map(
-            lambda value: value if _is_missing(value) else str(value)
-        )
+        values = values.astype(object).map(lambda value: value if is_missing(value) else str(value))
     return np.asarray(values)
-
-
-def _is_missing(value: object) -> bool:
-    """Tell None, NaN, NaT and pandas' NA, of which the last refuses to be true or false."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:
-        return True
 
 
 def _read_column(name: str, values: NDArray[Any], kind: Kind | None) -> Column:
     """Check one column, decide its kind and encode it."""
-    missing = np.array([_is_missing(value) for value in values.tolist()])
-    if missing.any():
-        rows = ", ".join(map(str, np.flatnonzero(missing)[:5]))
-        raise ValueError(
-            f"sensitive feature {name!r} has {missing.sum()} missing values (rows {rows}); "
-            "fill them, drop these people, or make 'unknown' a category of its own"
-        )
     values = np.array(values.tolist())
     is_number = values.dtype.kind in "iuf"
     distinct = np.unique(values)

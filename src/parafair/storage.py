@@ -10,22 +10,19 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import pandas
-
 # What a run and a written data set consist of. Overwriting one deletes its folder, which must
 # not hold anything else.
 RUN_FILES = frozenset(
     {"fit.json", "factors.safetensors", "embedding.csv", "embedding.parquet", "audit.json"}
 )
-DATASET_FILES = frozenset({"tensor.npy", "sensitive.csv"})
+DATASET_FILES = frozenset({"tensor.npy", "entries.csv", "sensitive.csv"})
 
 
 @contextmanager
@@ -95,7 +92,7 @@ def check_new_folder(
 
 def read_tensor(path: Path) -> NDArray[Any]:
     """Read one array of numbers from a .npy or .npz file."""
-    _check_file(path, (".npy", ".npz"))
+    check_file(path, (".npy", ".npz"))
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -115,29 +112,8 @@ def read_tensor(path: Path) -> NDArray[Any]:
         ) from error
 
 
-def read_table(path: Path, *, key: str | None = None) -> pandas.DataFrame:
-    """Read a table from a .csv or .parquet file.
-
-    Only empty cells are missing: NA may be a group. The column `key` stays text, as labels such
-    as 007 would not survive as numbers.
-    """
-    import pandas
-
-    _check_file(path, (".csv", ".parquet"))
-    try:
-        if path.suffix == ".parquet":
-            table = pandas.read_parquet(path)
-        else:
-            text = {} if key is None else {key: str}
-            table = pandas.read_csv(path, dtype=text, keep_default_na=False, na_values=[""])
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} could not be read as a table ({error})") from error
-    if table.empty:
-        raise ValueError(f"{path} holds no rows; expected a header and one row per person")
-    return table
-
-
-def _check_file(path: Path, suffixes: tuple[str, ...]) -> None:
+def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Raise unless there is such a file with one of these endings."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
     if path.suffix not in suffixes:

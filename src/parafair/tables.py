@@ -1,111 +1,178 @@
-"""Tables of people and of embeddings, as the command line reads and writes them."""
+"""Tables in: files and data frames of any library become columns of labels and of numbers."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Sequence
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas
+import numpy as np
+from numpy.typing import NDArray
 
 from parafair.errors import unknown_choice
-from parafair.fit import Fit
-from parafair.sensitive import SensitiveFeatures
-from parafair.storage import new_folder, read_table, read_tensor
+from parafair.labels import NUMBERS, as_labels, find_labels, first_repeated, is_missing
+from parafair.storage import check_file
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pandas
+
+SUFFIXES = (".csv", ".parquet")
+
+# Most that a text file of numbers and short labels took, as a multiple of its size: 8 for columns
+# of labels, 2 for numbers only.
+MEMORY_PER_BYTE_OF_TEXT = 8
 
 
-def pick_features(
-    table: pandas.DataFrame, columns: str | None, kinds: list[str] | None, key: str | None
-) -> SensitiveFeatures:
-    """Pick the sensitive columns of a table."""
-    names = [str(name) for name in table.columns if name != key]
-    wanted = names if columns is None else columns.split(",")
-    for name in wanted if columns is None else ():
-        if pandas.api.types.is_integer_dtype(table[name]) and table[name].is_unique:
-            raise ValueError(
-                f"column {name!r} has another whole number for every person, so it seems to label "
-                "them; name it with --key, or list the sensitive columns with --columns"
-            )
-    for name in [*wanted, *([] if key is None else [key])]:
-        if name not in table.columns:
-            raise unknown_choice("a column", name, map(str, table.columns))
-    stated: dict[str, Any] = {}
-    for entry in kinds or []:
-        name, separator, value = entry.partition("=")
-        if not separator:
-            raise ValueError(f"--kind must look like column=numeric, got {entry!r}")
-        stated[name] = value
-    return SensitiveFeatures.of(table[wanted], kinds=stated)
+def open_table(table: Any, *, labels: Sequence[str] = ()) -> nw.DataFrame[Any]:
+    """Return a table of pandas, Polars or PyArrow, or that of a file, behind one interface.
+
+    Args:
+        table: A data frame, or the path of a .csv or .parquet file.
+        labels: Columns of a text file that name things, to be read as `read_table` says.
+    """
+    try:
+        import narwhals as nw
+    except ImportError as error:
+        raise ImportError(
+            "reading tables needs narwhals; install it with: pip install 'parafair[tables]'"
+        ) from error
+
+    if isinstance(table, (str, Path)):
+        table = read_table(Path(table), labels=labels)
+    try:
+        frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
+    except TypeError as error:
+        raise TypeError(
+            "table must be a data frame (pandas, Polars, PyArrow; a lazy one collected first) or "
+            f"the path of a {' or '.join(SUFFIXES)} file, got {type(table).__name__}"
+        ) from error
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(
+            f"table has columns of the same name: {list(map(str, table.columns))}; give every "
+            "column its own name"
+        ) from error
+    if not len(frame):
+        raise ValueError("table holds no rows; expected at least one")
+    return frame
 
 
-def labels_of(table: pandas.DataFrame | None, key: str | None, n: int) -> pandas.Series:
-    """Return the labels of n people: the key column, or their row numbers."""
-    if table is None or key is None:
-        return pandas.Series(range(n), name="row")
-    return table[key]
+def read_table(path: Path, *, labels: Sequence[str] = ()) -> pandas.DataFrame:
+    """Read a table from a .csv or .parquet file.
 
+    Only empty cells are missing: NA may be a group. Columns of a text file named in `labels` keep
+    what is written: they are numbers only if all are written as Python would (007 is not).
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            "reading files of tables needs pandas; install it with: pip install 'parafair[tables]'"
+        ) from error
 
-def write_run(
-    out: Path, fit: Fit, embedding: Any, labels: pandas.Series, table_format: str, force: bool
-) -> None:
-    """Write a run, whole or not at all."""
-    names = [f"component_{r}" for r in range(embedding.shape[1])]
-    table = pandas.DataFrame(embedding, columns=names)
-    table.insert(0, str(labels.name), labels.to_numpy())
-    with new_folder(out, overwrite=force) as folder:
-        fit.write(folder)
-        if table_format == "parquet":
-            table.to_parquet(folder / "embedding.parquet", index=False)
+    check_file(path, SUFFIXES)
+    try:
+        if path.suffix == ".parquet":
+            table = pandas.read_parquet(path)
         else:
-            table.to_csv(folder / "embedding.csv", index=False)
-
-
-def read_embedding(path: Path, key: str | None) -> tuple[Any, pandas.Series | None]:
-    """Return the rows of an embedding and, with a key, whose they are."""
-    if path.is_dir():
-        found = [path / name for name in ("embedding.csv", "embedding.parquet")]
-        path = next((file for file in found if file.exists()), found[0])
-    if path.suffix in (".npy", ".npz"):
-        if key is not None:
-            raise ValueError(f"--key {key} needs a table with that column, but {path} is an array")
-        return read_tensor(path), None
-    table = read_table(path, key=key)
-    if key is not None and key not in table.columns:
-        raise unknown_choice("--key", key, map(str, table.columns))
-    components = [name for name in table.columns if str(name).startswith("component_")]
-    rows = table[components] if components else table.drop(columns=key or [])
-    text = [str(name) for name in rows.columns if not pandas.api.types.is_numeric_dtype(rows[name])]
-    if text:
+            size = path.stat().st_size
+            check_memory(MEMORY_PER_BYTE_OF_TEXT * size, f"reading {path}", "use Parquet")
+            text = dict.fromkeys(labels, str)
+            table = pandas.read_csv(path, dtype=text, keep_default_na=False, na_values=[""])
+            for name in set(labels) & set(table.columns):
+                table[name] = _as_written(table[name])
+    except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path} has columns that are not numbers: {', '.join(text[:5])}; name the column of "
-            "labels with --key, or call the columns of the embedding component_0, component_1, ..."
+            f"{path} is not encoded as UTF-8 ({error.reason} at byte {error.start}); save it as "
+            "UTF-8"
+        ) from error
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{path} could not be read as a table ({error})") from error
+    if table.empty:
+        raise ValueError(f"{path} holds no rows; expected a header and at least one row")
+    return table
+
+
+def check_memory(needed: int, what: str, remedy: str) -> None:
+    """Raise if something needs more memory than the machine has."""
+    try:
+        present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not known on this system
+        return
+    if needed > present:
+        raise MemoryError(
+            f"{what} needs about {needed / 1e9:,.1f} GB of memory, but this machine has "
+            f"{present / 1e9:,.1f} GB; {remedy}"
         )
-    return rows.to_numpy(), None if key is None else table[key]
 
 
-def check_key(people: pandas.DataFrame, key: str, path: Path | None) -> None:
-    """Raise unless the key has one value for each person."""
-    labels = people[key]
-    if key.startswith("component_"):
-        raise ValueError(f"--key {key}: columns of this name hold the embedding; rename it")
-    if labels.isna().any():
-        raise ValueError(f"{path} has rows without {key}; every person needs a label")
-    if labels.duplicated().any():
-        twice = labels[labels.duplicated()].iloc[0]
-        raise ValueError(f"{path} has more than one row for {key} {twice}; keep one per person")
+def check_columns(frame: nw.DataFrame[Any], names: Iterable[str], argument: str) -> None:
+    """Raise unless the table has these columns."""
+    for name in names:
+        if name not in frame.columns:
+            raise unknown_choice(argument, name, map(str, frame.columns))
 
 
-def align(
-    people: pandas.DataFrame, labels: pandas.Series, key: str, path: Path
-) -> pandas.DataFrame:
-    """Return the people in the order of the embedding's labels."""
-    if key not in people.columns:
-        raise unknown_choice("--key", key, map(str, people.columns))
-    check_key(people, key, path)
-    indexed = people.set_index(key)
-    missing = [label for label in labels if label not in indexed.index]
-    if missing:
+def read_labels(frame: nw.DataFrame[Any], name: str) -> NDArray[Any]:
+    """Return a column that names things: whole numbers, numbers or text, none missing."""
+    series = frame[name]
+    if series.dtype.is_integer() and not series.is_null().any():
+        return np.asarray(series.to_numpy(), dtype=np.int64)
+    values = series.to_list()
+    missing = np.array([is_missing(value) for value in values])
+    if missing.any():
         raise ValueError(
-            f"{path} has no row for {len(missing)} people of the embedding, such as {key} "
-            f"{missing[0]}; add them"
+            f"column {name!r} has {missing.sum()} rows without a label, the first is row "
+            f"{int(missing.argmax())}; fill them or drop these rows"
         )
-    return indexed.loc[labels].reset_index()
+    return as_labels(values, f"column {name!r}")
+
+
+def read_numbers(frame: nw.DataFrame[Any], name: str) -> NDArray[np.float64]:
+    """Return a column of numbers, NaN where they are missing."""
+    import narwhals as nw
+
+    series = frame[name]
+    if series.dtype.is_float() or series.dtype.is_integer():
+        found = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    else:
+        values = series.to_list()
+        for row, value in enumerate(values):
+            if not is_missing(value) and not isinstance(value, NUMBERS):
+                raise ValueError(
+                    f"column {name!r} must hold numbers, got {value!r} in row {row}; leave missing "
+                    "values empty and turn text into numbers first"
+                )
+        found = np.array([np.nan if is_missing(value) else float(value) for value in values])
+    infinite = np.isinf(found)
+    if infinite.any():
+        raise ValueError(
+            f"column {name!r} has {infinite.sum()} infinite values, the first in row "
+            f"{int(infinite.argmax())}; remove them, or leave them empty to mark them missing"
+        )
+    return found
+
+
+def find_rows(frame: nw.DataFrame[Any], key: str, labels: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the row of each label in a table with one row per label, -1 where it has none."""
+    check_columns(frame, [key], "key")
+    keys = read_labels(frame, key)
+    twice = first_repeated(keys)
+    if twice is not None:
+        raise ValueError(f"table has more than one row for {key} {twice}; keep one per person")
+    return find_labels(labels, keys)
+
+
+def _as_written(column: pandas.Series[str]) -> Any:
+    """Return a column of text as numbers if that loses nothing of how they are written."""
+    distinct = column.dropna().unique()
+    for kind, fits in ((int, lambda number: abs(number) < 2**63), (float, isfinite)):
+        try:
+            numbers = {text: kind(text) for text in distinct}
+        except ValueError:
+            continue
+        if all(str(number) == text and fits(number) for text, number in numbers.items()):
+            return column.map(numbers)
+    return column

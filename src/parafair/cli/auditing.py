@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from parafair.audits import ATTACKERS, audit
+from parafair.cli.people import align, pick_features, read_embedding
 from parafair.cli.shell import (
     ATTACK,
     PEOPLE,
@@ -22,8 +23,7 @@ from parafair.cli.shell import (
     readable_errors,
 )
 from parafair.errors import unknown_choice
-from parafair.storage import read_table
-from parafair.tables import align, pick_features, read_embedding
+from parafair.tables import read_table
 
 
 @app.command(name="audit")
@@ -61,7 +61,7 @@ def audit_command(
         for option, path in (("--json", json), ("--picture", picture)):
             check_new_file(option, path)
         rows, labels = read_embedding(embedding, key)
-        people = read_table(sensitive, key=key)
+        people = read_table(sensitive, labels=[] if key is None else [key])
         if key is not None and labels is not None:
             people = align(people, labels, key, sensitive)
         wanted = None

@@ -8,10 +8,12 @@ from typing import Annotated
 import numpy as np
 import pandas
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from parafair.cli.shell import Force, app, numbers, output, readable_errors
-from parafair.datasets import DATASETS
+from parafair.data import TensorData
+from parafair.datasets import DATASETS, Dataset
 from parafair.errors import unknown_choice
 from parafair.storage import DATASET_FILES, check_new_folder, new_folder
 
@@ -29,7 +31,7 @@ def datasets(
     rank: Annotated[int | None, typer.Option(help="Components of generated data: 10.")] = None,
     force: Force = False,
 ) -> None:
-    """List the data sets, or write one as tensor.npy and sensitive.csv."""
+    """List the data sets, or write one as tensor.npy (entries.csv if sparse) and sensitive.csv."""
     with readable_errors():
         if name is None:
             output.print(_listing(data))
@@ -51,14 +53,22 @@ def datasets(
             )
         found = DATASETS[name].load(**given)
         with new_folder(out, overwrite=force, ours=DATASET_FILES) as folder:
-            np.save(folder / "tensor.npy", found.tensor)
-            people = pandas.DataFrame(
-                {"person": found.labels[found.mode], "group": found.sensitive}
-            )
-            people.to_csv(folder / "sensitive.csv", index=False)
+            if isinstance(found.tensor, TensorData):
+                found.tensor.to_table().to_csv(folder / "entries.csv", index=False)
+            else:
+                np.save(folder / "tensor.npy", found.tensor)
+            _people(found).to_csv(folder / "sensitive.csv", index=False)
         output.print(
             f"{found.about}\nwritten to {out}", highlight=False, markup=False, soft_wrap=True
         )
+
+
+def _people(found: Dataset) -> pandas.DataFrame:
+    """Return a table of people: who they are, then their features."""
+    if isinstance(found.sensitive, pandas.DataFrame):
+        return found.sensitive.reset_index()
+    labels = found.labels[found.mode]
+    return pandas.DataFrame({found.modes[found.mode]: labels, "group": found.sensitive})
 
 
 def _listing(data: Path | None) -> Table:
@@ -66,5 +76,5 @@ def _listing(data: Path | None) -> Table:
     table = Table("name", "about", "files", box=None)
     for name, entry in DATASETS.items():
         where = "generated" if entry.source is None else entry.source.where(data)
-        table.add_row(name, entry.about, where)
+        table.add_row(name, entry.about, escape(where))
     return table

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from parafair.cli.people import check_key, labels_of, pick_features, write_run
 from parafair.cli.shell import (
     INTERRUPTED,
     MODEL,
@@ -29,8 +30,8 @@ from parafair.errors import Interrupted, unknown_choice
 from parafair.estimator import FairCP
 from parafair.problem import Objective
 from parafair.selection import Trial
-from parafair.storage import check_new_folder, read_table, read_tensor
-from parafair.tables import check_key, labels_of, pick_features, write_run
+from parafair.storage import check_new_folder, read_tensor
+from parafair.tables import read_table
 
 
 @app.command()
@@ -104,7 +105,11 @@ def fit(
         data = read_tensor(tensor)
         if sensitive is None and (key or columns or kind):
             raise ValueError("--key, --columns and --kind need the table of people: --sensitive")
-        table = None if sensitive is None else read_table(sensitive, key=key)
+        table = (
+            None
+            if sensitive is None
+            else read_table(sensitive, labels=[] if key is None else [key])
+        )
         features = None if table is None else pick_features(table, columns, kind, key)
         if table is not None and key is not None:
             check_key(table, key, sensitive)

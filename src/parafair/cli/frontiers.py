@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from parafair.cli.people import pick_features
 from parafair.cli.shell import (
     ATTACK,
     INTERRUPTED,
@@ -31,8 +32,8 @@ from parafair.frontier.result import join
 from parafair.frontier.run import AUDIT
 from parafair.methods import METHODS
 from parafair.report import FORMATS, pick_point, write_report
-from parafair.storage import read_table, read_tensor
-from parafair.tables import pick_features
+from parafair.storage import read_tensor
+from parafair.tables import read_table
 
 Leakage = Annotated[float, option(RESULT, "Pick the least residual at this leakage.")]
 
@@ -79,7 +80,10 @@ def frontier_command(
                 raise unknown_choice("--methods", method, METHODS)
         count = int(strengths) if strengths.isdigit() else None
         wanted = numbers("--strengths", strengths, float)
-        data, people = read_tensor(tensor), read_table(sensitive, key=key)
+        data, people = (
+            read_tensor(tensor),
+            read_table(sensitive, labels=[] if key is None else [key]),
+        )
         features = pick_features(people, columns, kind, key)
         found: list[Frontier] = []
         try:

@@ -79,7 +79,7 @@ def readable_errors() -> Iterator[None]:
         warnings.simplefilter("default", ParafairWarning)
         try:
             yield
-        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
             text = str(error) or "not enough memory; use a smaller tensor"
             errors.print(f"[bold red]Error:[/] {escape(text)}", highlight=False)
             raise typer.Exit(BAD_INPUT) from error

@@ -9,10 +9,12 @@ from __future__ import annotations
 from parafair.datasets.base import Dataset, Entry
 from parafair.datasets.contraceptive import ENTRY as _CONTRACEPTIVE
 from parafair.datasets.contraceptive import contraceptive
+from parafair.datasets.oulad import ENTRY as _OULAD
+from parafair.datasets.oulad import oulad
 from parafair.datasets.synthetic import ENTRY as _SYNTHETIC
 from parafair.datasets.synthetic import synthetic
 
-__all__ = ["DATASETS", "Dataset", "Entry", "contraceptive", "synthetic"]
+__all__ = ["DATASETS", "Dataset", "Entry", "contraceptive", "oulad", "synthetic"]
 
 # Every data set by name.
-DATASETS = {"synthetic": _SYNTHETIC, "contraceptive": _CONTRACEPTIVE}
+DATASETS = {"synthetic": _SYNTHETIC, "contraceptive": _CONTRACEPTIVE, "oulad": _OULAD}

@@ -86,7 +86,7 @@ def contraceptive(folder: str | Path | None = None) -> Dataset:
         tensor=table[:, others].astype(np.float64),
         sensitive=WORKING[table[:, SENSITIVE]],
         modes=("woman", "answer"),
-        labels=(tuple(range(WOMEN)), tuple(ANSWERS[number].name for number in others)),
+        labels=(np.arange(WOMEN), np.array([ANSWERS[number].name for number in others])),
     )
 
 

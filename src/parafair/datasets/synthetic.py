@@ -58,6 +58,7 @@ def synthetic(
         about=ABOUT,
         tensor=tensor.sum(-1),
         sensitive=np.repeat(GROUPS, [half, n - half]),
+        modes=("person", *(f"mode_{mode}" for mode in range(1, len(shape)))),
     )
 
 

@@ -1,0 +1,156 @@
+"""Open University Learning Analytics: scores of students in the assessments of modules."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parafair.data import TensorData
+from parafair.datasets.base import Dataset, Entry
+from parafair.datasets.files import Source, fingerprint
+from parafair.errors import ParafairWarning
+from parafair.tables import read_table
+
+if TYPE_CHECKING:
+    import pandas
+
+SOURCE = Source(
+    name="oulad",
+    files=("assessments.csv", "studentAssessment.csv", "studentInfo.csv"),
+    addresses=(
+        "https://archive.ics.uci.edu/static/public/349/open+university+learning+analytics+dataset.zip",
+        "https://analyse.kmi.open.ac.uk/open_dataset/download",
+    ),
+    size="about 45 MB",
+)
+ABOUT = (
+    "23369 students of the Open University, 2013 and 2014: scores from 0 to 100 in up to 14 "
+    "assessments of 7 modules, 7 % of all combinations; gender, age, disability, deprivation, "
+    "region. Kuzilek, Hlosta and Zdrahal 2017, CC BY 4.0"
+)
+COLUMNS = {
+    "assessments.csv": ["code_module", "code_presentation", "id_assessment", "date"],
+    "studentAssessment.csv": ["id_assessment", "id_student", "score"],
+    "studentInfo.csv": [
+        *("id_student", "code_module", "code_presentation"),
+        *("gender", "age_band", "disability", "imd_band", "region"),
+    ],
+}
+ROWS = {"assessments.csv": 206, "studentAssessment.csv": 173_912, "studentInfo.csv": 32_593}
+BANDS = {
+    "gender": ["F", "M"],
+    "age_band": ["0-35", "35-55", "55<="],
+    "disability": ["N", "Y"],
+    "imd_band": [f"{start}-{start + 10}%" for start in range(0, 100, 10)],
+}
+# A spreadsheet read 10-20 as the 20th of October; the archive lacks the sign.
+REPAIRED = {"20-Oct": "10-20%", "10-20": "10-20%"}
+FEATURES = ["gender", "age_band", "disability", "imd_band", "region"]
+FINGERPRINT = "ca6e8096470216f6d416b96948ec3628a365226cd66bd681cfd2881ba215affa"
+
+
+def oulad(folder: str | Path | None = None) -> Dataset:
+    """Load the scores of students x modules x assessments, most of them missing.
+
+    The tensor is sparse `TensorData` with the modes `student` (23369 numbers), `module` (AAA to
+    GGG) and `assessment` (1 to 14): the place of an assessment within its presentation of the
+    module, by date, those without a date (final exams) last. Presentations of a module do not all
+    have the same assessments, so the same place may be another one in another year. 18 students
+    have handed something in and no score.
+
+    Some students took a module more than once (743 of 25067 pairs of student and module): the
+    scores are those of the last presentation in which they have one, whole, never a mixture.
+
+    The sensitive features are a data frame with one row per student: `gender`, `age_band`,
+    `disability`, `imd_band` (deprivation of the neighborhood, 0-10% the most deprived; missing for
+    some, given as None) and `region`. Where they differ between presentations (the age band of
+    about 70 students) the latest counts. The band `10-20%` is repaired where a file says `20-Oct`.
+
+    Args:
+        folder: A folder with `oulad/assessments.csv`, `oulad/studentAssessment.csv` and
+            `oulad/studentInfo.csv`; by default that of the environment variable PARAFAIR_DATA, else
+            they are downloaded once.
+    """
+    tables = {name: _read(name, path) for name, path in SOURCE.find(folder).items()}
+    scores = _last_attempts(
+        tables["studentAssessment.csv"].merge(_places(tables["assessments.csv"]))
+    )
+    tensor = TensorData.from_table(scores, modes=["student", "module", "assessment"], value="score")
+    people = _people(tables["studentInfo.csv"]).reindex(tensor.labels[0])
+    _compare(tensor, people)
+    return Dataset(name="oulad", about=ABOUT, tensor=tensor, sensitive=people)
+
+
+ENTRY = Entry(oulad, ABOUT, SOURCE)
+
+
+def _read(name: str, path: Path) -> pandas.DataFrame:
+    """Read a file and check its columns, its length and the values it may have."""
+    again = f"get it again from {SOURCE.addresses[0]} (delete it first if it is in a cache)"
+    table = read_table(path).replace("?", None)
+    missing = [column for column in COLUMNS[name] if column not in table.columns]
+    if missing:
+        raise ValueError(f"{path} lacks the columns {', '.join(missing)}; {again}")
+    if len(table) != ROWS[name]:
+        raise ValueError(f"{path} must have {ROWS[name]} rows, got {len(table)}; {again}")
+    table = table[COLUMNS[name]]
+    if name == "studentInfo.csv":
+        table = table.assign(imd_band=table["imd_band"].replace(REPAIRED))
+        for column, bands in BANDS.items():
+            strange = set(table[column].dropna()) - set(bands)
+            if strange:
+                raise ValueError(
+                    f"{path}, column {column}: values must be {', '.join(bands)}; got "
+                    f"{min(map(str, strange))!r}; {again}"
+                )
+    for column in {"date", "score"} & set(table.columns):
+        table = table.assign(**{column: table[column].astype(float)})
+    if "score" in table and not table["score"].dropna().between(0, 100).all():
+        raise ValueError(f"{path}, column score: values must be 0 to 100; {again}")
+    return table
+
+
+def _places(assessments: pandas.DataFrame) -> pandas.DataFrame:
+    """Number the assessments of each presentation by date, those without a date last."""
+    presentation = ["code_module", "code_presentation"]
+    ordered = assessments.sort_values([*presentation, "date", "id_assessment"], na_position="last")
+    return ordered.assign(assessment=ordered.groupby(presentation).cumcount() + 1)
+
+
+def _last_attempts(scores: pandas.DataFrame) -> pandas.DataFrame:
+    """Keep what belongs to a student's last presentation of a module with a score.
+
+    Without any score it is the last presentation; names such as 2013B and 2013J sort by time.
+    """
+    pair = ["id_student", "code_module"]
+    scored = scores["code_presentation"].where(scores["score"].notna(), "")
+    last = scored.groupby([scores[name] for name in pair]).transform("max")
+    kept = scores[(scores["code_presentation"] == last) | (last == "")]
+    names = {"id_student": "student", "code_module": "module"}
+    return kept.rename(columns=names)
+
+
+def _people(info: pandas.DataFrame) -> pandas.DataFrame:
+    """Return one row per student: that of the latest presentation."""
+    latest = info.sort_values(["code_presentation", "code_module"]).drop_duplicates(
+        "id_student", keep="last"
+    )
+    people = latest.set_index("id_student")[FEATURES].rename_axis("student")
+    return people.astype(object).where(people.notna(), None)
+
+
+def _compare(tensor: TensorData, people: pandas.DataFrame) -> None:
+    """Warn if the result is not the one that this loader was checked with."""
+    columns = {name: people[name].to_numpy() for name in FEATURES}
+    columns |= dict(zip(tensor.modes, tensor.labels, strict=True))
+    columns |= {f"cells_{mode}": cells.numpy() for mode, cells in enumerate(tensor.cells)}
+    columns["score"] = tensor.entries.numpy().astype(int)
+    if fingerprint(columns) != FINGERPRINT:
+        warnings.warn(
+            "oulad has the expected form, but other values than the copy that results were "
+            "published with; if that is not intended, get the files again from "
+            f"{SOURCE.addresses[0]}",
+            ParafairWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+import torch
+
+from parafair import TensorData, split_cells, split_people
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def data(request):
+    random = np.random.default_rng(0)
+    values = random.normal(size=(30, 8, 5))
+    values[random.uniform(size=values.shape) < 0.6] = np.nan
+    values[3] = np.nan
+    values[3, 2, 1] = 1.0  # a person with one entry
+    values[4] = np.nan  # and one with none
+    found = TensorData.from_array(values)
+    return found if request.param == "dense" else found.to_sparse()
+
+
+def test_every_entry_is_in_one_part(data):
+    split = split_cells(data, test=0.2, validation=0.1, random_state=1)
+    parts = [split.train, split.validation, split.test]
+    assert [part.is_sparse for part in parts] == [data.is_sparse] * 3
+    assert all(part.shape == data.shape for part in parts)
+    cells = torch.cat([part.cells for part in parts], 1)
+    whole = TensorData(torch.cat([part.entries for part in parts]), cells, data.shape)
+    torch.testing.assert_close(whole.cells, data.cells)
+    torch.testing.assert_close(whole.entries, data.entries)
+    assert split.test.observed == round(0.2 * data.observed)
+    assert split.validation.observed == round(0.1 * data.observed)
+
+
+def test_something_of_every_label_stays_in_training(data):
+    split = split_cells(data, test=0.7)
+    for mode in range(3):
+        observed = data.observed_per(mode) > 0
+        assert (split.train.observed_per(mode)[observed] > 0).all()
+    assert split.validation is None
+    assert split.test.observed_per(0)[3] == 0
+
+
+def test_the_seed_decides(data):
+    one, two, three = (split_cells(data, random_state=seed).test.cells for seed in (0, 0, 1))
+    assert torch.equal(one, two)
+    assert not torch.equal(one, three)
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ({"test": 0}, "must be shares"),
+        ({"test": 0.6, "validation": 0.4}, "leave something for training"),
+        ({"test": 0.95}, "can be held out .one of every label stays"),
+    ],
+)
+def test_impossible_shares_are_refused(data, shares, message):
+    with pytest.raises(ValueError, match=message):
+        split_cells(data, **shares)
+
+
+def test_people_are_split_by_group():
+    groups = ["a"] * 80 + ["b"] * 20
+    split = split_people(100, groups=groups, test=0.2, validation=0.1)
+    assert [len(part) for part in split] == [70, 10, 20]
+    assert sorted(np.concatenate(split)) == list(range(100))
+    assert (split.test >= 80).sum() == 4
+    assert (split.validation >= 80).sum() == 2
+
+
+def test_people_of_the_data_are_split(data):
+    split = split_people(data, "mode_1", test=0.25)
+    assert (len(split.train), split.validation, len(split.test)) == (6, None, 2)
+    assert data.take("mode_1", split.test).shape == (30, 2, 5)
+    with pytest.raises(ValueError, match="groups must have 8 entries, one per person, got 1"):
+        split_people(data, 1, groups=["a"])
