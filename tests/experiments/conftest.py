@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -18,16 +17,6 @@ TINY = Scale(
     audits={"attackers": ("linear",), "folds": 2, "repeats": 1, "permutations": 1},
     hidden=20,
 )
-
-
-@pytest.fixture(scope="session")
-def data():
-    """The folder with the contraceptive data."""
-    folders = [os.environ.get("PARAFAIR_DATA"), Path(__file__).parents[3] / "shared" / "data"]
-    for folder in folders:
-        if folder and (Path(folder) / "cmc" / "cmc.data").is_file():
-            return Path(folder)
-    pytest.skip("the contraceptive data is not there; set PARAFAIR_DATA")
 
 
 @pytest.fixture

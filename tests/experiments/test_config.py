@@ -141,9 +141,9 @@ def test_steps_are_capped_or_as_printed():
 @pytest.mark.parametrize(
     ("scaling", "sound"), [("range", {BCD, HSIC}), ("raw", set()), ("standard", set())]
 )
-def test_which_printed_steps_overflow_on_the_contraceptive_data(data, scaling, sound):
+def test_which_printed_steps_overflow_on_the_contraceptive_data(real_data, scaling, sound):
     readings = Readings(scaling=scaling, steps="printed")
-    table = load_data(CONTRACEPTIVE, 0, Setup(readings), data)
+    table = load_data(CONTRACEPTIVE, 0, Setup(readings), real_data)
     for method, strength in ((BCD, 0.0), (FATR, 0.00002), (HSIC, 4.8)):
         found = frontier(
             table.tensor,
@@ -156,14 +156,16 @@ def test_which_printed_steps_overflow_on_the_contraceptive_data(data, scaling, s
         assert (found.points[0].fit.status is not Status.DIVERGED) == (method in sound)
 
 
-def test_the_contraceptive_table_is_scaled_and_its_majority_is_one(data):
-    found = load_data(CONTRACEPTIVE, 0, Setup(), data)
+def test_the_contraceptive_table_is_scaled_and_its_majority_is_one(real_data):
+    found = load_data(CONTRACEPTIVE, 0, Setup(), real_data)
     assert found.tensor.shape == (1473, 9)
     assert found.sensitive.mean() == pytest.approx(0.7495, abs=1e-4)
     np.testing.assert_array_equal(found.tensor.min(0), 0)
     np.testing.assert_array_equal(found.tensor.max(0), 1)
-    raw = load_data(CONTRACEPTIVE, 0, Setup(Readings(scaling="raw")), data)
+    raw = load_data(CONTRACEPTIVE, 0, Setup(Readings(scaling="raw")), real_data)
     assert raw.tensor.max() == 49
-    standard = load_data(CONTRACEPTIVE, 0, Setup(Readings(scaling="standard", ones="first")), data)
+    standard = load_data(
+        CONTRACEPTIVE, 0, Setup(Readings(scaling="standard", ones="first")), real_data
+    )
     np.testing.assert_allclose(standard.tensor.std(0), 1)
     assert standard.sensitive.mean() < 0.5

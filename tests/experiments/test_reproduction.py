@@ -14,12 +14,12 @@ from tests.experiments.conftest import TINY
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, data):
+def made(tmp_path_factory, real_data):
     """Every figure, tiny."""
     pytest.importorskip("matplotlib")
     pytest.importorskip("ot")
     out = tmp_path_factory.mktemp("made")
-    return out, reproduce(out=out, scale=TINY, data=data, formats=("png",))
+    return out, reproduce(out=out, scale=TINY, data=real_data, formats=("png",))
 
 
 def test_every_output_has_its_shape(made):
@@ -92,11 +92,11 @@ def test_the_quick_run_is_small():
 
 
 @pytest.mark.slow
-def test_the_quick_run_from_the_shell(data, tmp_path):
+def test_the_quick_run_from_the_shell(real_data, tmp_path):
     pytest.importorskip("typer")
     pytest.importorskip("matplotlib")
     command = [sys.executable, "-m", "parafair", "reproduce", "all", "--quick", "--jobs", "2"]
-    command += ["--out", tmp_path, "--data", data]
+    command += ["--out", tmp_path, "--data", real_data]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout.count("reproduced") + result.stdout.count("partly") >= len(NAMES)
     for name, figure in Setup(scale=QUICK).figures.items():
