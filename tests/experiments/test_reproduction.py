@@ -47,7 +47,9 @@ def test_the_page_shows_claims_pictures_and_readings(made):
     page = found.page.read_text("utf-8")
     assert found.page == out / "reproduction.md"
     assert "**This is a quick run**" in page
-    assert page.count("| **") == len(found.claims)
+    for claim in found.claims:
+        assert f"| **{claim.verdict}** |" in page
+    assert page.count("\n| **") == len(found.claims)
     for target in re.findall(r"\]\(([^)#:]+)\)", page):
         assert (out / target).exists()
     for name, value in vars(Readings()).items():

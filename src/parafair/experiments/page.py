@@ -93,12 +93,19 @@ def _command(readings: Readings, *, quick: bool) -> str:
 
 
 def _claims_table(claims: Iterable[Claim]) -> str:
-    head = ("", "the paper says", "unfairness", "leakage", "besides", "verdict", "why")
-    rows = [
-        (c.where, c.paper, c.unfairness, c.leakage, c.measured, f"**{c.verdict}**", c.reason)
-        for c in claims
-    ]
-    return _table(head, rows)
+    rows = []
+    for claim in claims:
+        measured = [claim.measured]
+        measured += [f"*unfairness* {claim.unfairness}"] if claim.unfairness else []
+        measured += [f"*leakage* {claim.leakage}"] if claim.leakage else []
+        said = f"**{_name(claim.where)}.** {claim.paper}"
+        rows.append((said, "<br>".join(measured), f"**{claim.verdict}**", claim.reason))
+    return _table(("the paper says", "measured", "verdict", "why"), rows)
+
+
+def _name(where: str) -> str:
+    """Return what a reader calls a figure or a theorem."""
+    return f"Figure {where[3:]}" if where.startswith("fig") else where.capitalize()
 
 
 def _sections(folder: Path, path: Path, claims: Sequence[Claim], record: Mapping[str, Any]) -> str:
@@ -110,7 +117,7 @@ def _sections(folder: Path, path: Path, claims: Sequence[Claim], record: Mapping
         figure = figures.get(claim.where)
         if figure is None:
             continue
-        parts.append(f"### {_heading(figure)}\n")
+        parts.append(f"### {_name(figure.name)}: {figure.title}\n")
         if (folder / f"{figure.name}.png").exists():
             caption = _caption(figure, limits.get(figure.data), record)
             parts.append(f"![{figure.title}]({here}/{figure.name}.png)\n\n*{caption}*\n")
@@ -119,11 +126,6 @@ def _sections(folder: Path, path: Path, claims: Sequence[Claim], record: Mapping
         ]
         parts.append(f"\n[Table]({here}/{figure.name}.csv)\n")
     return "\n".join(parts)
-
-
-def _heading(figure: Figure) -> str:
-    number = figure.name.removeprefix("fig")
-    return f"{figure.title}" if number == figure.name else f"Figure {number}: {figure.title}"
 
 
 def _caption(figure: Figure, limit: float | None, record: Mapping[str, Any]) -> str:
