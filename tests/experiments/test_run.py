@@ -78,9 +78,13 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(made, tmp_path, monkeypatc
         make_tables(["rounds"], out=tmp_path, scale=TINY)
     some = read_rows(tmp_path / "rounds.csv")
     assert 0 < len(some) < len(FIGURES["rounds"].items)
+    with pytest.raises(ValueError, match="other settings"):
+        make_tables(["rounds"], out=tmp_path, scale=TINY, readings=Readings(rounds=3))
     make_tables(["rounds"], out=tmp_path, scale=TINY)
     assert len(calls) == 3  # what was done is not done again
     assert texts(tmp_path) == texts(made)
+    record = json.loads((tmp_path / "settings.json").read_text())
+    assert [part["rows"] for part in record["runs"]] == [2, 2]
 
 
 def test_figures_share_rows(made, tmp_path, monkeypatch):

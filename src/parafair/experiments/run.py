@@ -11,13 +11,8 @@ from time import perf_counter
 from typing import Any
 
 import joblib
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from parafair import metrics
-from parafair.audits.trials import one_thread
 from parafair.errors import ConvergenceWarning, ParafairWarning, unknown_choice
 from parafair.experiments.config import (
     FULL,
@@ -31,11 +26,11 @@ from parafair.experiments.config import (
     Scale,
     Setup,
 )
+from parafair.experiments.measuring import measure_embedding, measure_point
 from parafair.experiments.readings import Readings
 from parafair.experiments.recipes import Data, load_data, recipe
 from parafair.experiments.table import (
     COLUMNS,
-    KEY,
     LIMIT_COLUMNS,
     LIMITS_FILE,
     THEOREMS_FILE,
@@ -48,7 +43,7 @@ from parafair.experiments.table import (
     write_settings,
 )
 from parafair.experiments.theorems import THEOREM_COLUMNS, theorem_rows
-from parafair.frontier import Point, frontier
+from parafair.frontier import frontier
 from parafair.limits import parity_limit
 from parafair.problem import check_device
 
@@ -111,16 +106,17 @@ def make_tables(
     found, left_out = _load(names, setup, data)
     folder = Path(out)
     record = open_settings(folder, _settings(setup))
-    begin = perf_counter()
     figures = [setup.figures[name] for name in names if name not in left_out]
     work = _Work(setup, folder, found, device, n_jobs, on_progress)
-    work.complete(figures)
+    try:
+        work.complete(figures)
+    finally:
+        if work.done:
+            record["runs"].append(_about(work))
+            write_settings(folder, record)
     work.report("parity limit")
     _add_limits(folder, found)
     write_rows(folder / THEOREMS_FILE, theorem_rows(), THEOREM_COLUMNS)
-    if work.done:
-        record["runs"].append(_about(work, perf_counter() - begin, device))
-    write_settings(folder, record)
     return Tables(folder, tuple(figure.name for figure in figures), left_out)
 
 
@@ -157,6 +153,11 @@ class _Work:
             self._write([f for f in figures if set(batch.items) & set(f.items)], store)
         self._write(figures, store)
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether fits are made on a GPU."""
+        return self.device is not None and torch.device(self.device).type == "cuda"
+
     def _write(self, figures: Iterable[Figure], store: Mapping[tuple[str, ...], Row]) -> None:
         for figure in figures:
             rows = [store[item.key] for item in figure.items if item.key in store]
@@ -164,7 +165,6 @@ class _Work:
 
     def _batches(self, items: Sequence[Item]) -> Iterator[_Batch]:
         """Yield fits that differ in strength and seed alone; on a GPU as many as there are."""
-        on_gpu = self.device is not None and torch.device(self.device).type == "cuda"
         apart = self.setup.readings.runs == "data"
         groups: dict[tuple[Any, ...], dict[int, list[float | None]]] = {}
         for item in items:
@@ -176,11 +176,11 @@ class _Work:
             for seed, strengths in group.items():
                 seeds.setdefault(tuple(strengths), []).append(seed)
             for printed, same in seeds.items():
-                size = len(printed) if on_gpu else max(1, AT_ONCE // len(same))
+                size = len(printed) if self.on_gpu else max(1, AT_ONCE // len(same))
                 for start in range(0, len(printed), size):
                     some = printed[start : start + size]
                     fits = tuple(Item(name, method, s, seed, rounds) for s in some for seed in same)
-                    yield _Batch(self.data[name, data_seed], fits, on_gpu=on_gpu)
+                    yield _Batch(self.data[name, data_seed], fits, on_gpu=self.on_gpu)
 
     def _rows(self, batch: _Batch) -> list[Row]:
         """Fit, attack and measure one batch; the rows are in the order of its items."""
@@ -216,13 +216,17 @@ class _Work:
             "batch_size": readings.batch_size,
         }
         jobs = [
-            joblib.delayed(_measure)(p.fit.cp.factors[0].cpu(), data.sensitive, i.seed, network)
+            joblib.delayed(measure_embedding)(
+                p.fit.cp.factors[0].cpu(), data.sensitive, i.seed, network
+            )
             for i, p in zip(batch.items, mine, strict=True)
             if p.audit is not None
         ]
         measured = iter(joblib.Parallel(n_jobs=self.n_jobs)(jobs))
         return [
-            rounded(asdict(item) | _of_point(p) | (next(measured) if p.audit is not None else {}))
+            rounded(
+                asdict(item) | measure_point(p) | (next(measured) if p.audit is not None else {})
+            )
             for item, p in zip(batch.items, mine, strict=True)
         ]
 
@@ -250,40 +254,6 @@ class _Batch:
         if first.method == KHSIC and first.rounds is not None and not self.on_gpu:
             fit = 8e-7 * people**2 * first.rounds
         return len(self.items) * (fit + 0.01 * people)
-
-
-def _measure(
-    rows: Tensor, sensitive: NDArray[np.int64], seed: int, network: Mapping[str, Any]
-) -> Row:
-    """Return the paper's measures of an embedding, with its classifier's split."""
-    with one_thread(), warnings.catch_warnings():
-        # The cell stays empty instead.
-        warnings.filterwarnings("ignore", "the network of unfairness", ParafairWarning)
-        found = metrics.unfairness(rows, sensitive, random_state=seed, **network)
-        return {
-            "orthogonality": metrics.orthogonality(rows, sensitive),
-            "khsic": metrics.khsic(rows, sensitive),
-            "normalized_khsic": metrics.normalized_khsic(rows, sensitive),
-            "unfairness": found.value,
-            "floor": found.floor,
-            "balanced": found.balanced_accuracy - 1 / found.groups,
-        }
-
-
-def _of_point(point: Point) -> Row:
-    """Return what the fit and the audit say; of a fit that diverged, that it did."""
-    row = {name: None for name in COLUMNS if name not in KEY}
-    audit, counts = point.audit, point.fit.counts
-    if audit is None:
-        return {**row, "strongest": "", "status": point.row()["status"]}
-    found = {name: value for name, value in point.row().items() if name in row}
-    return {
-        **row,
-        **found,
-        "strongest": f"{audit.strongest.model} {audit.strongest.input}",
-        "below_chance": audit.overfitted,
-        "capped": counts["capped"] / counts["blocks"] if "capped" in counts else None,
-    }
 
 
 def _table(folder: Path, name: str) -> Path:
@@ -334,13 +304,12 @@ def _settings(setup: Setup) -> dict[str, Any]:
     return {"readings": asdict(setup.readings), "scale": asdict(setup.scale)}
 
 
-def _about(work: _Work, seconds: float, device: str | torch.device | None) -> dict[str, Any]:
+def _about(work: _Work) -> dict[str, Any]:
     """Return where and how rows were made."""
-    on_gpu = device is not None and torch.device(device).type == "cuda"
     return {
         "rows": work.done,
-        "seconds": round(seconds, 1),
-        "device": torch.cuda.get_device_name(device) if on_gpu else "cpu",
+        "seconds": round(perf_counter() - work.begin, 1),
+        "device": torch.cuda.get_device_name(work.device) if work.on_gpu else "cpu",
         "jobs": joblib.effective_n_jobs(work.n_jobs),
         "parafair": version("parafair"),
         "torch": torch.__version__,

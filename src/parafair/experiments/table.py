@@ -77,7 +77,7 @@ def open_settings(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     settings = json.loads(json.dumps(settings))
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        return {"settings": settings, "runs": []}
+        write_settings(folder, {"settings": settings, "runs": []})
     record = read_json(file)
     before = record.get("settings", {})
     changes = [
