@@ -1,5 +1,6 @@
 """Examples and the code in the README run; links lead somewhere."""
 
+import json
 import re
 import runpy
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from parafair.experiments import Readings, judge
+from parafair.experiments.page import render_page
 from parafair.testing import PenaltyContract
 
 ROOT = Path(__file__).parents[1]
@@ -88,6 +91,13 @@ def test_the_page_about_tables_shows_what_happens(tmp_path, monkeypatch, capsys)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text("utf-8")):
         assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_the_page_of_the_reproduction_is_that_of_its_tables():
+    folder, page = ROOT / "docs" / "data" / "reproduction", ROOT / "docs" / "reproduction.md"
+    record = json.loads((folder / "settings.json").read_text("utf-8"))
+    claims = judge(folder, Readings(**record["settings"]["readings"]))
+    assert page.read_text("utf-8") == render_page(folder, page, claims, record)
 
 
 def shell_commands():

@@ -71,15 +71,29 @@ def write_page(folder: str | Path, path: str | Path) -> list[Claim]:
     """
     folder, path = Path(folder), Path(path)
     record = read_json(folder / SETTINGS_FILE)
+    claims = judge(folder, Readings(**record["settings"]["readings"]))
+    write_text(path, render_page(folder, path, claims, record))
+    return claims
+
+
+def render_page(
+    folder: Path, path: Path, claims: Sequence[Claim], record: Mapping[str, Any]
+) -> str:
+    """Return the text of the page.
+
+    Args:
+        folder: Where tables and pictures are.
+        path: Where the page will be.
+        claims: What it says.
+        record: The settings of the tables.
+    """
     readings = Readings(**record["settings"]["readings"])
     quick = record["settings"]["scale"]["name"] == QUICK.name
-    claims = judge(folder, readings)
     parts = [INTRODUCTION.format(command=_command(readings, quick=quick))]
     parts += [QUICKLY] if quick else []
     parts += ["## Claims\n", RULES, _claims_table(claims), _sections(folder, path, claims, record)]
     parts += ["## Readings\n", _readings_table(readings), "## Runs\n", _runs(record["runs"])]
-    write_text(path, "\n".join(parts))
-    return claims
+    return "\n".join(parts)
 
 
 def _command(readings: Readings, *, quick: bool) -> str:
