@@ -23,7 +23,8 @@ from parafair.experiments.config import (
 )
 from parafair.experiments.recipes import load_data, recipe
 from parafair.fit import Status
-from parafair.frontier import frontier
+from parafair.frontier.plan import make_plan
+from parafair.frontier.result import Member
 from parafair.penalties import Orthogonality
 
 FIGURES = Setup().figures
@@ -144,16 +145,13 @@ def test_steps_are_capped_or_as_printed():
 def test_which_printed_steps_overflow_on_the_contraceptive_data(real_data, scaling, sound):
     readings = Readings(scaling=scaling, steps="printed")
     table = load_data(CONTRACEPTIVE, 0, Setup(readings), real_data)
-    for method, strength in ((BCD, 0.0), (FATR, 0.00002), (HSIC, 4.8)):
-        found = frontier(
-            table.tensor,
-            table.sensitive,
-            strengths=[strength],
-            audits=None,
-            limit=False,
-            **recipe(table, method, 3, readings).arguments,
-        )
-        assert (found.points[0].fit.status is not Status.DIVERGED) == (method in sound)
+    for method, strength in ((BCD, None), (FATR, 0.00002), (HSIC, 4.8)):
+        made = recipe(table, method, 3, readings)
+        settings = {"mode": 0, "start": "uniform", "audits": None, "device": None, "dtype": None}
+        plan = make_plan(table.tensor, table.sensitive, **settings, **made.arguments)
+        member = Member(method, made.strength(strength), seed=0)
+        (fit,) = plan.fit([member], lambda position, fit: None)
+        assert (fit.status is not Status.DIVERGED) == (method in sound)
 
 
 def test_the_contraceptive_table_is_scaled_and_its_majority_is_one(real_data):

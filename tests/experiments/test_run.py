@@ -7,7 +7,7 @@ import pytest
 from parafair.errors import ParafairWarning
 from parafair.experiments import Readings, Setup, make_tables
 from parafair.experiments.table import COLUMNS, key, read_rows
-from parafair.frontier import frontier
+from parafair.frontier.plan import make_plan
 from tests.experiments.conftest import TINY
 
 FIGURES = Setup(scale=TINY).figures
@@ -59,7 +59,7 @@ def test_running_again_gives_identical_tables(made, tmp_path):
 
 def test_nothing_is_made_twice(made, monkeypatch):
     before = texts(made)
-    monkeypatch.setattr("parafair.experiments.run.frontier", None)
+    monkeypatch.setattr("parafair.experiments.run.make_plan", None)
     make_tables(["rounds"], out=made, scale=TINY)
     assert texts(made) == before
 
@@ -68,12 +68,12 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(made, tmp_path, monkeypatc
     calls = []
 
     def interrupted(*arguments, **settings):
-        calls.append(settings["max_rounds"])
+        calls.append(settings["name"])
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return frontier(*arguments, **settings)
+        return make_plan(*arguments, **settings)
 
-    monkeypatch.setattr("parafair.experiments.run.frontier", interrupted)
+    monkeypatch.setattr("parafair.experiments.run.make_plan", interrupted)
     with pytest.raises(KeyboardInterrupt):
         make_tables(["rounds"], out=tmp_path, scale=TINY)
     some = read_rows(tmp_path / "rounds.csv")
@@ -89,7 +89,7 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(made, tmp_path, monkeypatc
 
 def test_figures_share_rows(made, tmp_path, monkeypatch):
     (tmp_path / "fig2b.csv").write_text((made / "rounds.csv").read_text())
-    monkeypatch.setattr("parafair.experiments.run.frontier", None)
+    monkeypatch.setattr("parafair.experiments.run.make_plan", None)
     make_tables(["rounds"], out=tmp_path, scale=TINY)
     assert (tmp_path / "rounds.csv").read_text() == (made / "rounds.csv").read_text()
 

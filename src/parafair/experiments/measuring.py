@@ -4,48 +4,68 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from parafair import metrics
+from parafair.audits import audit
 from parafair.audits.trials import one_thread
 from parafair.errors import ParafairWarning
-from parafair.experiments.table import COLUMNS, KEY, Row
-from parafair.frontier import Point
+from parafair.experiments.config import Item
+from parafair.experiments.table import COLUMNS, Row
+from parafair.fit import Fit, Status
 
 
-def measure_embedding(
-    rows: Tensor, sensitive: NDArray[np.int64], seed: int, network: Mapping[str, Any]
-) -> Row:
-    """Return the paper's measures of an embedding, with its classifier's split."""
-    with one_thread(), warnings.catch_warnings():
-        # The cell stays empty instead.
-        warnings.filterwarnings("ignore", "the network of unfairness", ParafairWarning)
-        found = metrics.unfairness(rows, sensitive, random_state=seed, **network)
+@dataclass(frozen=True, eq=False)
+class Measuring:
+    """How fits to one data set are measured.
+
+    Attributes:
+        sensitive: 0 or 1 for each person.
+        audits: Settings of the audit.
+        network: Settings of the paper's classifier.
+    """
+
+    sensitive: NDArray[np.int64]
+    audits: Mapping[str, Any]
+    network: Mapping[str, Any]
+
+    def row(self, item: Item, fit: Fit) -> Row:
+        """Return the row of a fit; one that diverged has nothing but its status."""
+        row: Row = {**dict.fromkeys(COLUMNS), **asdict(item), "strongest": ""}
+        row["status"] = fit.status.name.lower()
+        if fit.status is Status.DIVERGED:
+            return row
+        counts = fit.counts
+        row["residual"] = fit.residual
+        row["capped"] = counts["capped"] / counts["blocks"] if "capped" in counts else None
+        embedding = fit.cp.factors[0].numpy()
+        return row | self._paper(embedding, item.seed) | self._attackers(embedding)
+
+    def _paper(self, embedding: NDArray[np.float64], seed: int) -> Row:
+        with one_thread(), warnings.catch_warnings():
+            # The cell stays empty instead.
+            warnings.filterwarnings("ignore", "the network of unfairness", ParafairWarning)
+            found = metrics.unfairness(embedding, self.sensitive, random_state=seed, **self.network)
+            return {
+                "orthogonality": metrics.orthogonality(embedding, self.sensitive),
+                "khsic": metrics.khsic(embedding, self.sensitive),
+                "normalized_khsic": metrics.normalized_khsic(embedding, self.sensitive),
+                "unfairness": found.value,
+                "floor": found.floor,
+                "balanced": found.balanced_accuracy - 1 / found.groups,
+            }
+
+    def _attackers(self, embedding: NDArray[np.float64]) -> Row:
+        found = audit(embedding, self.sensitive, **self.audits)
+        low, high = found.leakage_interval
         return {
-            "orthogonality": metrics.orthogonality(rows, sensitive),
-            "khsic": metrics.khsic(rows, sensitive),
-            "normalized_khsic": metrics.normalized_khsic(rows, sensitive),
-            "unfairness": found.value,
-            "floor": found.floor,
-            "balanced": found.balanced_accuracy - 1 / found.groups,
+            "leakage": found.leakage,
+            "low": low,
+            "high": high,
+            "strongest": f"{found.strongest.model} {found.strongest.input}",
+            "below_chance": found.overfitted,
         }
-
-
-def measure_point(point: Point) -> Row:
-    """Return what the fit and the audit say; of a fit that diverged, that it did."""
-    row = {name: None for name in COLUMNS if name not in KEY}
-    audit, counts = point.audit, point.fit.counts
-    if audit is None:
-        return {**row, "strongest": "", "status": point.row()["status"]}
-    found = {name: value for name, value in point.row().items() if name in row}
-    return {
-        **row,
-        **found,
-        "strongest": f"{audit.strongest.model} {audit.strongest.input}",
-        "below_chance": audit.overfitted,
-        "capped": counts["capped"] / counts["blocks"] if "capped" in counts else None,
-    }

@@ -1,4 +1,4 @@
-"""From the paper's settings to arguments of `frontier`: data in its units, penalties in ours."""
+"""From the paper's settings to those of the library: data in its units, penalties in ours."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from parafair.experiments.config import (
     Setup,
 )
 from parafair.experiments.readings import Readings
+from parafair.fit import Stop
 from parafair.solvers import GradientBCD
 
 
@@ -46,6 +47,10 @@ class Data:
     def people(self) -> int:
         """How many there are."""
         return len(self.sensitive)
+
+
+OTHERS = {OURS: "invariant", REMOVAL: "correlation-removal"}
+CONVERGED = Stop(max_rounds=500, tolerance=1e-4)  # as in `frontier`
 
 
 def load_data(name: str, seed: int, setup: Setup, folder: str | Path | None = None) -> Data:
@@ -89,27 +94,31 @@ class Recipe:
 
     Attributes:
         unit: What a printed strength is multiplied by in the formula of the library.
-        arguments: For `frontier`.
+        arguments: For `make_plan`: what is fitted, and how.
     """
 
     unit: float
     arguments: dict[str, Any]
 
+    def strength(self, printed: float | None) -> float | None:
+        """Return a printed strength in the units of the library."""
+        return None if printed is None else printed * self.unit
+
 
 def recipe(data: Data, method: str, rounds: int | None, readings: Readings) -> Recipe:
     """Return how a method is fitted to some data."""
     arguments: dict[str, Any] = {"rank": RANKS[data.name], "name": method}
-    if method == OURS:
-        return Recipe(1.0, {**arguments, "method": "invariant"})
-    if method == REMOVAL:
-        return Recipe(1.0, {**arguments, "method": "correlation-removal"})
+    if method in (OURS, REMOVAL):
+        usual = {"method": OTHERS[method], "solver": "block", "stop": CONVERGED}
+        return Recipe(1.0, arguments | usual)
     # The library's loss is the mean over the entries: a sum is that many times as large.
     entries = float(data.tensor.size) if readings.loss == "sum" else 1.0
     first, other = STEP_SIZES[data.name][method]
     solver = GradientBCD(
         (first * entries, other * entries), INNER_STEPS, cap=readings.steps == "capped"
     )
-    arguments |= {"solver": solver, "max_rounds": rounds, "tolerance": 0.0}
+    assert rounds is not None
+    arguments |= {"solver": solver, "stop": Stop(max_rounds=rounds, tolerance=0.0)}
     read = readings.units if data.name == SYNTHETIC else readings.contraceptive_units
     unit = (float(data.people) ** 2 if read == "sum" else 1.0) / entries
     if method == BCD:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -13,7 +13,7 @@ from typing import Any
 import joblib
 import torch
 
-from parafair.errors import ConvergenceWarning, ParafairWarning, unknown_choice
+from parafair.errors import ParafairWarning, unknown_choice
 from parafair.experiments.config import (
     FULL,
     KHSIC,
@@ -26,7 +26,7 @@ from parafair.experiments.config import (
     Scale,
     Setup,
 )
-from parafair.experiments.measuring import measure_embedding, measure_point
+from parafair.experiments.measuring import Measuring
 from parafair.experiments.readings import Readings
 from parafair.experiments.recipes import Data, load_data, recipe
 from parafair.experiments.table import (
@@ -43,9 +43,12 @@ from parafair.experiments.table import (
     write_settings,
 )
 from parafair.experiments.theorems import THEOREM_COLUMNS, theorem_rows
-from parafair.frontier import frontier
+from parafair.fit import Fit
+from parafair.frontier.plan import Plan, make_plan
+from parafair.frontier.result import Member
 from parafair.limits import parity_limit
 from parafair.problem import check_device
+from parafair.tensors import CPTensor
 
 OnProgress = Callable[[str, int, int, float | None], None]
 
@@ -166,69 +169,55 @@ class _Work:
     def _batches(self, items: Sequence[Item]) -> Iterator[_Batch]:
         """Yield fits that differ in strength and seed alone; on a GPU as many as there are."""
         apart = self.setup.readings.runs == "data"
-        groups: dict[tuple[Any, ...], dict[int, list[float | None]]] = {}
+        groups: dict[tuple[Any, ...], list[Item]] = {}
         for item in items:
             seed = item.seed if apart and item.data == SYNTHETIC else 0
-            group = groups.setdefault((item.data, seed, item.method, item.rounds), {})
-            group.setdefault(item.seed, []).append(item.strength)
-        for (name, data_seed, method, rounds), group in groups.items():
-            seeds: dict[tuple[float | None, ...], list[int]] = {}
-            for seed, strengths in group.items():
-                seeds.setdefault(tuple(strengths), []).append(seed)
-            for printed, same in seeds.items():
-                size = len(printed) if self.on_gpu else max(1, AT_ONCE // len(same))
-                for start in range(0, len(printed), size):
-                    some = printed[start : start + size]
-                    fits = tuple(Item(name, method, s, seed, rounds) for s in some for seed in same)
-                    yield _Batch(self.data[name, data_seed], fits, on_gpu=self.on_gpu)
+            groups.setdefault((item.data, seed, item.method, item.rounds), []).append(item)
+        for (name, seed, _, _), group in groups.items():
+            size = len(group) if self.on_gpu else AT_ONCE
+            for start in range(0, len(group), size):
+                some = tuple(group[start : start + size])
+                yield _Batch(self.data[name, seed], some, on_gpu=self.on_gpu)
 
     def _rows(self, batch: _Batch) -> list[Row]:
         """Fit, attack and measure one batch; the rows are in the order of its items."""
-        first, data, readings = batch.items[0], batch.data, self.setup.readings
-        method = recipe(data, first.method, first.rounds, readings)
-        strengths = [None if i.strength is None else i.strength * method.unit for i in batch.items]
-        given: dict[str, Any] = {} if None in strengths else {"strengths": set(strengths)}
+        data, readings, scale = batch.data, self.setup.readings, self.setup.scale
+        made = recipe(data, batch.items[0].method, batch.items[0].rounds, readings)
+        plan = make_plan(
+            data.tensor, data.sensitive, mode=0, start="uniform", audits=scale.audits, dtype=None,
+            device=self.device, **made.arguments,
+        )  # fmt: skip
+        members = [Member(plan.name, made.strength(i.strength), i.seed) for i in batch.items]
+        self.report(f"{plan.name}: {len(members)} fits")
+        fits = self._fit(plan, members)
+        measuring = Measuring(
+            data.sensitive,
+            audits=scale.audits,
+            network={
+                "test_size": TEST_SIZES[data.name],
+                "hidden": scale.hidden,
+                "batch_size": readings.batch_size,
+            },
+        )
+        jobs = (
+            joblib.delayed(measuring.row)(item, fit)
+            for item, fit in zip(batch.items, fits, strict=True)
+        )
+        rows: list[Row] = []
+        for row in joblib.Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):
+            rows.append(rounded(row))
+            self.report(f"{plan.name}: audits {len(rows)}/{len(fits)}")
+        return rows
 
-        def on_progress(what: str, done: int, total: int) -> None:
-            self.report(f"{first.method}: {what} {done}/{total}")
-
-        self.report(f"{first.method}: {len(batch.items)} fits")
-        with warnings.catch_warnings():
-            # The status column says it.
-            warnings.filterwarnings("ignore", category=ConvergenceWarning)
-            found = frontier(
-                data.tensor,
-                data.sensitive,
-                seeds=list(dict.fromkeys(item.seed for item in batch.items)),
-                audits=self.setup.scale.audits,
-                limit=False,
-                n_jobs=self.n_jobs,
-                device=self.device,
-                on_progress=on_progress,
-                **given,
-                **method.arguments,
-            )
-        points = {(p.member.strength, p.member.seed): p for p in found.points}
-        mine = [points[s, i.seed] for s, i in zip(strengths, batch.items, strict=True)]
-        network = {
-            "test_size": TEST_SIZES[data.name],
-            "hidden": self.setup.scale.hidden,
-            "batch_size": readings.batch_size,
-        }
-        jobs = [
-            joblib.delayed(measure_embedding)(
-                p.fit.cp.factors[0].cpu(), data.sensitive, i.seed, network
-            )
-            for i, p in zip(batch.items, mine, strict=True)
-            if p.audit is not None
-        ]
-        measured = iter(joblib.Parallel(n_jobs=self.n_jobs)(jobs))
-        return [
-            rounded(
-                asdict(item) | measure_point(p) | (next(measured) if p.audit is not None else {})
-            )
-            for item, p in zip(batch.items, mine, strict=True)
-        ]
+    def _fit(self, plan: Plan, members: Sequence[Member]) -> list[Fit]:
+        """Return the fits: one batch on a GPU, else one for each process."""
+        workers = 1 if self.on_gpu else max(1, int(joblib.effective_n_jobs(self.n_jobs)))
+        size = max(1, min(plan.members_at_once, -(-len(members) // workers)))
+        parts = [members[start : start + size] for start in range(0, len(members), size)]
+        found = joblib.Parallel(n_jobs=workers)(
+            joblib.delayed(_fit_part)(plan, part) for part in parts
+        )
+        return [fit for part in found for fit in part]
 
     def report(self, what: str) -> None:
         """Tell what is being done, and how long the rest may take."""
@@ -240,7 +229,7 @@ class _Work:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Fits of one method to one data set: strengths times seeds."""
+    """Fits of one method to one data set."""
 
     data: Data
     items: tuple[Item, ...]
@@ -254,6 +243,12 @@ class _Batch:
         if first.method == KHSIC and first.rounds is not None and not self.on_gpu:
             fit = 8e-7 * people**2 * first.rounds
         return len(self.items) * (fit + 0.01 * people)
+
+
+def _fit_part(plan: Plan, members: Sequence[Member]) -> list[Fit]:
+    """Return fits whose numbers are where attackers can read them."""
+    fits = plan.fit(members, lambda position, fit: None)
+    return [replace(f, cp=CPTensor.from_factors([a.cpu() for a in f.cp.factors])) for f in fits]
 
 
 def _table(folder: Path, name: str) -> Path:
