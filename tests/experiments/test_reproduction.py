@@ -78,7 +78,9 @@ def test_without_matplotlib_the_tables_are_made_and_the_page_has_no_pictures(tmp
     with pytest.warns(ParafairWarning, match="the pictures are left out"):
         found = reproduce(["rounds"], out=tmp_path, scale=TINY)
     assert not found.pictures
-    assert "![" not in found.page.read_text("utf-8")
+    page = found.page.read_text("utf-8")
+    assert "![" not in page
+    assert "Not made yet: Figure 1a, Figure 1b," in page
     assert read_rows(tmp_path / "rounds.csv")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parafair.experiments.claims import judge
-from parafair.experiments.config import QUICK, Figure, Setup
+from parafair.experiments.config import NAMES, QUICK, Figure, Setup
 from parafair.experiments.readings import EXPLAINED, OPTIONS, Readings
 from parafair.experiments.table import LIMITS_FILE, SETTINGS_FILE, read_rows
 from parafair.experiments.verdict import MARGIN, SMALL_COST, VANISHED, Claim
@@ -91,6 +91,8 @@ def render_page(
     quick = record["settings"]["scale"]["name"] == QUICK.name
     parts = [INTRODUCTION.format(command=_command(readings, quick=quick))]
     parts += [QUICKLY] if quick else []
+    missing = [name for name in NAMES if name not in {claim.where for claim in claims}]
+    parts += [f"Not made yet: {', '.join(map(_name, missing))}.\n"] if missing else []
     parts += ["## Claims\n", RULES, _claims_table(claims), _sections(folder, path, claims, record)]
     parts += ["## Readings\n", _readings_table(readings), "## Runs\n", _runs(record["runs"])]
     return "\n".join(parts)
