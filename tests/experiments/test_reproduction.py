@@ -29,7 +29,8 @@ def test_every_output_has_its_shape(made):
     for name in NAMES:
         assert len(read_rows(out / f"{name}.csv")) == len(figures[name].items)
         assert (out / f"{name}.png").stat().st_size > 10_000
-    assert len(found.pictures) == len(NAMES)
+    assert len(found.pictures) == len(NAMES) + 1
+    assert (out / "overview.png").stat().st_size > 20_000
     assert {row["data"] for row in read_rows(out / "limits.csv")} == {"synthetic", "contraceptive"}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from parafair.experiments.claims import judge
 from parafair.experiments.config import NAMES, QUICK, Figure, Setup
+from parafair.experiments.overview import OVERVIEW
 from parafair.experiments.readings import EXPLAINED, OPTIONS, Readings
 from parafair.experiments.table import LIMITS_FILE, SETTINGS_FILE, read_rows
 from parafair.experiments.verdict import MARGIN, SMALL_COST, VANISHED, Claim
@@ -46,6 +47,10 @@ falls below {VANISHED:g} of its first value goes to zero. Checks of fairness are
 measures. *Reproduced*: all checks hold. *Not reproduced*: no conclusion does. *Partly*: the rest.
 """
 
+SIX = (
+    "The six figures as the paper shows them: its four methods and its own measures; curves of the "
+    "first run, bars of all runs. Below, each with what we add."
+)
 CAPTIONS = {
     "curve": (
         "Left: as the paper measures it. Right: the strongest attacker on the same fits. Filled: "
@@ -129,6 +134,8 @@ def _sections(folder: Path, path: Path, claims: Sequence[Claim], record: Mapping
     limits = {row["data"]: row["residual"] for row in reversed(read_rows(folder / LIMITS_FILE))}
     figures, parts = Setup().figures, ["## Figures\n"]
     here = Path(os.path.relpath(folder.resolve(), path.resolve().parent)).as_posix()
+    if (folder / f"{OVERVIEW}.png").exists():
+        parts.append(f"![All six figures]({here}/{OVERVIEW}.png)\n\n*{SIX}*\n")
     for claim in claims:
         figure = figures.get(claim.where)
         if figure is None:

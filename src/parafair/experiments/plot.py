@@ -54,7 +54,7 @@ def _curve(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> Non
     panels = page.subplots(1, 2, sharey=True)
     for panel, measure in zip(panels, ("unfairness", "leakage"), strict=True):
         for method, own in _by_method(rows).items():
-            _draw_points(panel, own, figure.axis, measure, method)
+            draw_points(panel, own, figure.axis, measure, method)
         level = _floor(rows) if measure == "unfairness" else 0.0
         panel.axhline(level, color="0.4", linewidth=0.8, linestyle=":", zorder=1)
         if measure == "leakage" and figure.axis == "residual":
@@ -64,12 +64,12 @@ def _curve(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> Non
             panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         panel.set_xlabel(AXES[figure.axis])
         panel.set_title(AXES[measure], fontsize=9)
-        _clean(panel)
+        clean(panel)
     panels[0].set_ylabel("advantage over an even guess")
     _legend(page, panels[1], 3)
 
 
-def _draw_points(panel: Any, rows: list[Row], axis: str, measure: str, method: str) -> None:
+def draw_points(panel: Any, rows: list[Row], axis: str, measure: str, method: str) -> None:
     """Draw the first run filled and the others hollow."""
     color, marker = LOOKS[method]
     known = [row for row in rows if row[axis] is not None and row[measure] is not None]
@@ -120,7 +120,7 @@ def _bars(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> None
             panel.barh(place, np.mean(values), color=LOOKS[method][0], height=0.7, **spread,
                        error_kw={"elinewidth": 1, "capsize": 2})  # fmt: skip
         panel.set_title(AXES[measure].partition(":")[0], fontsize=9)
-        _clean(panel)
+        clean(panel)
         panel.grid(axis="y", visible=False)
         panel.axvline(0, color="black", linewidth=0.8)
     panels[1].axvline(_floor(rows), color="0.4", linewidth=0.8, linestyle=":")
@@ -155,7 +155,7 @@ def _rounds(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> No
     panel.minorticks_off()
     panel.set_xlabel("rounds of Algorithm 1")
     panel.axhline(0, color="0.4", linewidth=0.8, linestyle=":")
-    _clean(panel)
+    clean(panel)
     _legend(page, panel, 2)
 
 
@@ -172,7 +172,8 @@ def _by_method(rows: list[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def _clean(panel: Any) -> None:
+def clean(panel: Any) -> None:
+    """Leave two spines and a pale grid."""
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(color="0.93")
     panel.set_axisbelow(True)

@@ -11,6 +11,7 @@ import torch
 
 from parafair.errors import ParafairWarning, unknown_choice
 from parafair.experiments.config import NAMES, Scale, Setup
+from parafair.experiments.overview import draw_overview
 from parafair.experiments.page import write_page
 from parafair.experiments.plot import FORMATS, draw
 from parafair.experiments.readings import Readings
@@ -77,10 +78,11 @@ def reproduce(
         names, out=out, quick=quick, readings=readings, scale=scale, data=data, device=device,
         n_jobs=n_jobs, on_progress=on_progress,
     )  # fmt: skip
-    pictures: list[Path] = []
+    figures, pictures = Setup().figures, list[Path]()
     try:
         for name in tables.figures:
-            pictures += draw(Setup().figures[name], tables.folder, formats)
+            pictures += draw(figures[name], tables.folder, formats)
+        pictures += draw_overview(figures, tables.folder, formats)
     except ImportError as error:
         warnings.warn(
             f"the pictures are left out ({error}); the same command draws them later",
