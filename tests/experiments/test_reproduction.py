@@ -38,7 +38,7 @@ def test_pictures_come_in_three_formats(made, tmp_path):
     out, _ = made
     for path in out.glob("*.csv"):
         (tmp_path / path.name).write_text(path.read_text())
-    paths = draw(Setup().figures["rounds"], tmp_path)
+    paths = draw(Setup(scale=TINY).figures["rounds"], tmp_path)
     assert [path.suffix for path in paths] == [".png", ".pdf", ".svg"]
     assert "rounds of Algorithm 1" in paths[2].read_text()
 
@@ -64,6 +64,17 @@ def test_a_page_elsewhere_links_to_the_folder(made, tmp_path):
     links = re.findall(r"\]\(([^)#:]+)\)", (tmp_path / "docs" / "page.md").read_text("utf-8"))
     assert links
     assert all((tmp_path / "docs" / link).exists() for link in links)
+
+
+def test_a_table_that_lacks_rows_is_not_judged(made, tmp_path):
+    out, _ = made
+    for path in [*out.glob("*.csv"), out / "settings.json"]:
+        (tmp_path / path.name).write_text(path.read_text())
+    lines = (tmp_path / "fig1b.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "fig1b.csv").write_text("".join(lines[:-1]))
+    claims = write_page(tmp_path, tmp_path / "page.md")
+    assert "fig1b" not in [claim.where for claim in claims]
+    assert "Not made yet: Figure 1b." in (tmp_path / "page.md").read_text("utf-8")
 
 
 def test_without_matplotlib_the_tables_are_made_and_the_page_has_no_pictures(tmp_path, monkeypatch):

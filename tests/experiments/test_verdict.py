@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from parafair.experiments import Check, Claim, Readings, judge
-from parafair.experiments.table import COLUMNS, THEOREMS_FILE, write_rows
-from parafair.experiments.theorems import THEOREM_COLUMNS, theorem_rows
+from parafair.experiments.table import COLUMNS
+from parafair.experiments.theorems import theorem_rows
 from parafair.experiments.verdict import lower, spread, uncovered
 
 
@@ -16,9 +16,8 @@ def row(method, strength, seed=0, **values):
     return {**blank, **common, **key, **values}
 
 
-def claim(tmp_path, name, rows, **readings):
-    write_rows(tmp_path / f"{name}.csv", rows, COLUMNS)
-    (found,) = judge(tmp_path, Readings(**readings))
+def claim(name, rows, **readings):
+    (found,) = judge({name: rows}, Readings(**readings))
     return found
 
 
@@ -67,37 +66,37 @@ def test_the_uncovered_share_of_the_plane():
     np.testing.assert_allclose(uncovered(rows, "a", "leakage"), [1.0, 0.2])
 
 
-def test_fatr_that_moves_nothing_is_reproduced(tmp_path):
+def test_fatr_that_moves_nothing_is_reproduced():
     rows = [
         row("FATR", s, seed, orthogonality=o, unfairness=0.5, leakage=0.5)
         for s, o in ((0, 1.0), (0.1, 1e-6))
         for seed in range(3)
     ]
-    found = claim(tmp_path, "fig1a", rows)
+    found = claim("fig1a", rows)
     assert found.verdict == "reproduced"
     assert "1.000 ± 0.000 to 1e-06 ± 0" in found.measured
 
 
-def test_fatr_whose_classifier_goes_blind_says_so(tmp_path):
+def test_fatr_whose_classifier_goes_blind_says_so():
     ends = ((0, 1.0, 0.5), (0.1, 1e-6, 0.0))
     rows = [
         row("FATR", s, orthogonality=o, unfairness=u, balanced=u, leakage=0.5) for s, o, u in ends
     ]
-    found = claim(tmp_path, "fig1a", rows)
+    found = claim("fig1a", rows)
     assert found.verdict == "partly"
     assert "Does not hold: the paper's classifier moves by at most 0.05" in found.reason
     assert "misses the groups" in found.reason
 
 
-def test_khsic_that_hides_from_its_own_measure_is_not_reproduced(tmp_path):
+def test_khsic_that_hides_from_its_own_measure_is_not_reproduced():
     rows = [
         row("KHSIC-BCD", s, normalized_khsic=k, unfairness=0.5, leakage=0.5)
         for s, k in ((0, 0.9), (0.04, 0.07))
     ]
-    assert claim(tmp_path, "fig1b", rows).verdict == "not reproduced"
+    assert claim("fig1b", rows).verdict == "not reproduced"
 
 
-def test_the_better_frontier_wins(tmp_path):
+def test_the_better_frontier_wins():
     rows = [
         row(method, s, residual=r, unfairness=u, leakage=u)
         for method, points in (
@@ -106,29 +105,28 @@ def test_the_better_frontier_wins(tmp_path):
         )
         for s, r, u in points
     ]
-    assert claim(tmp_path, "fig2a", rows).verdict == "reproduced"
+    assert claim("fig2a", rows).verdict == "reproduced"
 
 
 BARS = (("BCD", None, 0.03, 0.5), ("FATR", 0.1, 0.2, 0.5), ("HSIC-BCD", 0.01, 0.4, 0.3))
 
 
 @pytest.mark.parametrize(("largest", "verdict"), [("printed", "reproduced"), ("range", "partly")])
-def test_figure_2b_is_judged_at_the_strength_of_the_reading(tmp_path, largest, verdict):
+def test_figure_2b_is_judged_at_the_strength_of_the_reading(largest, verdict):
     bars = (*BARS, ("KHSIC-BCD", 0.04, 0.1, 0.1), ("KHSIC-BCD", 0.4, 0.7, 0.1))
     rows = [row(m, s, residual=r, unfairness=u, leakage=u) for m, s, r, u in bars]
-    assert claim(tmp_path, "fig2b", rows, largest=largest).verdict == verdict
+    assert claim("fig2b", rows, largest=largest).verdict == verdict
 
 
-def test_figures_3_say_when_there_was_nothing_to_find(tmp_path):
+def test_figures_3_say_when_there_was_nothing_to_find():
     rows = [
         row(m, s, residual=0.1, unfairness=0.25, floor=0.25, balanced=0.0, leakage=0.0)
         for m in ("HSIC-BCD", "KHSIC-BCD")
         for s in (0, 4.8)
     ]
-    found = claim(tmp_path, "fig3a", rows)
+    found = claim("fig3a", rows)
     assert found.verdict == "not reproduced"
     assert "already does no better than always answering with the majority" in found.reason
-    (tmp_path / "fig3a.csv").unlink()
     rows = [
         row(m, s, residual=r, unfairness=0.25, floor=0.25, balanced=0.0, leakage=0.0)
         for m, s, r in (
@@ -138,10 +136,10 @@ def test_figures_3_say_when_there_was_nothing_to_find(tmp_path):
             ("KHSIC-BCD", 4.8, 0.1),
         )
     ]
-    assert claim(tmp_path, "fig3b", rows).verdict == "partly"
+    assert claim("fig3b", rows).verdict == "partly"
 
 
-def test_longer_and_less_fair(tmp_path):
+def test_longer_and_less_fair():
     rows = [
         {
             **row("KHSIC-BCD", 0.4, residual=r, unfairness=u, leakage=u, normalized_khsic=0.1),
@@ -149,23 +147,22 @@ def test_longer_and_less_fair(tmp_path):
         }
         for n, r, u in ((5, 0.4, 0.3), (50, 0.2, 0.4), (200, 0.07, 0.5))
     ]
-    found = claim(tmp_path, "rounds", rows)
+    found = claim("rounds", rows)
     assert found.verdict == "reproduced"
     assert found.measured.startswith("5 to 200 rounds")
 
 
-def test_theorem_1_holds_and_theorem_2_does_not(tmp_path):
-    write_rows(tmp_path / THEOREMS_FILE, theorem_rows(), THEOREM_COLUMNS)
-    first, second = judge(tmp_path, Readings())
+def test_theorem_1_holds_and_theorem_2_does_not():
+    first, second = judge({"theorems": theorem_rows()}, Readings())
     assert (first.where, first.verdict) == ("Theorem 1", "reproduced")
     assert (second.where, second.verdict) == ("Theorem 2", "not reproduced")
     assert "rho 0.0999, the difference 0.2500" in second.measured
 
 
-def test_what_diverged_proves_nothing(tmp_path):
+def test_what_diverged_proves_nothing():
     bars = (*BARS, ("KHSIC-BCD", 0.04, 0.1, 0.1))
     rows = [{**row(method, s), "status": "diverged"} for method, s, _, _ in bars]
-    found = claim(tmp_path, "fig2b", rows)
+    found = claim("fig2b", rows)
     assert found.verdict == "not reproduced"
     assert "4 of 4 fits diverged" in found.reason
     assert "BCD undefined" in found.leakage

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from parafair.experiments.config import BARS, BCD, FATR, HSIC, KHSIC, LARGEST
 from parafair.experiments.readings import Readings
-from parafair.experiments.table import THEOREMS_FILE, Row, read_rows
+from parafair.experiments.table import THEOREMS, Row
 from parafair.experiments.verdict import (
     MARGIN,
     MEASURES,
@@ -39,9 +38,13 @@ REPORTED = (
 )
 
 
-def judge(folder: Path, readings: Readings) -> list[Claim]:
-    """Return the claims whose tables are in a folder, with what they say."""
-    tables = {path.stem: read_rows(path) for path in folder.glob("*.csv")}
+def judge(tables: Mapping[str, Sequence[Row]], readings: Readings) -> list[Claim]:
+    """Return the claims whose tables are given, with what they say about them.
+
+    Args:
+        tables: Rows by the name of the figure, and those of the theorems.
+        readings: The readings behind the tables.
+    """
     rules = {
         "fig1a": _fatr_orthogonality,
         "fig1b": _khsic_falls,
@@ -56,7 +59,7 @@ def judge(folder: Path, readings: Readings) -> list[Claim]:
         for name, rule in rules.items()
         if tables.get(name)
     ]
-    theorems = {row["what"]: row["value"] for row in read_rows(folder / THEOREMS_FILE)}
+    theorems = {row["what"]: row["value"] for row in tables.get(THEOREMS, ())}
     return found + ([_theorem_1(theorems), _theorem_2(theorems)] if theorems else [])
 
 

@@ -151,6 +151,11 @@ class Setup:
     readings: Readings = field(default_factory=Readings)
     scale: Scale = FULL
 
+    @classmethod
+    def from_record(cls, settings: Mapping[str, Mapping[str, Any]]) -> Setup:
+        """Return the setup whose `asdict` was written."""
+        return cls(Readings(**settings["readings"]), Scale(**settings["scale"]))
+
     @cached_property
     def figures(self) -> dict[str, Figure]:
         """All figures by name, in the order of the paper."""

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from parafair.experiments.config import BCD, FATR, HSIC, KHSIC, Figure
+from parafair.experiments.config import BCD, FATR, HSIC, KHSIC, Figure, Setup
 from parafair.experiments.plot import AXES, FORMATS, LOOKS, clean, draw_points
-from parafair.experiments.table import Row, read_rows
+from parafair.experiments.table import Row, complete_tables
 from parafair.report.figures import sheet
 
 OVERVIEW = "overview"
 METHODS = (BCD, FATR, HSIC, KHSIC)
 
 
-def draw_overview(
-    figures: Mapping[str, Figure], folder: Path, formats: Sequence[str] = FORMATS
-) -> list[Path]:
-    """Draw the paper's figures on one sheet from their tables; those without one stay empty."""
-    shown = [figure for figure in figures.values() if figure.kind != "rounds"]
+def draw_overview(setup: Setup, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Draw the paper's figures on one sheet; those without a complete table stay empty."""
+    shown = [figure for figure in setup.figures.values() if figure.kind != "rounds"]
+    tables = complete_tables(folder, setup)
     paths = [folder / f"{OVERVIEW}.{name}" for name in formats]
     for path in paths:
         with sheet((7.6, 7.4), path) as page:
             panels = page.subplots(3, 2)
             for panel, figure in zip(panels.flat, shown, strict=True):
-                rows = read_rows(folder / f"{figure.name}.csv")
-                own = [row for row in rows if row["method"] in METHODS]
+                own = [r for r in tables.get(figure.name, ()) if r["method"] in METHODS]
                 panel.set_title(f"Figure {figure.name[3:]}", fontsize=9)
                 clean(panel)
                 if not own:

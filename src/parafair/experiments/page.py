@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from parafair.experiments.claims import judge
-from parafair.experiments.config import NAMES, QUICK, Figure, Setup
+from parafair.experiments.config import NAMES, QUICK, Figure, Scale, Setup
 from parafair.experiments.overview import OVERVIEW
 from parafair.experiments.readings import EXPLAINED, OPTIONS, Readings
-from parafair.experiments.table import LIMITS_FILE, SETTINGS_FILE, read_rows
+from parafair.experiments.table import LIMITS_FILE, SETTINGS_FILE, complete_tables, read_rows
 from parafair.experiments.verdict import MARGIN, SMALL_COST, VANISHED, Claim
 from parafair.storage import read_json, write_text
 
@@ -75,32 +75,24 @@ def write_page(folder: str | Path, path: str | Path) -> list[Claim]:
         path: The Markdown file to write; pictures are linked, not copied.
     """
     folder, path = Path(folder), Path(path)
-    record = read_json(folder / SETTINGS_FILE)
-    claims = judge(folder, Readings(**record["settings"]["readings"]))
-    write_text(path, render_page(folder, path, claims, record))
+    text, claims = render_page(folder, path)
+    write_text(path, text)
     return claims
 
 
-def render_page(
-    folder: Path, path: Path, claims: Sequence[Claim], record: Mapping[str, Any]
-) -> str:
-    """Return the text of the page.
-
-    Args:
-        folder: Where tables and pictures are.
-        path: Where the page will be.
-        claims: What it says.
-        record: The settings of the tables.
-    """
-    readings = Readings(**record["settings"]["readings"])
-    quick = record["settings"]["scale"]["name"] == QUICK.name
-    parts = [INTRODUCTION.format(command=_command(readings, quick=quick))]
+def render_page(folder: Path, path: Path) -> tuple[str, list[Claim]]:
+    """Return the text of the page and its claims; tables that lack rows are left out."""
+    record = read_json(folder / SETTINGS_FILE)
+    setup = Setup.from_record(record["settings"])
+    claims = judge(complete_tables(folder, setup), setup.readings)
+    quick = setup.scale.name == QUICK.name
+    parts = [INTRODUCTION.format(command=_command(setup.readings, quick=quick))]
     parts += [QUICKLY] if quick else []
     missing = [name for name in NAMES if name not in {claim.where for claim in claims}]
     parts += [f"Not made yet: {', '.join(map(_name, missing))}.\n"] if missing else []
-    parts += ["## Claims\n", RULES, _claims_table(claims), _sections(folder, path, claims, record)]
-    parts += ["## Readings\n", _readings_table(readings), "## Runs\n", _runs(record["runs"])]
-    return "\n".join(parts)
+    parts += ["## Claims\n", RULES, _claims_table(claims), _sections(folder, path, claims, setup)]
+    parts += ["## Readings\n", _readings_table(setup.readings), "## Runs\n", _runs(record["runs"])]
+    return "\n".join(parts), claims
 
 
 def _command(readings: Readings, *, quick: bool) -> str:
@@ -129,20 +121,20 @@ def _name(where: str) -> str:
     return f"Figure {where[3:]}" if where.startswith("fig") else where.capitalize()
 
 
-def _sections(folder: Path, path: Path, claims: Sequence[Claim], record: Mapping[str, Any]) -> str:
+def _sections(folder: Path, path: Path, claims: Sequence[Claim], setup: Setup) -> str:
     """Return a heading, a picture and the checks for each figure that is there."""
     limits = {row["data"]: row["residual"] for row in reversed(read_rows(folder / LIMITS_FILE))}
-    figures, parts = Setup().figures, ["## Figures\n"]
+    parts = ["## Figures\n"]
     here = Path(os.path.relpath(folder.resolve(), path.resolve().parent)).as_posix()
     if (folder / f"{OVERVIEW}.png").exists():
         parts.append(f"![All six figures]({here}/{OVERVIEW}.png)\n\n*{SIX}*\n")
     for claim in claims:
-        figure = figures.get(claim.where)
+        figure = setup.figures.get(claim.where)
         if figure is None:
             continue
         parts.append(f"### {_name(figure.name)}: {figure.title}\n")
         if (folder / f"{figure.name}.png").exists():
-            caption = _caption(figure, limits.get(figure.data), record)
+            caption = _caption(figure, limits.get(figure.data), setup.scale)
             parts.append(f"![{figure.title}]({here}/{figure.name}.png)\n\n*{caption}*\n")
         parts += [
             f"- {'holds' if c.holds else '**does not hold**'}: {c.text}" for c in claim.checks
@@ -151,11 +143,11 @@ def _sections(folder: Path, path: Path, claims: Sequence[Claim], record: Mapping
     return "\n".join(parts)
 
 
-def _caption(figure: Figure, limit: float | None, record: Mapping[str, Any]) -> str:
+def _caption(figure: Figure, limit: float | None, scale: Scale) -> str:
     known = "" if limit is None else f", the parity limit (exact parity costs {limit:.3f})"
     if figure.kind == "curve" and figure.axis != "residual":
         known = ""
-    return CAPTIONS[figure.kind].format(limit=known, runs=record["settings"]["scale"]["runs"])
+    return CAPTIONS[figure.kind].format(limit=known, runs=scale.runs)
 
 
 def _readings_table(readings: Readings) -> str:

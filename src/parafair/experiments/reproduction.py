@@ -16,7 +16,9 @@ from parafair.experiments.page import write_page
 from parafair.experiments.plot import FORMATS, draw
 from parafair.experiments.readings import Readings
 from parafair.experiments.run import OnProgress, make_tables
+from parafair.experiments.table import SETTINGS_FILE
 from parafair.experiments.verdict import Claim
+from parafair.storage import read_json
 
 PAGE = "reproduction.md"
 
@@ -78,11 +80,12 @@ def reproduce(
         names, out=out, quick=quick, readings=readings, scale=scale, data=data, device=device,
         n_jobs=n_jobs, on_progress=on_progress,
     )  # fmt: skip
-    figures, pictures = Setup().figures, list[Path]()
+    setup = Setup.from_record(read_json(tables.folder / SETTINGS_FILE)["settings"])
+    pictures: list[Path] = []
     try:
         for name in tables.figures:
-            pictures += draw(figures[name], tables.folder, formats)
-        pictures += draw_overview(figures, tables.folder, formats)
+            pictures += draw(setup.figures[name], tables.folder, formats)
+        pictures += draw_overview(setup, tables.folder, formats)
     except ImportError as error:
         warnings.warn(
             f"the pictures are left out ({error}); the same command draws them later",

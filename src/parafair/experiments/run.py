@@ -33,7 +33,7 @@ from parafair.experiments.table import (
     COLUMNS,
     LIMIT_COLUMNS,
     LIMITS_FILE,
-    THEOREMS_FILE,
+    THEOREMS,
     Row,
     key,
     open_settings,
@@ -108,7 +108,7 @@ def make_tables(
     setup = Setup(readings or Readings(), scale or (QUICK if quick else FULL))
     found, left_out = _load(names, setup, data)
     folder = Path(out)
-    record = open_settings(folder, _settings(setup))
+    record = open_settings(folder, asdict(setup))
     figures = [setup.figures[name] for name in names if name not in left_out]
     work = _Work(setup, folder, found, device, n_jobs, on_progress)
     try:
@@ -119,7 +119,7 @@ def make_tables(
             write_settings(folder, record)
     work.report("parity limit")
     _add_limits(folder, found)
-    write_rows(folder / THEOREMS_FILE, theorem_rows(), THEOREM_COLUMNS)
+    write_rows(_table(folder, THEOREMS), theorem_rows(), THEOREM_COLUMNS)
     return Tables(folder, tuple(figure.name for figure in figures), left_out)
 
 
@@ -293,10 +293,6 @@ def _add_limits(folder: Path, found: Mapping[tuple[str, int], Data]) -> None:
         pairs = zip(limit.leakages, limit.residuals, strict=True)
         rows += [{"data": name, "leakage": at, "residual": residual} for at, residual in pairs]
         write_rows(folder / LIMITS_FILE, rows, LIMIT_COLUMNS)
-
-
-def _settings(setup: Setup) -> dict[str, Any]:
-    return {"readings": asdict(setup.readings), "scale": asdict(setup.scale)}
 
 
 def _about(work: _Work) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from parafair.experiments.config import Item
+from parafair.experiments.config import Item, Setup
 from parafair.storage import read_json, write_text
 
 Row = dict[str, Any]
@@ -33,7 +33,7 @@ LIMIT_COLUMNS = ("data", "leakage", "residual")
 TEXT = {"data", "method", "strongest", "status", "theorem", "what"}
 WHOLE = {"seed", "rounds", "below_chance"}
 
-SETTINGS_FILE, LIMITS_FILE, THEOREMS_FILE = "settings.json", "limits.csv", "theorems.csv"
+SETTINGS_FILE, LIMITS_FILE, THEOREMS = "settings.json", "limits.csv", "theorems"
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -54,6 +54,17 @@ def read_rows(path: Path) -> list[Row]:
             {name: _value(text, name) for name, text in row.items()}
             for row in csv.DictReader(stream)
         ]
+
+
+def complete_tables(folder: Path, setup: Setup) -> dict[str, list[Row]]:
+    """Return the tables in a folder that have all their rows, and that of the theorems."""
+    found = {name: read_rows(folder / f"{name}.csv") for name in setup.figures}
+    complete = {
+        name: rows
+        for name, rows in found.items()
+        if {key(row) for row in rows} == {item.key for item in setup.figures[name].items}
+    }
+    return {**complete, THEOREMS: read_rows(folder / f"{THEOREMS}.csv")}
 
 
 def rounded(row: Mapping[str, Any]) -> Row:
