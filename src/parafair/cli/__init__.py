@@ -1,6 +1,6 @@
 """The command line: arguments in, library calls out."""
 
-from parafair.cli import auditing, data, fitting, frontiers
+from parafair.cli import auditing, data, fitting, frontiers, reproducing
 from parafair.cli.shell import app
 
-__all__ = ["app", "auditing", "data", "fitting", "frontiers"]
+__all__ = ["app", "auditing", "data", "fitting", "frontiers", "reproducing"]

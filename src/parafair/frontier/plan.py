@@ -134,8 +134,8 @@ def make_plan(
     audits: Mapping[str, Any] | None,
     device: str | torch.device | None,
     dtype: str | torch.dtype | None,
-    ridge: float | None,
-    center: bool,
+    ridge: float | None = None,
+    center: bool = False,
 ) -> Plan:
     """Check all arguments before any work is done."""
     resolved = resolve_method(method)
