@@ -189,7 +189,7 @@ class _Run:
     @property
     def _workers(self) -> int:
         """Processes that fit; several on one GPU would only wait for each other."""
-        if self.plan.problem.tensor.is_cuda:
+        if self.plan.problem.like.is_cuda:
             return 1
         return max(1, int(joblib.effective_n_jobs(self.n_jobs)))
 
