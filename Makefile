@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all check bench docs clean
+.PHONY: demo test test-all check bench docs reproduce clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -25,6 +25,11 @@ check: $(VENV)/.check
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run
+
+# The tables and the page of docs/reproduction.md; rows that are there are not made again.
+reproduce: $(VENV)/.demo
+	$(BIN)/parafair reproduce all --jobs -1 --format png \
+	    --out docs/data/reproduction --page docs/reproduction.md
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict

@@ -3,7 +3,8 @@
     python -m benchmarks.run [NAME ...]
 
 with names among algorithm1, plain_cp, khsic (speed) and fair_synthetic, fair_kinds, baselines,
-drift, fair_time (fairness), batch, hypervolume (frontiers); all of them by default.
+drift, fair_time (fairness), batch, hypervolume (frontiers), reproduction (the paper's figures); all
+of them by default.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because whatever else the
@@ -28,6 +29,7 @@ import torch
 from tests.reference import paper_bcd
 
 from benchmarks import contenders, fairness, frontiers
+from benchmarks import reproduction as figures
 from parafair import datasets
 from parafair.checks import as_tensor
 from parafair.independence import CenteredGram, kernel_sum
@@ -218,6 +220,7 @@ BENCHMARKS = {
     "fair_time": fairness.fair_time,
     "batch": frontiers.batch,
     "hypervolume": frontiers.hypervolume,
+    "reproduction": figures.reproduction,
 }
 
 

@@ -32,6 +32,7 @@ LAYERS = [
     {"estimator"},
     {"frontier"},
     {"report"},
+    {"experiments"},
     {"__init__"},
     {"cli"},
     {"__main__"},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from parafair.experiments.page import render_page
 from parafair.testing import PenaltyContract
 
 ROOT = Path(__file__).parents[1]
@@ -114,6 +115,11 @@ def test_commands_on_the_page_about_tables_run(tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text("utf-8")):
         assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_the_page_of_the_reproduction_is_that_of_its_tables():
+    folder, page = ROOT / "docs" / "data" / "reproduction", ROOT / "docs" / "reproduction.md"
+    assert page.read_text("utf-8") == render_page(folder, page)[0]
 
 
 def shell_commands():

@@ -5,10 +5,13 @@ import pytest
 import torch
 
 from parafair import FairCP, audit
+from parafair.experiments import make_tables
+from parafair.experiments.table import read_rows
 from parafair.independence import khsic
 from parafair.penalties import HSIC, KHSIC, Orthogonality
 from parafair.solvers import GradientBCD
 from parafair.testing import example_groups, example_rows
+from tests.experiments.conftest import TINY
 
 pytestmark = [
     pytest.mark.gpu,
@@ -50,3 +53,15 @@ def test_large_samples_need_no_square_matrix():
     khsic(rows, groups).backward()
     assert torch.isfinite(rows.grad).all()
     assert torch.cuda.max_memory_allocated() < 4e9  # one n x n matrix would be 10 GB
+
+
+def test_figures_of_the_paper_are_made_on_the_device(tmp_path):
+    for device in ("cpu", "cuda"):
+        out = tmp_path / device
+        make_tables(["rounds", "fig1a"], out=out, scale=TINY, device=device, n_jobs=2)
+    for name in ("rounds", "fig1a"):
+        rows = [read_rows(tmp_path / device / f"{name}.csv") for device in ("cpu", "cuda")]
+        for first, second in zip(*rows, strict=True):
+            assert first["method"] == second["method"]
+            if first["rounds"] is not None:  # few enough for rounding not to matter
+                assert second["residual"] == pytest.approx(first["residual"], rel=1e-3)

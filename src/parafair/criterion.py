@@ -49,7 +49,14 @@ ISOTROPIC_FREQUENCIES = 64
 GRID_REACH, GRID_PERIOD = 3.5, 20.0
 
 # Entries of a block of features, and of all of them if they are kept from one use to the next.
-BLOCK_ENTRIES, KEPT_ENTRIES = 2**20, 2**25
+# On a processor a block must fit into the cache: beyond, computing waves again is faster than
+# fetching them.
+BLOCK_ENTRIES = {"cpu": 2**16, "cuda": 2**22}
+KEPT_ENTRIES = {"cpu": 2**18, "cuda": 2**25}
+
+
+# Pairs of people whose features are compared at once.
+FEATURE_PAIRS = 2**20
 
 
 class Standardized(NamedTuple):
@@ -195,7 +202,7 @@ class FourierSums:
         If there are few enough, the waves are put into `kept`, by first row of the block.
         """
         width = frequencies.shape[1]
-        if sample[..., 0].numel() * width > KEPT_ENTRIES:
+        if sample[..., 0].numel() * width > KEPT_ENTRIES[sample.device.type]:
             kept = None
         cosines = sample.new_zeros(*sample.shape[:-2], self.thin.shape[1], width)
         sines = torch.zeros_like(cosines)
@@ -209,7 +216,7 @@ class FourierSums:
 
     def _blocks(self, sample: Tensor, width: int) -> Iterator[slice]:
         n, members = sample.shape[-2], max(1, sample.shape[:-2].numel())
-        size = max(1, BLOCK_ENTRIES // (width * members))
+        size = max(1, BLOCK_ENTRIES[sample.device.type] // (width * members))
         return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
@@ -266,7 +273,7 @@ class Criterion:
         ]
         sample = torch.from_numpy(np.column_stack(columns).astype(np.float64))
         orthogonal, triangle = torch.linalg.qr(self._factor)
-        most = max(1, BLOCK_ENTRIES // len(own))
+        most = max(1, FEATURE_PAIRS // len(own))
         images = torch.cat([kernel(some, own) @ orthogonal for some in sample.split(most)])
         rows: Tensor = torch.linalg.solve_triangular(triangle.mT, images, upper=False, left=False)
         return (rows - self._factor.mean(0)) / len(own)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 from zipfile import BadZipFile
 
 import numpy as np
@@ -149,6 +150,16 @@ def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
         raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
     if path.suffix not in suffixes:
         raise ValueError(f"{path} must be a {' or '.join(suffixes)} file, got {path.suffix!r}")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that it is never seen half-written."""
+    beside = path.with_name(f".{path.name}-{uuid4().hex}")
+    with beside.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:

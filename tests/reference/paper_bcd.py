@@ -7,7 +7,7 @@ from torch import Tensor
 def centered_gaussian_gram(rows: Tensor, gamma: float = 1.0) -> Tensor:
     n = len(rows)
     distances = (rows[:, None, :] - rows[None, :, :]).square().sum(-1)
-    centering = torch.eye(n, dtype=rows.dtype) - 1 / n
+    centering = torch.eye(n, dtype=rows.dtype, device=rows.device) - 1 / n
     return centering @ torch.exp(-gamma * distances) @ centering
 
 

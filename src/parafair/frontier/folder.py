@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from parafair.fit import Fit
 from parafair.frontier.coverage import Coverage
 from parafair.frontier.result import Frontier, Member, Point, join
 from parafair.sensitive import SensitiveFeatures
-from parafair.storage import new_folder, read_json
+from parafair.storage import new_folder, read_json, write_text
 from parafair.training import Training
 
 FORMAT = 1
@@ -158,10 +157,4 @@ def _read_point(path: Path) -> Point:
 
 def write_json(file: Path, record: Mapping[str, Any]) -> None:
     """Write a file so that it is never seen half-written."""
-    text = json.dumps(record, indent=1, allow_nan=False)
-    beside = file.with_name(f".{file.name}-{uuid4().hex}")
-    with beside.open("w", encoding="utf-8") as stream:
-        stream.write(text + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    beside.replace(file)
+    write_text(file, json.dumps(record, indent=1, allow_nan=False) + "\n")

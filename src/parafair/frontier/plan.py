@@ -137,9 +137,9 @@ def make_plan(
     audits: Mapping[str, Any] | None,
     device: str | torch.device | None,
     dtype: str | torch.dtype | None,
-    ridge: float | None,
-    center: bool,
-    held_out: TensorData | None,
+    ridge: float | None = None,
+    center: bool = False,
+    held_out: TensorData | None = None,
 ) -> Plan:
     """Check all arguments before any work is done."""
     resolved = resolve_method(method)

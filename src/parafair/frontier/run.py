@@ -95,7 +95,7 @@ def frontier(
         out: Folder in which finished fits are kept. If it holds some of the same frontier, they
             are not computed again.
         n_jobs: Processes for batches and audits; None is one, or what `joblib.parallel_config`
-            says, which may be a cluster.
+            says, which may be a cluster. Batches on a GPU stay in this process, which fills it.
         device: Where to compute, such as "cuda"; None is where the data is.
         dtype: "float32" or "float64"; None keeps the precision of the data.
         on_progress: Called with "fits" or "audits", the number done and how many there are.
@@ -155,7 +155,7 @@ class _Run:
         missing = [member for member in members if member not in kept]
         batches = list(self._batches(missing))
         jobs = [joblib.delayed(_fit_batch)(self.plan, batch, self.folder) for batch in batches]
-        if len(jobs) == 1 or joblib.effective_n_jobs(self.n_jobs) == 1:
+        if len(jobs) == 1 or self._workers == 1:
             # In this process, which can tell about every fit.
             found = [
                 _fit_batch(self.plan, b, self.folder, lambda: self._report(1)) for b in batches
@@ -215,9 +215,15 @@ class _Run:
         results: Iterable[Audit] = parallel(jobs)
         return results
 
+    @property
+    def _workers(self) -> int:
+        """Processes that fit; several on one GPU would only wait for each other."""
+        if self.plan.problem.like.is_cuda:
+            return 1
+        return max(1, int(joblib.effective_n_jobs(self.n_jobs)))
+
     def _batches(self, members: Sequence[Member]) -> Iterator[list[Member]]:
-        workers = joblib.effective_n_jobs(self.n_jobs)
-        share = -(-len(members) // max(1, workers))
+        share = -(-len(members) // self._workers)
         size = max(1, min(self.plan.members_at_once, share))
         for begin in range(0, len(members), size):
             yield list(members[begin : begin + size])

@@ -43,7 +43,7 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path) -> Figure:
             f"none of the {len(data['points'])} points has both a residual and a leakage, so "
             "there is nothing to draw; audit at least one fit"
         )
-    with _sheet((6.5, 4.0), path) as figure:
+    with sheet((6.5, 4.0), path) as figure:
         panel = figure.subplots()
         for index, method in enumerate(dict.fromkeys(p["method"] for p in data["points"])):
             _draw_method(panel, [p for p in points if p["method"] == method], method, index)
@@ -83,7 +83,7 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
     pictures = [(f"after: {chosen['method']}", chosen["embedding"])]
     if data["before"]:
         pictures.insert(0, (f"before: {data['before']['title']}", data["before"]))
-    with _sheet((3.2 * len(pictures) + 0.3, 3.3), path) as figure:
+    with sheet((3.2 * len(pictures) + 0.3, 3.3), path) as figure:
         panels = figure.subplots(1, len(pictures), squeeze=False)[0]
         for panel, (title, embedding) in zip(panels, pictures, strict=True):
             mark = _draw_people(panel, embedding, data["groups"])
@@ -98,7 +98,7 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
 
 
 @contextmanager
-def _sheet(size: tuple[float, float], path: str | Path) -> Iterator[Figure]:
+def sheet(size: tuple[float, float], path: str | Path) -> Iterator[Figure]:
     """Give an empty figure that belongs to no window, and write it at the end."""
     if Path(path).suffix.lower() not in SUFFIXES:
         raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {str(path)!r}")
@@ -108,7 +108,7 @@ def _sheet(size: tuple[float, float], path: str | Path) -> Iterator[Figure]:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            "drawing a frontier needs matplotlib; install it with: pip install 'parafair[plot]'"
+            "drawing needs matplotlib; install it with: pip install 'parafair[plot]'"
         ) from error
     with rc_context(SETTINGS):
         figure = Figure(figsize=size, layout="constrained")

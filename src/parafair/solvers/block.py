@@ -110,8 +110,13 @@ class BlockDescent:
         """Move the scale into the sensitive mode and fit that factor to the others."""
         sweep = Sweep(problem, place_scale(problem, factors))
         block, factor = sweep.block(problem.mode), sweep.factors[problem.mode]
-        # A random start knows nothing of the data's units; one number puts it into them.
-        sweep.replace(problem.mode, factor * block.best_multiple(factor)[:, None, None])
+        # A random start knows nothing of the data's units; one number puts it into them. With a
+        # ridge that is not enough: from small factors all of them would shrink to zero.
+        if problem.ridge:
+            factor = block.minimizer(QuadraticForm.zero(factor))
+        else:
+            factor = factor * block.best_multiple(factor)[:, None, None]
+        sweep.replace(problem.mode, factor)
         ones = factor.new_ones(len(factor))
         zero = torch.zeros_like(ones, dtype=torch.long)
         begin = tuple(sweep.factors)
