@@ -188,6 +188,10 @@ def test_unseen_labels_are_named_with_the_nearest(folder):
     (folder / "cells.csv").write_text("student,modul,test\ns01,algebra,1\n")
     text = run("predict", "run", "cells.csv", "--out", "out.csv", code=2)
     assert "did you mean 'modul'?" in text
+    text = run("predict", "run", "cells.csv", "--out", "out.txt", code=2)
+    assert "the ending of --out must be one of csv, parquet; got 'txt'" in text
+    text = run("predict", "nowhere", "cells.csv", "--out", "out.csv", code=2)
+    assert "give the folder of a saved run" in text
     assert not (folder / "out.csv").exists()
 
 

@@ -111,7 +111,7 @@ def transform(
 
 
 def _check_out(out: Path, *, force: bool) -> None:
-    check_table_format("--out", out.suffix.removeprefix("."))
+    check_table_format("the ending of --out", out.suffix.removeprefix("."))
     check_new_file(out, overwrite=force)
 
 
