@@ -220,8 +220,6 @@ def test_new_people_are_embedded(folder):
     pd.testing.assert_frame_equal(pd.read_csv("three.csv"), found)
 
 
-# To be fixed in newcomers.fair_rows, which mixes up the rows of people; then remove this mark.
-@pytest.mark.xfail(raises=AssertionError, strict=True)
 def test_new_people_are_embedded_with_the_criterion(folder):
     table = pd.read_csv("scores.csv")
     old = table["student"] < "s30"

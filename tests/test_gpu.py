@@ -56,6 +56,7 @@ def test_large_samples_need_no_square_matrix():
 
 
 def test_figures_of_the_paper_are_made_on_the_device(tmp_path):
+    pytest.importorskip("ot")  # without it a warning says that the limit is left out
     for device in ("cpu", "cuda"):
         out = tmp_path / device
         make_tables(["rounds", "fig1a"], out=out, scale=TINY, device=device, n_jobs=2)

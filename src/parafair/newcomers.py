@@ -75,8 +75,8 @@ def fair_rows(
     mean, basis = witness.rows.double().mean(0), trained.basis
     block = _block(target.double(), gram.double(), entries)
     # In whitened coordinates: a = mean + z basis.
-    shifted = block.target - mean @ block.gram
-    block = SharedBlock(shifted.reshape(-1, 1, len(mean)), block.gram, 0.0, entries)
+    shifted = block.target - (mean @ block.gram).unsqueeze(-2)
+    block = SharedBlock(shifted, block.gram, 0.0, entries)
     block = block.change_basis(basis.expand(len(target), -1, -1))
     term = Scaled(witness.bind(features), scale)
     rows = _begin(block, term, trained.whitened)
