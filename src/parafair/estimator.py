@@ -63,7 +63,8 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         mode: The mode whose indices are people, by number, or by name for a `TensorData`.
         loss: "squared".
         ridge: Holds back all factors, a person's row as much as by this many more entries that
-            are zero. None is 0 for complete data and 0.5 if entries are missing.
+            are zero. None is 0 where every index of every mode has at least 10 entries for each
+            component, and 10 where entries are missing and some have fewer.
         center: Whether to subtract the mean, and what each index of the other modes adds to it on
             average, before the fit; predictions have it added again.
         solver: "block" (block updates, extrapolated), "gradient" (Algorithm 1 of the
@@ -174,7 +175,12 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         adjustment = method if isinstance(method, Adjustment) else None
         penalty = None if isinstance(method, Adjustment) else method
         problem = Problem(
-            tensor, self.rank, mode, penalty, sensitive, resolve_ridge(self.ridge, tensor)
+            tensor,
+            self.rank,
+            mode,
+            penalty,
+            sensitive,
+            resolve_ridge(self.ridge, tensor, self.rank),
         )
         self.training_ = Training.of(problem, offsets)
         _report_empty(problem)

@@ -18,10 +18,12 @@ from parafair.losses import Block, block_of
 from parafair.penalties import Penalty, Term, restrict, weigh
 from parafair.penalties.base import check_multiplier
 from parafair.sensitive import SensitiveFeatures
-from parafair.tensors import Factors
+from parafair.tensors import Factors, product_of
 
-# Of data with missing entries; see `Problem.ridge` for its units.
-DEFAULT_RIDGE = 0.5
+# Of data with missing entries, unless every row has so many entries for each component that it
+# needs none; see `Problem.ridge` for its units.
+DEFAULT_RIDGE = 10.0
+PLENTY = 10
 
 # Below this many roundings of ||X||^2, the squared residual must be computed from the entries.
 CANCELLATION = 1e3
@@ -63,8 +65,10 @@ class Objective:
 class Problem:
     """Minimize ``||X - [[A, B, ...]]||**2 / |X| + penalty(A, S)`` over the factors.
 
-    Sums are over the observed entries, ``|X|`` is their number. A ridge adds a multiple of the
-    mean squares of all factors; see `shrinkage`.
+    Sums are over the observed entries, ``|X|`` is their number. A ridge adds
+    ``ridge * ||A_r||**2 * mean(B_r**2) * mean(C_r**2) * ... / |X|`` for each component ``r``: what
+    it is worth at `ridge` more entries of each person that are zero. Unlike the squares of the
+    factors, that does not depend on which of them carries the scale.
 
     Attributes:
         tensor: The data ``X``, of order 2 or more; NaN is a missing entry.
@@ -131,19 +135,6 @@ class Problem:
     def norm_squared(self) -> float:
         """``||X||**2`` over the observed entries."""
         return float(torch.linalg.vector_norm(self.entries.values, dtype=torch.float64)) ** 2
-
-    @cached_property
-    def shrinkage(self) -> tuple[float, ...]:
-        """What multiplies the squared norm of each factor, times ``|X|``.
-
-        Means over the rows count, so that each factor is held back by the same share, and the
-        least ridge has equal root mean squares in all modes; a person's row is held back as by
-        `ridge` entries that are zero.
-        """
-        # Scaling the data by c scales every factor by c^(1/order).
-        unit = float((self.norm_squared / self.count) ** (1 - 1 / self.order))
-        people = self.shape[self.mode]
-        return tuple(self.ridge * unit * people / size for size in self.shape)
 
     @cached_property
     def term(self) -> Term | None:
@@ -221,19 +212,19 @@ class Problem:
         block = Sweep(self, factors).block(self.mode)
         factor = factors[self.mode]
         penalty = None if self.term is None else self.term.value(factor)
-        return self.objective(factors, self.mode, block.value(factor), penalty)
+        return self.objective(factors, block.value(factor), penalty)
 
-    def objective(
-        self, factors: Factors, mode: int, value: Tensor, penalty: Tensor | None
-    ) -> Objective:
-        """Complete an objective from what the block of a mode is worth and a penalty.
+    def objective(self, factors: Factors, value: Tensor, penalty: Tensor | None) -> Objective:
+        """Complete an objective from the value of a block, loss and ridge, and a penalty.
 
         Where the fit is so good that the algebra has cancelled all digits of the loss, it is
         computed again from the entries.
         """
-        pairs = zip(self.shrinkage, factors, strict=True)
-        ridges = [weight / self.count * squares(factor) for weight, factor in pairs]
-        loss = value - ridges[mode]
+        held_back = torch.zeros_like(value)
+        if self.ridge:
+            sizes = product_of([factor.double().square().mean(-2) for factor in factors])
+            held_back = self.ridge * self.shape[self.mode] / self.count * sizes.sum(-1)
+        loss = value - held_back
         floor = CANCELLATION * torch.finfo(self.like.dtype).eps
         close = (loss * self.count < floor * self.norm_squared).nonzero().flatten()
         if len(close):
@@ -242,9 +233,7 @@ class Problem:
                 error = self.entries.residual_squared([factor[member] for factor in factors])
                 loss[member] = error / self.count
         penalty = torch.zeros_like(loss) if penalty is None else penalty.double()
-        if self.ridge:
-            penalty = penalty + torch.stack(ridges).sum(0)
-        return Objective(loss, penalty, (loss * self.count / self.norm_squared).sqrt())
+        return Objective(loss, penalty + held_back, (loss * self.count / self.norm_squared).sqrt())
 
 
 class Sweep:
@@ -262,7 +251,7 @@ class Sweep:
             self._sums.gram(mode),
             norm_squared=self.problem.norm_squared,
             entries=self.problem.count,
-            ridge=self.problem.shrinkage[mode],
+            ridge=loading(self.factors, mode, self.problem.mode, self.problem.ridge),
         )
 
     def replace(self, mode: int, factor: Tensor) -> None:
@@ -271,9 +260,13 @@ class Sweep:
         self._sums.replace(mode, factor)
 
 
-def squares(factor: Tensor) -> Tensor:
-    """Return the sum of squares of each member of a batch, in double precision."""
-    return factor.double().square().sum((-2, -1))
+def loading(factors: Factors, mode: int, people: int, ridge: float) -> Tensor | None:
+    """Return what a ridge adds to the diagonal of the Gram matrices of a mode, (..., rank)."""
+    if not ridge:
+        return None
+    others = [f.square().mean(-2) for other, f in enumerate(factors) if other != mode]
+    share = factors[people].shape[-2] / factors[mode].shape[-2]
+    return ridge * share * product_of(others)
 
 
 def check_rank(rank: int, shape: tuple[int, ...]) -> None:
@@ -301,14 +294,17 @@ def find_mode(tensor: Tensor | TensorData, mode: int | str) -> int:
     return int(mode)
 
 
-def resolve_ridge(ridge: float | None, tensor: Tensor | TensorData) -> float:
-    """Return the ridge; None is 0 for complete data and `DEFAULT_RIDGE` if entries are missing."""
+def resolve_ridge(ridge: float | None, tensor: Tensor | TensorData, rank: int) -> float:
+    """Return the ridge; None is 0 where every row has plenty of entries, else `DEFAULT_RIDGE`."""
     if ridge is not None:
         check_multiplier("ridge", ridge)
         return float(ridge)
-    values = tensor.values if isinstance(tensor, TensorData) else tensor
-    complete = values.numel() == prod(tensor.shape) and not bool(torch.isnan(values).any())
-    return 0.0 if complete else DEFAULT_RIDGE
+    entries = entries_of(tensor)
+    if entries.values.numel() == prod(tensor.shape):
+        return 0.0
+    counts = torch.cat([entries.counts(mode) for mode in range(len(tensor.shape))])
+    least = int(counts[counts > 0].min())
+    return 0.0 if least >= PLENTY * rank else DEFAULT_RIDGE
 
 
 def check_mode(mode: int, order: int) -> None:

@@ -20,7 +20,7 @@ from parafair.labels import as_labels, locate
 from parafair.newcomers import fair_rows, fit_rows
 from parafair.offsets import Offsets
 from parafair.penalties import Invariant, Penalty
-from parafair.problem import Problem
+from parafair.problem import Problem, loading
 from parafair.sensitive import SensitiveFeatures
 from parafair.storage import read_json
 from parafair.tensors import Factors
@@ -43,7 +43,7 @@ class Training:
         examined: Their positions; None for everybody.
         entries: Number of observed entries.
         mean_square: Their mean square, offsets subtracted.
-        shrinkage: What the ridge adds to the Gram matrix of a person.
+        ridge: The ridge.
     """
 
     mode: int
@@ -54,7 +54,7 @@ class Training:
     examined: NDArray[np.intp] | None
     entries: int
     mean_square: float
-    shrinkage: float
+    ridge: float
 
     @classmethod
     def of(cls, problem: Problem, offsets: Offsets | None) -> Training:
@@ -70,7 +70,7 @@ class Training:
             examined=None if examined is None else examined.cpu().numpy(),
             entries=problem.count,
             mean_square=problem.norm_squared / problem.count,
-            shrinkage=problem.shrinkage[problem.mode],
+            ridge=problem.ridge,
         )
 
     def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
@@ -135,7 +135,9 @@ class Training:
         others[self.mode] = factors[0].new_zeros(1, people, factors[0].shape[-1])
         sums = entries_of(tensor).sums(others)
         target, gram = sums.target(self.mode)[0], sums.gram(self.mode)[0].clone()
-        gram.diagonal(dim1=-2, dim2=-1).add_(self.shrinkage)
+        added = loading(factors, self.mode, self.mode, self.ridge)
+        if added is not None:
+            gram.diagonal(dim1=-2, dim2=-1).add_(added)
         if features is None or self.features is None or not isinstance(penalty, Invariant):
             return fit_rows(target, gram)
         rows = factors[self.mode]
@@ -168,7 +170,7 @@ class Training:
             "examined": None if self.examined is None else self.examined.tolist(),
             "entries": self.entries,
             "mean_square": self.mean_square,
-            "shrinkage": self.shrinkage,
+            "ridge": self.ridge,
         }
         (folder / MODEL_FILE).write_text(json.dumps(record) + "\n", encoding="utf-8")
 

@@ -48,6 +48,7 @@ def _curve(panel: Any, figure: Figure, rows: list[Row]) -> None:
     if len({row["method"] for row in first}) > 1:
         panel.legend(frameon=False)
     panel.set_xlabel(AXES[figure.axis])
+    panel.locator_params(axis="x", nbins=5)
     panel.set_ylabel("unfairness")
     if figure.axis != "residual":
         panel.set_xlim(left=0)  # what goes to zero, or not

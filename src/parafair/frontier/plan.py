@@ -164,7 +164,7 @@ def make_plan(
     offsets = Offsets.of(data, people) if center else None
     if offsets is not None:
         data = offsets.subtract(data)
-    problem = Problem(data, rank, people, penalty, sensitive, resolve_ridge(ridge, data))
+    problem = Problem(data, rank, people, penalty, sensitive, resolve_ridge(ridge, data, rank))
     solver, audits = resolve_solver(solver), audits and dict(audits)
     return Plan(name, problem, adjustment, solver, start, stop, audits, offsets, held_out)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, Self
 
+import torch
 from torch import Tensor
 
 from parafair.losses.rowwise import RowwiseBlock
@@ -59,7 +60,7 @@ class Block(Protocol):
 
 
 def block_of(
-    target: Tensor, gram: Tensor, *, norm_squared: float, entries: int, ridge: float
+    target: Tensor, gram: Tensor, *, norm_squared: float, entries: int, ridge: Tensor | None
 ) -> Block:
     """Return the block for the sums over the observed entries.
 
@@ -68,10 +69,10 @@ def block_of(
         gram: ``G``, shape (batch, rank, rank), or (batch, n, rank, rank) for each row.
         norm_squared: ``||X||**2`` over the observed entries.
         entries: ``|X|``, their number.
-        ridge: Added to the diagonal of ``G``.
+        ridge: Added to the diagonal of ``G``, shape (batch, rank); None for nothing.
     """
-    if ridge:
-        gram = gram.clone()
-        gram.diagonal(dim1=-2, dim2=-1).add_(ridge)
+    if ridge is not None:
+        added = torch.diag_embed(ridge)
+        gram = gram + (added if gram.ndim == target.ndim else added.unsqueeze(-3))
     kind = SharedBlock if gram.ndim == target.ndim else RowwiseBlock
     return kind(target, gram, norm_squared, entries)

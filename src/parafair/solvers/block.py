@@ -81,9 +81,7 @@ class BlockDescent:
     A CP tensor can move scale from one factor to another at no cost, and a penalty that
     shrinks with its factor could be made small that way without any change to the model. So
     the sensitive mode carries the scale: the columns of all other factors have root mean
-    square 1, and the sensitive factor has the units of the data. Where the penalty does not mind
-    (there is none, or it is invariant) and a ridge is to be kept small, all columns of a component
-    have equal root mean squares instead.
+    square 1, and the sensitive factor has the units of the data.
 
     * Without a penalty, every block is an exact least-squares problem (ALS).
     * The sensitive block with a quadratic penalty is solved exactly too.
@@ -108,10 +106,10 @@ class BlockDescent:
 
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> BlockState:
         """Move the scale into the sensitive mode and fit that factor to the others."""
-        sweep = Sweep(problem, place_scale(problem, factors))
+        sweep = Sweep(problem, carry_scale(factors, problem.mode))
         block, factor = sweep.block(problem.mode), sweep.factors[problem.mode]
-        # A random start knows nothing of the data's units; one number puts it into them. With a
-        # ridge that is not enough: from small factors all of them would shrink to zero.
+        # A random start knows nothing of the data's units; one number puts it into them. A ridge
+        # keeps least squares sound whatever the other factors are, which is a better start.
         if problem.ridge:
             factor = block.minimizer(QuadraticForm.zero(factor))
         else:
@@ -156,9 +154,7 @@ class BlockDescent:
     def _sweep(self, problem: Problem, state: BlockState, begin: tuple[Tensor, ...]) -> BlockState:
         """Update every factor once, the sensitive one last."""
         term = problem.term
-        if term is None and problem.ridge:
-            begin = balanced(begin)
-        elif term is None:
+        if term is None:
             # Exact updates do not need the scale, and equations are solved best without it.
             begin = tuple(map(unit_columns, begin))
         sweep = Sweep(problem, begin)
@@ -167,8 +163,7 @@ class BlockDescent:
                 continue
             block, factor = sweep.block(mode), sweep.factors[mode]
             if term is None:
-                factor = block.minimizer(QuadraticForm.zero(factor))
-                factor = factor if problem.ridge else unit_columns(factor)
+                factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
             elif isinstance(term, InvariantTerm):
                 factor = block.improve(factor)
             else:
@@ -178,7 +173,7 @@ class BlockDescent:
             sweep.replace(mode, factor)
         if isinstance(term, InvariantTerm):
             # The term does not mind where the scale is, so it is moved only now.
-            sweep = Sweep(problem, place_scale(problem, tuple(sweep.factors)))
+            sweep = Sweep(problem, carry_scale(tuple(sweep.factors), problem.mode))
         return self._finish(problem, sweep, sweep.block(problem.mode), state)
 
     def _finish(
@@ -197,7 +192,7 @@ class BlockDescent:
             stalls = stalls + stalled
         sweep.replace(problem.mode, factor)
         factors = tuple(sweep.factors)
-        objective = problem.objective(factors, problem.mode, block.value(factor), penalty)
+        objective = problem.objective(factors, block.value(factor), penalty)
         return replace(
             state, factors=factors, objective=objective, curvature=curvature, stalls=stalls
         )
@@ -236,26 +231,6 @@ def carry_scale(factors: tuple[Tensor, ...], mode: int) -> tuple[Tensor, ...]:
         carrier = carrier * _column_scale(factor).unsqueeze(-2)
     units[mode] = carrier / _column_scale(factors[mode]).unsqueeze(-2)
     return tuple(units)
-
-
-def balanced(factors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return the same model, all columns of a component with equal root mean squares.
-
-    That makes the ridge least.
-    """
-    scales = torch.stack([factor.square().mean(-2).sqrt() for factor in factors])
-    # A component that is zero in one mode is zero altogether and may stay as it is.
-    logarithms = torch.where((scales > 0).all(0), scales, torch.ones_like(scales)).log()
-    change = (logarithms.mean(0) - logarithms).exp()
-    return tuple(f * c.unsqueeze(-2) for f, c in zip(factors, change, strict=True))
-
-
-def place_scale(problem: Problem, factors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return the same model with its scale where the penalty and the ridge want it."""
-    free = problem.term is None or isinstance(problem.term, InvariantTerm)
-    if problem.ridge and free:
-        return balanced(factors)
-    return carry_scale(factors, problem.mode)
 
 
 def _column_scale(factor: Tensor) -> Tensor:

@@ -96,7 +96,7 @@ class GradientBCD:
         # The last block knows the loss without another look at the tensor.
         factors, value = tuple(sweep.factors), block.value(factor)
         penalty = None if problem.term is None else problem.term.value(factors[problem.mode])
-        objective = problem.objective(factors, mode, value, penalty)
+        objective = problem.objective(factors, value, penalty)
         return GradientState(factors, objective, state.blocks + problem.order, capped)
 
     def _descend_in_parts(

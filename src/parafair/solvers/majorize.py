@@ -31,14 +31,12 @@ def majorize(
         The new point, the curvature that made it a descent, and for which members it did.
     """
     best, accepted = point, torch.zeros_like(curvature, dtype=torch.bool)
-    basis: Tensor | None = None
-    free = point.factor  # used only with a basis
+    basis, loss, mean = None, block, point.factor.mean(-2, keepdim=True)
     anchor, slope = point.factor, point.slope
     if isinstance(term, InvariantTerm):
         # Where the term has no units, no direction is stiffer than another; and it does not
         # mind a shift of all people, so the mean is left to the loss.
         basis = term.basis(point.factor)
-        free = block.best_mean(point.factor)
         block = block.change_basis(basis)
         anchor = torch.linalg.solve(basis, anchor, left=False)
         slope = slope @ basis.mT
@@ -50,7 +48,8 @@ def majorize(
         if basis is not None:
             move = move - move.mean(-2, keepdim=True)
             factor = factor @ basis
-            factor = factor - factor.mean(-2, keepdim=True) + free
+            deviations = factor - factor.mean(-2, keepdim=True)
+            factor = deviations + loss.best_mean(deviations + mean)
         trial = Point(factor, *term.value_and_gradient(factor))
         bound = point.value + (slope * move).sum((-2, -1))
         bound = bound + curvature / 2 * move.square().sum((-2, -1))
