@@ -25,6 +25,12 @@ def fatr_penalty(factor: Tensor, sensitive: Tensor, strength: float, ridge: floa
     return strength * (factor.T @ sensitive).square().sum() + ridge * factor.square().sum()
 
 
+def ridge_penalty(factors: list[Tensor], ridge: float, people: int) -> Tensor:
+    """The squares of each component at `ridge` entries of every person, on average over cells."""
+    sizes = torch.stack([factor.square().mean(0) for factor in factors]).prod(0)
+    return ridge * len(factors[people]) * sizes.sum()
+
+
 def reconstruct(factors: list[Tensor]) -> Tensor:
     letters = "abcdefgh"[: len(factors)]
     terms = ",".join(f"{letter}r" for letter in letters)

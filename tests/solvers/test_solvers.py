@@ -443,8 +443,7 @@ def test_block_descent_ends_where_the_slow_gradient_vanishes(storage, penalty):
     (fit,) = solve_batch(problem, BlockDescent(), starts=starts_of(problem), stop=Stop(3000, 1e-13))
     factors = [factor.clone().requires_grad_() for factor in fit.cp.factors]
     value = paper_bcd.objective(dense_of(problem), factors, problem.term and problem.term.value)
-    pairs = zip(problem.shrinkage, factors, strict=True)
-    value = value + sum(w * f.square().sum() for w, f in pairs) / problem.count
+    value = value + paper_bcd.ridge_penalty(factors, problem.ridge, 0) / problem.count
     assert value.item() == pytest.approx(fit.objective, rel=1e-9)
     # Of the sensitive factor, whose block is exact; scale is fixed in the others by convention.
     (slope,) = torch.autograd.grad(value, [factors[0]])
