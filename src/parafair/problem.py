@@ -303,8 +303,9 @@ def resolve_ridge(ridge: float | None, tensor: Tensor | TensorData, rank: int) -
     if entries.values.numel() == prod(tensor.shape):
         return 0.0
     counts = torch.cat([entries.counts(mode) for mode in range(len(tensor.shape))])
-    least = int(counts[counts > 0].min())
-    return 0.0 if least >= PLENTY * rank else DEFAULT_RIDGE
+    present = counts[counts > 0]
+    plenty = bool((present >= PLENTY * rank).all())
+    return 0.0 if plenty else DEFAULT_RIDGE
 
 
 def check_mode(mode: int, order: int) -> None:
