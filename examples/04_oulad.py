@@ -32,6 +32,7 @@ def leakage(rows, features):
 
 
 def main():
+    """Fit, look at new people, and show the components and the frontier."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="folder with oulad/*.csv")
     parser.add_argument("--device", help="where to compute, such as cuda")

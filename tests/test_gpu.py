@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import FairCP, audit
+from parafair import ConvergenceWarning, FairCP, TensorData, audit, datasets
 from parafair.experiments import make_tables
 from parafair.experiments.table import read_rows
 from parafair.independence import khsic
@@ -66,3 +66,21 @@ def test_figures_of_the_paper_are_made_on_the_device(tmp_path):
             assert first["method"] == second["method"]
             if first["rounds"] is not None:  # few enough for rounding not to matter
                 assert second["residual"] == pytest.approx(first["residual"], rel=1e-3)
+
+
+def test_missing_entries_and_new_people_on_the_device():
+    data = datasets.synthetic(0, shape=(60, 12, 10), rank=4)
+    tensor = data.tensor.copy()
+    tensor[np.random.default_rng(0).uniform(size=tensor.shape) < 0.3] = np.nan
+    for listed in (False, True):
+        found = TensorData.from_array(tensor)
+        found = found.to_sparse() if listed else found
+        rows = []
+        for device in ("cpu", "cuda"):
+            model = FairCP(3, strength=1.0, device=device, random_state=0, max_rounds=5)
+            with pytest.warns(ConvergenceWarning):
+                model.fit(found.take(0, range(50)), sensitive_features=data.sensitive[5:55])
+            new = model.transform(found.take(0, range(50, 60)), data.sensitive[:10])
+            rows.append((model.embedding_, new))
+        np.testing.assert_allclose(rows[0][0], rows[1][0], rtol=1e-4, atol=1e-6)
+        assert np.isfinite(rows[1][1]).all()

@@ -105,7 +105,8 @@ def _begin(block: SharedBlock, term: Scaled, trained: Tensor) -> Tensor:
         for unit in torch.eye(coordinates.shape[1]).to(coordinates)
     ]
     weighted = term.scale * torch.stack(heights)
-    for some in torch.arange(len(own)).split(max(1, BLOCK // len(trained))):
+    everybody = torch.arange(len(own), device=own.device)
+    for some in everybody.split(max(1, BLOCK // len(trained))):
         values = block.gram[some].flatten(1) @ squares.mT
         values = (values - 2 * block.target[some].squeeze(-2) @ trained.mT) / block.entries
         value, place = (values + coordinates[some] @ weighted).min(1)
