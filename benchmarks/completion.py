@@ -98,7 +98,7 @@ def tensorly(
 def pyttb(
     tensor: np.ndarray, missing: np.ndarray, start: list[np.ndarray]
 ) -> Callable[[int], list]:
-    """pyttb's ``gcp_opt`` with a mask, squared error, L-BFGS-B."""
+    """Pyttb's ``gcp_opt`` with a mask, squared error, L-BFGS-B."""
     import pyttb as ttb
     from pyttb.gcp.handles import Objectives
     from pyttb.gcp.optimizers import LBFGSB

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from tests.reference import paper_bcd
 
-from benchmarks import contenders, fairness, frontiers
+from benchmarks import completion, contenders, fairness, frontiers
 from benchmarks import reproduction as figures
 from parafair import datasets
 from parafair.checks import as_tensor
@@ -221,6 +221,8 @@ BENCHMARKS = {
     "batch": frontiers.batch,
     "hypervolume": frontiers.hypervolume,
     "reproduction": figures.reproduction,
+    "completion": completion.completion,
+    "sparse_sums": completion.sparse_sums,
 }
 
 

@@ -19,7 +19,6 @@ LAYERS = [
     {"checks", "entries", "offsets"},
     {"independence", "datasets", "splits", "evaluation"},
     {"criterion", "adjustments"},
-    {"witness"},
     {"penalties"},
     {"methods"},
     {"problem"},

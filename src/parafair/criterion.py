@@ -55,10 +55,6 @@ BLOCK_ENTRIES = {"cpu": 2**16, "cuda": 2**22}
 KEPT_ENTRIES = {"cpu": 2**18, "cuda": 2**25}
 
 
-# Pairs of people whose features are compared at once.
-FEATURE_PAIRS = 2**20
-
-
 class Standardized(NamedTuple):
     """Rows without units, and the way back.
 
@@ -202,7 +198,7 @@ class FourierSums:
         If there are few enough, the waves are put into `kept`, by first row of the block.
         """
         width = frequencies.shape[1]
-        if sample[..., 0].numel() * width > KEPT_ENTRIES[sample.device.type]:
+        if sample[..., 0].numel() * width > _by_device(KEPT_ENTRIES, sample):
             kept = None
         cosines = sample.new_zeros(*sample.shape[:-2], self.thin.shape[1], width)
         sines = torch.zeros_like(cosines)
@@ -216,7 +212,7 @@ class FourierSums:
 
     def _blocks(self, sample: Tensor, width: int) -> Iterator[slice]:
         n, members = sample.shape[-2], max(1, sample.shape[:-2].numel())
-        size = max(1, BLOCK_ENTRIES[sample.device.type] // (width * members))
+        size = max(1, _by_device(BLOCK_ENTRIES, sample) // (width * members))
         return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
@@ -243,7 +239,7 @@ class Criterion:
         """The sums over pairs, weighted by the centered Gram matrix of the features."""
         exact = self.exact
         if exact is None:
-            exact = len(self.sensitive) <= EXACT_PEOPLE[self.like.device.type]
+            exact = len(self.sensitive) <= _by_device(EXACT_PEOPLE, self.like)
         if exact:
             sample, kernel = sensitive_sample(self.sensitive)
             return ExactSums(CenteredGram.of(sample.to(self.like), kernel))
@@ -257,26 +253,9 @@ class Criterion:
     @cached_property
     def thin(self) -> Tensor:
         """``U`` with ``U U.T`` the centered Gram matrix of the features over ``n**2``."""
-        return (self._factor - self._factor.mean(0)) / len(self._factor)
-
-    @cached_property
-    def _factor(self) -> Tensor:
         sample, kernel = sensitive_sample(self.sensitive)
-        return thin_factor(sample, kernel, most=MOST_THIN_RANK)
-
-    def coordinates(self, features: SensitiveFeatures) -> Tensor:
-        """Return the rows of `thin` that other people's features would have, shape (people, r)."""
-        own, kernel = sensitive_sample(self.sensitive)
-        columns = [
-            old.standardize(new.values) if old.kind == "numeric" else new.values
-            for old, new in zip(self.sensitive.columns, features.columns, strict=True)
-        ]
-        sample = torch.from_numpy(np.column_stack(columns).astype(np.float64))
-        orthogonal, triangle = torch.linalg.qr(self._factor)
-        most = max(1, FEATURE_PAIRS // len(own))
-        images = torch.cat([kernel(some, own) @ orthogonal for some in sample.split(most)])
-        rows: Tensor = torch.linalg.solve_triangular(triangle.mT, images, upper=False, left=False)
-        return (rows - self._factor.mean(0)) / len(own)
+        factor = thin_factor(sample, kernel, most=MOST_THIN_RANK)
+        return (factor - factor.mean(0)) / len(factor)
 
     @cached_property
     def _references(self) -> dict[int, float]:
@@ -393,6 +372,10 @@ def isotropic_kernel(rank: int) -> Gaussians:
 def column_samples(rows: Standardized) -> Tensor:
     """Return components, then whitened columns, as a batch of samples, (..., 2 rank, n, 1)."""
     return torch.cat([rows.columns, rows.whitened], -1).mT.unsqueeze(-1)
+
+
+def _by_device(sizes: dict[str, int], sample: Tensor) -> int:
+    return sizes.get(sample.device.type, sizes["cpu"])
 
 
 def spectrum_of(kernel: Gaussians, sample: Tensor) -> tuple[Tensor, Tensor]:

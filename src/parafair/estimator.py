@@ -182,7 +182,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             sensitive,
             resolve_ridge(self.ridge, tensor, self.rank),
         )
-        self.training_ = Training.of(problem, offsets)
+        training = Training.of(problem, offsets)
         _report_empty(problem)
         seed = self._seed()
         starts = make_starts(problem, self.start, count=self.n_init, seed=seed)
@@ -203,10 +203,10 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                     on_round=on_round,
                 )
         except Interrupted as interruption:
-            self._keep([interruption.fit], settings)
+            self._keep([interruption.fit], settings, training)
             interruption.fit = self.fit_
             raise
-        self._keep(fits, settings)
+        self._keep(fits, settings, training)
         if adjustment is not None:
             return self
         if not automatic and self.fit_.objective > self.fit_.history[0].objective:
@@ -236,8 +236,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             settings: Arguments of the model that made it, except for the rank.
         """
         model = cls(fit.cp.rank, **settings)
-        model.training_ = training
-        model._keep([fit], fit.settings)
+        model._keep([fit], fit.settings, training)
         return model
 
     def fit_transform(
@@ -249,9 +248,10 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
     def transform(self, X: Any, sensitive_features: Any = None) -> NDArray[Any]:
         """Return embeddings of new people, with the other factors fixed.
 
-        With the criterion of "invariant" and sensitive features, each person's row minimizes
-        their squared error plus what they would add to the criterion among the people of the
-        training. Otherwise only the fit counts. For the people of the training use `embedding_`.
+        With method "invariant" and sensitive features, their rows minimize their squared error
+        plus the criterion of everybody, the people of the training held where they are; so a row
+        depends on who else is in `X`. Otherwise only the fit counts. For the people of the training
+        use `embedding_`. Of people without entries it is the mean of the training.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
@@ -477,8 +477,9 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31))
 
-    def _keep(self, fits: Sequence[Fit], settings: Mapping[str, Any]) -> None:
+    def _keep(self, fits: Sequence[Fit], settings: Mapping[str, Any], training: Training) -> None:
         """Set the attributes of a fitted model."""
+        self.training_ = training
         self.fits_ = tuple(replace(fit, settings=settings) for fit in fits)
         self.fit_ = best(self.fits_)
         self.cp_ = self.fit_.cp

@@ -216,13 +216,6 @@ class Gaussians(Kernel):
         for_first, for_second = _drift(rows, slope @ columns), _drift(columns, slope.mT @ rows)
         return value, for_first.mul_(2), for_second.mul_(2)
 
-    def by_row(self, first: Tensor, second: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Return ``sum_j W_ij k(x_i, y_j)``, shape (..., n), and its gradient in each ``x_i``."""
-        rows, columns = _extend_both(first, second, second.mean(-2, keepdim=True))
-        mixed, slope = self._mix(Gaussian(self.gamma)._of_extended(rows, columns))
-        values = mixed.mul_(weights).sum(-1)
-        return values, _drift(rows, slope.mul_(weights) @ columns).mul_(2)
-
     def _mix(self, gram: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``sum_b w_b K_b`` and ``sum_b w_b gamma_b K_b`` from the widest kernel's Gram."""
         (gamma, weight), *finer = self.parts

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair import independence
-from parafair.checks import as_tensor
+from parafair.checks import as_data, as_tensor
 from parafair.entries import entries_of
 from parafair.errors import ParafairWarning
 from parafair.independence import gram_product
@@ -34,8 +34,9 @@ def residual_fit(tensor: Any, cp: CPTensor | Sequence[Any]) -> float:
         cp: Weights and factors: ours, TensorLy's or a pair.
     """
     weights, factors = cp
-    data = as_tensor(tensor, dtype=torch.float64, missing=True)
-    matrices = [torch.as_tensor(factor).to(data) for factor in factors]
+    data = as_data(tensor, dtype=torch.float64)
+    entries = entries_of(data)
+    matrices = [torch.as_tensor(factor).to(entries.values) for factor in factors]
     if tuple(len(matrix) for matrix in matrices) != tuple(data.shape):
         raise ValueError(
             f"cp has shape {tuple(len(matrix) for matrix in matrices)} but the tensor has shape "
@@ -43,9 +44,8 @@ def residual_fit(tensor: Any, cp: CPTensor | Sequence[Any]) -> float:
         )
     checked = CPTensor.from_factors(matrices)
     if weights is not None:
-        checked = CPTensor(torch.as_tensor(weights).to(data), checked.factors)
+        checked = CPTensor(torch.as_tensor(weights).to(entries.values), checked.factors)
     matrices[0] = matrices[0] * checked.weights
-    entries = entries_of(data)
     norm = float(torch.linalg.vector_norm(entries.values))
     return float(entries.residual_squared(matrices) ** 0.5 / norm)
 

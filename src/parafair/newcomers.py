@@ -1,7 +1,9 @@
 """New people: embeddings with all other factors fixed, and with the criterion if it is known.
 
-A person's row minimizes their own part of the training's objective: the squared error of their
-entries, plus what they would add to the criterion while everybody else stays where they are.
+New people's rows minimize their part of the training's objective: the squared error of their
+entries, plus the criterion of everybody, those of the training held where they are. They are
+embedded together. One by one, each would go where people with other features happen to be a little
+denser, all of them to the same places, and stand out there.
 """
 
 from __future__ import annotations
@@ -11,135 +13,98 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from parafair.losses import SharedBlock
+from parafair.criterion import Criterion, Standardized
+from parafair.losses import Block, block_of
 from parafair.quadratic import QuadraticForm
-from parafair.sensitive import SensitiveFeatures
+from parafair.solvers.decompose import WEAKER
 from parafair.solvers.majorize import Point, majorize
-from parafair.witness import BoundWitness, Witness
 
 MOST_STEPS = 200
-# People whose objective falls by less than this share of itself in a step are done.
+# They are done when the objective falls by less than this share of itself in a step.
 TOLERANCE = 1e-5
-# Pairs of new and trained people looked at together.
-BLOCK = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
-    """A witness function times the strength of the training."""
+class NewcomerTerm:
+    """A multiple of the criterion of everybody, as a function of the new people's whitened rows.
 
-    witness: BoundWitness
+    Attributes:
+        criterion: The criterion, those of the training first.
+        trained: The rows of the training, shape (n, rank).
+        unwhiten: The way from whitened rows to rows, shape (rank, rank).
+        scale: The multiple.
+    """
+
+    criterion: Criterion
+    trained: Tensor
+    unwhiten: Tensor
     scale: float
 
     def value(self, factor: Tensor) -> Tensor:
-        """Return the value of each person, shape (people,)."""
-        return self.scale * self.witness.value(factor)
+        """Return the value, shape (1,)."""
+        return self.value_and_gradient(factor)[0]
 
     def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
-        """Return values and gradients at whitened rows, shape (people, 1, rank)."""
-        value, gradient = self.witness.value_and_gradient(factor)
-        return self.scale * value, self.scale * gradient
-
-    def take(self, people: Tensor) -> Scaled:
-        """Return the function of some people."""
-        bound = BoundWitness(self.witness.witness, self.witness.coordinates[people])
-        return Scaled(bound, self.scale)
+        """Return the value and its gradient in the new rows, shape (1, people, rank)."""
+        rows = self.trained.mean(0) + factor @ self.unwhiten
+        everybody = torch.cat([self.trained.expand(len(rows), -1, -1), rows], -2)
+        value, gradient = self.criterion.value_and_gradient(everybody)
+        new = gradient[:, len(self.trained) :] @ self.unwhiten.mT
+        return self.scale * value, self.scale * new
 
 
 def fit_rows(target: Tensor, gram: Tensor) -> Tensor:
     """Return the rows that fit best, shape (people, rank); arguments as in `fair_rows`."""
-    block = _block(target, gram, entries=1)
-    return block.minimizer(QuadraticForm.zero(block.target)).squeeze(-2)
+    block = block_of(target[None], gram[None], norm_squared=0.0, entries=1, ridge=None)
+    return block.minimizer(QuadraticForm.zero(target))[0]
 
 
 def fair_rows(
     target: Tensor,
     gram: Tensor,
     *,
+    norm_squared: float,
     entries: int,
-    witness: Witness,
+    criterion: Criterion,
+    trained: Tensor,
     scale: float,
-    features: SensitiveFeatures,
 ) -> Tensor:
-    """Return rows that fit and do not stand out from people with other features.
+    """Return rows that fit and leave the criterion of everybody small.
 
     Args:
         target: ``M`` of the new people, shape (people, rank).
         gram: ``G``, shape (rank, rank), or (people, rank, rank) for each person.
-        entries: Number of entries of the training, whose mean was minimized.
-        witness: The witness function of the training.
-        scale: What its criterion was multiplied by.
-        features: The new people's features, in terms of those of the training.
+        norm_squared: The squares of the new people's entries.
+        entries: Number of entries of the training and of the new people.
+        criterion: The criterion of everybody, those of the training first.
+        trained: The rows of the training, shape (n, rank).
+        scale: What the criterion was multiplied by.
     """
-    trained = witness.trained
-    mean, basis = witness.rows.double().mean(0), trained.basis
-    block = _block(target.double(), gram.double(), entries)
+    mean, basis = trained.mean(0), Standardized.of(trained).basis.to(trained)
     # In whitened coordinates: a = mean + z basis.
-    shifted = block.target - (mean @ block.gram).unsqueeze(-2)
-    block = SharedBlock(shifted, block.gram, 0.0, entries)
-    block = block.change_basis(basis.expand(len(target), -1, -1))
-    term = Scaled(witness.bind(features), scale)
-    rows = _begin(block, term, trained.whitened)
-    rows = _descend(block, term, rows)
-    return (mean + rows.squeeze(-2) @ basis).to(target)
-
-
-def _block(target: Tensor, gram: Tensor, entries: int) -> SharedBlock:
-    """Return the loss of each person as a member of a batch, with one row each."""
-    people, rank = target.shape
-    return SharedBlock(target.unsqueeze(-2), gram.expand(people, rank, rank), 0.0, entries)
-
-
-def _begin(block: SharedBlock, term: Scaled, trained: Tensor) -> Tensor:
-    """Return the best of the fitting row and all rows of the training, (people, 1, rank).
-
-    The function has many hollows where trained people are; a descent finds the nearest only.
-    """
-    own = block.minimizer(QuadraticForm.zero(block.target))
-    best_value, best = _losses(block, own).squeeze(-1) + term.value(own), own.clone()
-    squares = torch.einsum("jr,js->jrs", trained, trained).flatten(1)
-    coordinates = term.witness.coordinates
-    # The witness function is linear in the features.
-    heights = [
-        BoundWitness(term.witness.witness, unit.expand(len(trained), -1)).value(trained[:, None])
-        for unit in torch.eye(coordinates.shape[1]).to(coordinates)
-    ]
-    weighted = term.scale * torch.stack(heights)
-    everybody = torch.arange(len(own), device=own.device)
-    for some in everybody.split(max(1, BLOCK // len(trained))):
-        values = block.gram[some].flatten(1) @ squares.mT
-        values = (values - 2 * block.target[some].squeeze(-2) @ trained.mT) / block.entries
-        value, place = (values + coordinates[some] @ weighted).min(1)
-        better = value < best_value[some]
-        best[some[better]] = trained[place[better]].unsqueeze(-2)
-    return best
-
-
-def _losses(block: SharedBlock, rows: Tensor) -> Tensor:
-    """Return the part of the loss that depends on the rows, shape (people, 1)."""
-    return ((rows @ block.gram - 2 * block.target) * rows).sum(-1) / block.entries
-
-
-def _descend(block: SharedBlock, term: Scaled, rows: Tensor) -> Tensor:
-    """Take majorize-minimize steps; people who are done leave the batch."""
-    running = torch.arange(len(rows), device=rows.device)
-    rows = rows.clone()
-    point = Point(rows, *term.value_and_gradient(rows))
-    loss = _losses(block, rows).squeeze(-1)
-    curvature = (block.gram.diagonal(dim1=-2, dim2=-1).mean(-1) / block.entries).clamp_min(
-        torch.finfo(rows.dtype).tiny
+    image = (gram.expand(len(target), -1, -1) * mean).sum(-1)
+    constant = norm_squared + float(((image - 2 * target) * mean).sum())
+    block = block_of(
+        (target - image)[None], gram[None], norm_squared=constant, entries=entries, ridge=None
     )
+    block = block.change_basis(basis[None])
+    rows = block.minimizer(QuadraticForm.zero(target))
+    for share in (*WEAKER, 1.0):
+        rows = _descend(block, NewcomerTerm(criterion, trained, basis, share * scale), rows)
+    return mean + rows[0] @ basis
+
+
+def _descend(block: Block, term: NewcomerTerm, rows: Tensor) -> Tensor:
+    """Take majorize-minimize steps until little is gained."""
+    point = Point(rows, *term.value_and_gradient(rows))
+    # Moving one of n people by 1 changes about this much.
+    curvature = point.value / (len(term.trained) + rows.shape[-2])
+    after = block.value(point.factor) + point.value
     for _ in range(MOST_STEPS):
-        before = loss + point.value
+        before = after
         point, curvature, accepted = majorize(block, term, point, curvature)
-        rows[running] = point.factor
-        loss = _losses(block, point.factor).squeeze(-1)
-        gained = before - (loss + point.value)
-        going = (accepted & (gained > TOLERANCE * (loss.abs() + point.value.abs()))).nonzero()
-        going = going.flatten()
-        if not len(going):
+        after = block.value(point.factor) + point.value
+        if not accepted or before - after <= TOLERANCE * after:
             break
-        running, loss, curvature = running[going], loss[going], curvature[going] / 2
-        block, term = block.take(going), term.take(going)
-        point = Point(*(part[going] for part in point))
-    return rows
+        curvature = curvature / 2
+    return point.factor

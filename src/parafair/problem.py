@@ -180,7 +180,15 @@ class Problem:
         assert self.sensitive is not None
         if self.examined is None:
             return self.sensitive
-        return self.sensitive.take(self.examined.cpu().numpy())
+        features = self.sensitive.take(self.examined.cpu().numpy())
+        for column in features.columns:
+            if len(np.unique(column.values)) < 2:
+                raise ValueError(
+                    f"sensitive feature {column.name!r} is the same for all people of whom "
+                    "something was observed, so nothing can depend on it; drop the column, or add "
+                    "people"
+                )
+        return features
 
     def rows_examined(self, factor: Tensor) -> Tensor:
         """Return the rows of the people examined, shape (..., people, rank)."""

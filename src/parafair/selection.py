@@ -17,6 +17,7 @@ from parafair.penalties import Invariant
 from parafair.problem import Problem
 from parafair.solvers import Solver, solve_batch
 from parafair.solvers.base import OnRound
+from parafair.solvers.decompose import fill_empty
 
 # The path begins where dependence hardly matters and takes long steps until the criterion is at
 # its null level; from there each step is audited.
@@ -138,7 +139,8 @@ def select_strength(
         for strength in _strengths(found):
             member = replace(problem, penalty=replace(penalty, strength=strength))
             fits = solve_batch(member, solver, starts=starts, stop=stop, on_round=on_round)
-            latest = fit = _after(best(fits), found)
+            fit = best(fits)
+            latest = fit = _after(replace(fit, cp=fill_empty(problem, fit.cp)), found)
             starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
             if fit.residual >= _least_passing(found):
                 break

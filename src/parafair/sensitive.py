@@ -51,16 +51,12 @@ class Column:
         numeric feature is standardized.
         """
         if self.kind == "numeric":
-            return self.standardize(self.values)[:, None]
+            numbers = self.values.astype(np.float64)[:, None]
+            numbers = numbers / np.abs(numbers).max()  # squares must not overflow
+            return np.asarray((numbers - numbers.mean()) / numbers.std())
         if len(self.categories) == 2:
             return self.values.astype(np.float64)[:, None]
         return np.asarray(np.eye(len(self.categories))[self.values])
-
-    def standardize(self, numbers: NDArray[Any]) -> NDArray[np.float64]:
-        """Return numbers in units in which those of this column have mean 0 and variance 1."""
-        own, size = self.values.astype(np.float64), np.abs(self.values).max()
-        own = own / size  # squares must not overflow
-        return np.asarray((numbers.astype(np.float64) / size - own.mean()) / own.std())
 
     def take(self, people: NDArray[np.intp]) -> Column:
         """Return the feature of some people; all categories stay, even if they have nobody."""
@@ -211,16 +207,29 @@ class SensitiveFeatures:
         Args:
             features: As in `of`; with a column for each of these, by name if it has names.
         """
+        known = None
         if isinstance(features, SensitiveFeatures):
-            raw = {c.name: c.labels for c in features.columns}
+            known = features.known
+            raw = {column.name: column.labels for column in features.columns}
         else:
             raw = _split_columns(features, None)
-        if len(raw) == len(self.columns) and not set(raw) & {c.name for c in self.columns}:
-            raw = dict(zip([c.name for c in self.columns], raw.values(), strict=True))
+            if not hasattr(features, "columns") and len(raw) == len(self.columns):
+                raw = dict(zip([c.name for c in self.columns], raw.values(), strict=True))
         for column in self.columns:
             if column.name not in raw:
                 raise unknown_choice("a sensitive feature of the model", column.name, raw)
-        return SensitiveFeatures(tuple(column.read(raw[column.name]) for column in self.columns))
+        if known is None:
+            return SensitiveFeatures(tuple(c.read(raw[c.name]) for c in self.columns))
+        there = np.flatnonzero(known)
+        columns = (c.read(raw[c.name][there]).spread(known) for c in self.columns)
+        return SensitiveFeatures(tuple(columns), known)
+
+    def join(self, others: SensitiveFeatures) -> SensitiveFeatures:
+        """Return these people and others, whose features were read in terms of these."""
+        pairs = zip(self.columns, others.columns, strict=True)
+        return SensitiveFeatures(
+            tuple(replace(a, values=np.concatenate([a.values, b.values])) for a, b in pairs)
+        )
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return all columns as plain values that can be written as JSON."""

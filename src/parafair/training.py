@@ -24,7 +24,6 @@ from parafair.problem import Problem, loading
 from parafair.sensitive import SensitiveFeatures
 from parafair.storage import read_json
 from parafair.tensors import Factors
-from parafair.witness import Witness
 
 MODEL_FILE = "model.json"
 FORMAT = 1
@@ -82,6 +81,11 @@ class Training:
         """
         if self.labels is None or self.modes is None or data.order != len(shape):
             return data
+        if set(data.modes) == set(self.modes) and data.modes != self.modes:
+            raise ValueError(
+                f"X has the modes {', '.join(data.modes)} but the model was trained with "
+                f"{', '.join(self.modes)}; give them in the same order"
+            )
         sparse, sizes, labels = data.to_sparse(), list(data.shape), list(data.labels)
         indices = sparse.cells.clone()
         for mode, (trained, name) in enumerate(zip(self.labels, self.modes, strict=True)):
@@ -122,7 +126,7 @@ class Training:
         penalty: Penalty | None,
         features: SensitiveFeatures | None,
     ) -> Tensor:
-        """Return rows of new people, with the criterion of the training if features are given.
+        """Return rows of new people, with the criterion of everybody if features are given.
 
         Args:
             tensor: Their entries, offsets subtracted.
@@ -133,25 +137,34 @@ class Training:
         people = tensor.shape[self.mode]
         others = [factor.unsqueeze(0) for factor in factors]
         others[self.mode] = factors[0].new_zeros(1, people, factors[0].shape[-1])
-        sums = entries_of(tensor).sums(others)
+        entries = entries_of(tensor)
+        sums = entries.sums(others)
         target, gram = sums.target(self.mode)[0], sums.gram(self.mode)[0].clone()
         added = loading(factors, self.mode, self.mode, self.ridge)
         if added is not None:
             gram.diagonal(dim1=-2, dim2=-1).add_(added)
-        if features is None or self.features is None or not isinstance(penalty, Invariant):
-            return fit_rows(target, gram)
-        rows = factors[self.mode]
-        if self.examined is not None:
-            rows = rows[torch.from_numpy(self.examined).to(rows.device)]
-        criterion = Criterion(self.features, rows.flatten()[:0], penalty.exact)
-        return fair_rows(
-            target,
-            gram,
-            entries=self.entries,
-            witness=Witness(criterion, rows),
-            scale=penalty.strength * self.mean_square,
-            features=features,
-        )
+        rows, trained = fit_rows(target, gram), factors[self.mode]
+        counts = entries.counts(self.mode)
+        if features is not None and self.features is not None and isinstance(penalty, Invariant):
+            known = torch.ones(people, dtype=torch.bool, device=rows.device)
+            if features.known is not None:
+                known = torch.from_numpy(features.known).to(rows.device)
+            some = (known & (counts > 0)).nonzero().flatten()
+            if self.examined is not None:
+                trained = trained[torch.from_numpy(self.examined).to(rows.device)]
+            everybody = self.features.join(features.take(some.cpu().numpy()))
+            rows[some] = fair_rows(
+                target[some],
+                gram if gram.ndim == 2 else gram[some],
+                norm_squared=float(torch.linalg.vector_norm(entries.values)) ** 2,
+                entries=self.entries + entries.values.numel(),
+                criterion=Criterion(everybody, rows.flatten()[:0], penalty.exact),
+                trained=trained,
+                scale=penalty.strength * self.mean_square,
+            )
+        # As in the training: where nothing was observed, the mean.
+        rows[counts == 0] = trained.mean(0)
+        return rows
 
     def write(self, folder: Path) -> None:
         """Write it into an existing folder."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from parafair import adjustments, kernels, penalties, solvers
 from parafair.audits import Audit
-from parafair.description import rebuild
+from parafair.description import describe, rebuild
 from parafair.estimator import FairCP
 from parafair.evaluation import Evaluation
 from parafair.fit import Fit, Status
@@ -237,8 +237,10 @@ class Frontier:
             if point.member.strength is not None:
                 described["strength"] = point.member.strength
             method = rebuild(described, (penalties, adjustments, kernels))
+        # In the form in which a model writes its settings, so that it can be saved and loaded.
+        own = {"method": None if method == "none" else describe(method), "n_init": 1}
         return FairCP.from_fit(
-            point.fit,
+            replace(point.fit, settings={**settings, **own, "seed": point.member.seed}),
             training=self.training[point.member.method],
             method=method,
             mode=settings["mode"],

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from parafair.adjustments import Adjustment
 from parafair.audits import Audit, audit
+from parafair.checks import as_data
 from parafair.data import TensorData
 from parafair.errors import ParafairWarning
 from parafair.estimator import FairCP
@@ -308,7 +309,7 @@ def _baseline(plan: Plan, tensor: Any) -> Evaluation | None:
     held_out, problem = plan.held_out, plan.problem
     if held_out is None:
         return None
-    guess = Offsets.of(tensor, problem.mode).at(held_out.cells).cpu().numpy()
+    guess = Offsets.of(as_data(tensor), problem.mode).at(held_out.cells).cpu().numpy()
     return evaluate(held_out, guess, problem.sensitive, mode=problem.mode)
 
 
