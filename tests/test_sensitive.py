@@ -311,3 +311,9 @@ def test_whole_floats_and_integers_are_the_same_categories(first, form):
 def test_fractions_stay_categories_of_their_own():
     column = only([0.5, 1.0, 0.5, 1.0, 2.5, 2.5], kinds="categorical")
     assert column.categories == ("0.5", "1", "2.5")
+
+
+def test_numbers_among_text_are_found_again():
+    features = np.array([1.0, "other", 1.0, "other", 2.0, 2.0], dtype=object)
+    read = SensitiveFeatures.of(features).read(features[:2]).columns[0]
+    assert read.labels.tolist() == ["1", "other"]

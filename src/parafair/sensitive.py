@@ -418,12 +418,15 @@ def _to_array(values: Any) -> NDArray[Any]:
 
 def _category(value: Any) -> str:
     """Return the text of a category; 1.0 and 1 are the same one."""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    return str(
+        int(value) if isinstance(value, (float, np.floating)) and value.is_integer() else value
+    )
 
 
 def _read_column(name: str, values: NDArray[Any], kind: Kind | None) -> Column:
     """Check one column, decide its kind and encode it."""
-    values = np.array(values.tolist())
+    given = values.tolist()
+    values = np.array(given)
     is_number = values.dtype.kind in "iuf"
     distinct = np.unique(values)
     if len(distinct) < 2:
@@ -442,7 +445,7 @@ def _read_column(name: str, values: NDArray[Any], kind: Kind | None) -> Column:
             "people, so it seems to label them; leave it out, or state it numeric"
         )
     if kind == "categorical":
-        text = np.array([_category(value) for value in values.tolist()])
+        text = np.array([_category(value) for value in given])
         categories, codes = np.unique(text, return_inverse=True)
         return Column(name, kind, codes, tuple(categories.tolist()))
     if not is_number:
