@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -366,3 +367,20 @@ def test_ctrl_c_leaves_a_usable_result(folder):
     assert fit.status is Status.INTERRUPTED
     assert fit.rounds > 0
     assert len(pd.read_csv("run/embedding.csv")) == 40
+
+
+def test_an_array_without_a_key_is_audited_by_position(folder):
+    run(*FIT, "--sensitive", "people.csv", "--columns", "group", "--method", "none")
+    audit = ("audit", "run", "--columns", "group", "--attackers", "linear", "--sensitive")
+    assert run(*audit, "people.csv") == run(*audit, "numbered.csv", "--key", "person")
+
+
+def test_the_help_tells_when_there_is_a_ridge():
+    text = " ".join(run("fit", "--help").replace("│", " ").split())
+    assert "by default 10 if entries are missing and some index has fewer than 10" in text
+
+
+def test_what_is_left_out_is_shown_as_it_is(folder, monkeypatch):
+    left = SimpleNamespace(claims=(), page="page.md", left_out={"figure-2": "no file [/b] here"})
+    monkeypatch.setattr("parafair.cli.reproducing.reproduce_paper", lambda *_, **__: left)
+    assert "figure-2 left out: no file [/b] here" in run("reproduce", "--quick", code=2)

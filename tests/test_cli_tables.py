@@ -349,3 +349,84 @@ def test_one_observation_per_person_works(folder):
     run(*FIT, "--strength", 0.1)
     assert np.isfinite(pd.read_csv("run/embedding.csv").iloc[:, 1:].to_numpy()).all()
     assert "can be held out" in run(*FIT, "--force", "--test", 0.2, code=2)
+
+
+def shuffled_people():
+    """Write people in another order, in which rows by position are of somebody else."""
+    people = pd.read_csv("students.csv").sort_values("student").sample(frac=1, random_state=5)
+    people.to_csv("students.csv", index=False)
+    people.rename(columns={"student": "who"}).to_csv("unnamed.csv", index=False)
+
+
+def test_a_run_with_labels_is_audited_by_its_key(folder):
+    shuffled_people()
+    run(*FIT, "--method", "none")
+    options = ("--columns", "gender", "--attackers", "linear")
+    audit = ("audit", "run", "--sensitive", "students.csv", *options)
+    run(*audit, "--key", "student", "--json", "one.json")
+    run(*audit, "--json", "two.json")
+    assert (folder / "one.json").read_text() == (folder / "two.json").read_text()
+    text = run("audit", "run", "--sensitive", "unnamed.csv", *options, code=2)
+    assert "--key is missing: the column of unnamed.csv that has the labels of mode" in text
+
+
+def test_a_model_saved_from_python_is_audited_by_its_labels(folder):
+    shuffled_people()
+    data, _ = read_python()
+    FairCP(2, method="none", max_rounds=20, tolerance=1e-2).fit(data).save("run")
+    audit = ("audit", "run", "--columns", "gender", "--attackers", "linear", "--sensitive")
+    named = run(*audit, "students.csv", "--key", "student")
+    assert run(*audit, "students.csv") == named
+    assert "--key is missing" in run(*audit, "unnamed.csv", code=2)
+
+
+def test_new_people_are_found_by_the_key_of_the_run(folder):
+    shuffled_people()
+    run(*FIT, "--strength", 0.1)
+    new = ("transform", "run", "scores.csv", "--sensitive")
+    run(*new, "students.csv", "--key", "student", "--out", "one.csv")
+    run(*new, "students.csv", "--out", "two.csv")
+    assert (folder / "one.csv").read_text() == (folder / "two.csv").read_text()
+    text = run(*new, "unnamed.csv", "--out", "three.csv", code=2)
+    assert "--key is missing: the column of unnamed.csv that has the labels of mode" in text
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_codes_of_new_people_may_be_whole_floats(folder, whole):
+    people = pd.read_csv("students.csv")
+    people["gender"] = (people["gender"] == "m").astype(int if whole else float)
+    people.to_csv("students.csv", index=False)
+    run(*FIT, "--strength", 0.1)
+    people["gender"] = people["gender"].astype(float if whole else int)
+    people.to_csv("students.csv", index=False)
+    run("transform", "run", "scores.csv", "--sensitive", "students.csv", "--key", "student",
+        "--out", "rows.csv")  # fmt: skip
+
+
+def test_a_complete_matrix_has_no_cells_to_predict(folder):
+    FairCP(2, method="none").fit(np.random.default_rng(0).random((6, 5))).save("run")
+    pd.DataFrame({"mode_0": [0], "mode_1": [1]}).to_csv("cells.csv", index=False)
+    text = run("predict", "run", "cells.csv", "--out", "out.csv", code=2)
+    assert "Error: cells.csv: predict is for tensors, and for matrices with missing" in text
+
+
+def test_a_ridge_is_named_beside_the_penalty(folder):
+    assert ", penalty and ridge " in run(*FIT, "--method", "none")
+    text = run(*FIT, "--method", "none", "--ridge", 0, "--force")
+    assert ", penalty " in text
+    assert "and ridge" not in text
+
+
+def test_messages_name_the_options(folder):
+    Path("unknown.csv").write_text("student,gender\n" + "".join(
+        f"{name},{'' if name == 's03' else name[-1]}\n" for name in STUDENTS
+    ))  # fmt: skip
+    text = run(*FIT, "--sensitive", "unknown.csv", code=2)
+    assert "1 missing values" in text
+    assert "--missing exclude on the command line" in text
+    Path("few.csv").write_text("student,gender\ns00,f\ns01,m\n")
+    text = run(*FIT, "--sensitive", "few.csv", code=2)
+    assert "--missing exclude on the command line" in text
+    with Path("scores.csv").open("a") as file:
+        file.write("s00,art,1,10\ns00,art,1,30\n")
+    assert "--duplicates mean on the command line" in run(*FIT, code=2)

@@ -296,3 +296,24 @@ def test_keys_must_differ_and_be_there():
         )
     with pytest.raises(TypeError, match="columns must be a list of column names, got 'age'"):
         SensitiveFeatures.from_table(PEOPLE, "age")
+
+
+@pytest.mark.parametrize("first", [int, float])
+@pytest.mark.parametrize("form", [np.array, lambda codes: pd.Series(codes).astype("category")])
+def test_whole_floats_and_integers_are_the_same_categories(first, form):
+    codes = np.array([0, 1, 0, 1, 1, 0])
+    second = float if first is int else int
+    features = SensitiveFeatures.of(form(codes.astype(first)))
+    assert features.columns[0].categories == ("0", "1")
+    assert features.read(form(codes.astype(second))).columns[0].values.tolist() == codes.tolist()
+
+
+def test_fractions_stay_categories_of_their_own():
+    column = only([0.5, 1.0, 0.5, 1.0, 2.5, 2.5], kinds="categorical")
+    assert column.categories == ("0.5", "1", "2.5")
+
+
+def test_numbers_among_text_are_found_again():
+    features = np.array([1.0, "other", 1.0, "other", 2.0, 2.0], dtype=object)
+    read = SensitiveFeatures.of(features).read(features[:2]).columns[0]
+    assert read.labels.tolist() == ["1", "other"]

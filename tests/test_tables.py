@@ -176,3 +176,16 @@ def test_memory_is_estimated_first(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "MEMORY_PER_BYTE_OF_TEXT", 10**15)
     with pytest.raises(MemoryError, match="reading .*x.csv needs about .* use Parquet"):
         read_table(tmp_path / "x.csv")
+
+
+def test_memory_of_parquet_is_estimated_first(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"a": [1] * 1000, "b": ["x"] * 1000}).to_parquet(tmp_path / "x.parquet")
+    asked = []
+    monkeypatch.setattr(tables, "check_memory", lambda needed, *_: asked.append(needed))
+    assert len(read_table(tmp_path / "x.parquet")) == 1000
+    assert asked == [16_000]
+    monkeypatch.undo()
+    monkeypatch.setattr(tables, "BYTES_PER_VALUE", 10**15)
+    with pytest.raises(MemoryError, match=r"reading .*x.parquet needs .* only the columns that"):
+        read_table(tmp_path / "x.parquet")

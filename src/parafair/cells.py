@@ -89,6 +89,6 @@ def _repeated(
         examples.append(f"{place}: {found}")
     return ValueError(
         f"{len(repeated)} entries are given more than once, such as {'; '.join(examples)}. Say "
-        "what to do with them: duplicates='mean', 'sum', 'max', 'first' or 'last'; or name a "
-        "further mode that tells them apart"
+        "what to do with them (--duplicates mean on the command line, duplicates='mean' in Python; "
+        "or sum, max, first, last), or name a further mode that tells them apart"
     )

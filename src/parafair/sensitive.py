@@ -23,6 +23,9 @@ Missing: TypeAlias = Literal["error", "exclude"]
 # Integers with few distinct values are codes of categories more often than measurements.
 MOST_INTEGER_CATEGORIES = 10
 
+# How to say it, in messages.
+EXCLUDE = "--missing exclude on the command line, missing='exclude' in SensitiveFeatures"
+
 # Members of every group in a sample of a large population, if there are as many.
 LEAST_MEMBERS = 10
 
@@ -74,9 +77,11 @@ class Column:
                 raise ValueError(f"sensitive feature {self.name!r} must hold finite numbers")
             return replace(self, values=values)
         code = {category: number for number, category in enumerate(self.categories)}
-        found = np.array([code.get(str(value), -1) for value in values.tolist()], dtype=np.intp)
+        found = np.array(
+            [code.get(_category(value), -1) for value in values.tolist()], dtype=np.intp
+        )
         if (found < 0).any():
-            unseen = str(values[found < 0][0])
+            unseen = _category(values[found < 0].tolist()[0])
             raise unknown_choice(f"sensitive feature {self.name!r}", unseen, self.categories)
         return replace(self, values=found)
 
@@ -192,8 +197,7 @@ class SensitiveFeatures:
                 absent = people[rows < 0]
                 raise ValueError(
                     f"table has no row for {len(absent)} of {len(people)} people, such as {key} "
-                    f"{some(absent)}; add them, or leave them out of the criterion with "
-                    "missing='exclude'"
+                    f"{some(absent)}; add them, or leave them out of the criterion ({EXCLUDE})"
                 )
         raw = {name: _whole_again(_to_array(frame[name].to_native())) for name in wanted}
         # A person without a row gets the last entry.
@@ -371,7 +375,7 @@ def _known(name: str, values: NDArray[Any], missing: Missing) -> NDArray[np.bool
         raise ValueError(
             f"sensitive feature {name!r} has {gone.sum()} missing values (rows {rows}); fill them, "
             "drop these people, make 'unknown' a category of its own, or leave these people out of "
-            "the criterion with SensitiveFeatures.of(..., missing='exclude')"
+            f"the criterion ({EXCLUDE})"
         )
     return ~gone
 
@@ -415,13 +419,23 @@ def _split_columns(features: Any, names: Sequence[str] | None) -> dict[str, NDAr
 def _to_array(values: Any) -> NDArray[Any]:
     """Return an array; pandas categories become text, so that numbers among them stay codes."""
     if getattr(getattr(values, "dtype", None), "name", "") == "category":
-        values = values.astype(object).map(lambda value: value if is_missing(value) else str(value))
+        values = values.astype(object).map(
+            lambda value: value if is_missing(value) else _category(value)
+        )
     return np.asarray(values)
+
+
+def _category(value: Any) -> str:
+    """Return the text of a category; 1.0 and 1 are the same one."""
+    return str(
+        int(value) if isinstance(value, (float, np.floating)) and value.is_integer() else value
+    )
 
 
 def _read_column(name: str, values: NDArray[Any], kind: Kind | None) -> Column:
     """Check one column, decide its kind and encode it."""
-    values = np.array(values.tolist())
+    given = values.tolist()
+    values = np.array(given)
     is_number = values.dtype.kind in "iuf"
     distinct = np.unique(values)
     if len(distinct) < 2:
@@ -440,7 +454,8 @@ def _read_column(name: str, values: NDArray[Any], kind: Kind | None) -> Column:
             "people, so it seems to label them; leave it out, or state it numeric"
         )
     if kind == "categorical":
-        categories, codes = np.unique(values.astype(str), return_inverse=True)
+        text = np.array([_category(value) for value in given])
+        categories, codes = np.unique(text, return_inverse=True)
         return Column(name, kind, codes, tuple(categories.tolist()))
     if not is_number:
         raise ValueError(

@@ -24,6 +24,7 @@ SUFFIXES = (".csv", ".parquet")
 # Most that a text file of numbers and short labels took, as a multiple of its size: 8 for columns
 # of labels, 2 for numbers only.
 MEMORY_PER_BYTE_OF_TEXT = 8
+BYTES_PER_VALUE = 8
 
 
 def open_table(table: Any, *, labels: Sequence[str] = ()) -> nw.DataFrame[Any]:
@@ -75,6 +76,8 @@ def read_table(path: Path, *, labels: Sequence[str] = ()) -> pandas.DataFrame:
     check_file(path, SUFFIXES)
     try:
         if path.suffix == ".parquet":
+            needed, remedy = _size_of_parquet(path), "write only the columns that are needed"
+            check_memory(needed, f"reading {path}", remedy)
             table = pandas.read_parquet(path)
         else:
             size = path.stat().st_size
@@ -93,6 +96,19 @@ def read_table(path: Path, *, labels: Sequence[str] = ()) -> pandas.DataFrame:
     if table.empty:
         raise ValueError(f"{path} holds no rows; expected a header and at least one row")
     return table
+
+
+def _size_of_parquet(path: Path) -> int:
+    """Return the memory that the table of a file takes at least, from what the file says of it."""
+    try:
+        from pyarrow.parquet import read_metadata
+    except ImportError:  # pandas says what it needs
+        return 0
+    found = read_metadata(path)
+    stored: int = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
+    # Repeated values are stored once, but not held once.
+    held: int = BYTES_PER_VALUE * found.num_rows * found.num_columns
+    return max(stored, held)
 
 
 def check_memory(needed: int, what: str, remedy: str) -> None:

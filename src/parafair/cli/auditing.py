@@ -60,8 +60,9 @@ def audit_command(
     """Measure what an embedding reveals about sensitive features.
 
     Cross-validated attackers guess each feature from the embedding; a permutation test and the
-    paper's measures stand beside them. Without --key, rows must be in the same order. Of a run, the
-    people whom its criterion examined are audited.
+    paper's measures stand beside them. Of a run, the people whom its criterion examined are
+    audited, found by its own key unless --key names another column. Other rows must be in the
+    order of the table, unless --key is a column of both.
     """
     with readable_errors():
         for path in (json, picture):
@@ -69,6 +70,8 @@ def audit_command(
                 check_new_file(path, overwrite=False)
         found = read_embedding(embedding, key)
         people = People(sensitive, columns, tuple(kind or ()), key, missing)
+        if found.mode is not None:
+            people = people.matched_by((found.key, found.mode), found.mode)
         rows, features, wanted = _pair(found, people, target)
         with progress("attacking") as on_progress:
             result = audit(

@@ -165,8 +165,9 @@ def fit(
         record = {**source.to_dict(), **read, "test": test}
         write_run(out, model, record, errors, table_format=table_format, force=force)
         last = model.fit_.history[-1]
+        added = "penalty and ridge" if model.fit_.settings["ridge"] else "penalty"
         output.print(
-            f"{_chosen(model)}residual {last.residual:.4f}, penalty {last.penalty:.4g}, "
+            f"{_chosen(model)}residual {last.residual:.4f}, {added} {last.penalty:.4g}, "
             f"{model.fit_.rounds} rounds in {last.seconds:.1f} s: {model.fit_.status.value}",
             highlight=False,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -53,6 +54,27 @@ class People:
                 "--key, --sensitive-columns and --kind need the table of people: --sensitive"
             )
         return None
+
+    def matched_by(self, names: Iterable[str | None], mode: str) -> People:
+        """Return the same people with a key: as given, or the first of these that is a column.
+
+        Args:
+            names: What the column may be called; None among them counts for nothing.
+            mode: The mode whose labels it must have, for the error if there is no such column.
+        """
+        if self.key is not None:
+            return self
+        columns = read_table(self.path).columns
+        for name in names:
+            if name is not None and name in columns:
+                return replace(self, key=name)
+        raise self.without_key(mode)
+
+    def without_key(self, mode: str) -> ValueError:
+        """Return the error that nothing says whose row is whose."""
+        return ValueError(
+            f"--key is missing: the column of {self.path} that has the labels of mode {mode!r}"
+        )
 
     def read(self) -> pandas.DataFrame:
         """Read the table."""
@@ -145,10 +167,7 @@ def read_inputs(source: Source, people: People | None, mode: str | None) -> Inpu
         return Inputs(data, number, None)
     if source.has_labels:
         if people.key is None:
-            raise ValueError(
-                f"--key is missing: the column of {people.path} that has the labels of mode "
-                f"{data.modes[number]!r}"
-            )
+            raise people.without_key(data.modes[number])
         return Inputs(data, number, people.features(table, data.labels[number]))
     features = people.features(table)
     if len(table) != data.shape[number]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 import pandas
 import typer
+from numpy.typing import NDArray
 
 from parafair.cli.people import People
 from parafair.cli.runs import check_table_format, rows_as_table, write_table_file
@@ -66,7 +68,7 @@ def predict(
             raise ValueError(f"{cells} has a column {column!r}; choose another name with --column")
         with naming(cells):
             wanted = table[list(modes)]
-            found = model.predict(wanted if model.training_.modes else wanted.to_numpy())
+            found = _predictor(model)(wanted if model.training_.modes else wanted.to_numpy())
         write_table_file(table.assign(**{column: found}), out, force=force)
         say(f"{len(table):,} predictions written to {out}")
 
@@ -98,16 +100,29 @@ def transform(
         training = model.training_
         data = _read_new(Source(new, modes, value, duplicates), model)
         labels = data.labels[training.mode]
+        name = (training.modes or data.modes)[training.mode]
         features = None
         if sensitive is not None:
-            features = _read_people(People(sensitive, key=key), labels, training)
+            people = People(sensitive, key=key)
+            if Source(new).has_labels:
+                before = model.fit_.settings.get("inputs", {})
+                names = (before.get("key"), name, data.modes[training.mode])
+                people = people.matched_by(names, name)
+            features = _read_people(people, labels, training)
         elif key is not None:
             raise ValueError("--key needs the table of people: --sensitive")
         with naming(new):
             rows = model.transform(data, sensitive_features=features)
-        name = (training.modes or data.modes)[training.mode]
         write_table_file(rows_as_table(rows, labels, name), out, force=force)
         say(f"embeddings of {len(rows):,} people written to {out}")
+
+
+def _predictor(model: FairCP) -> Callable[[Any], NDArray[Any]]:
+    """Return `model.predict`; raise where the model has none."""
+    try:
+        return cast(Callable[[Any], NDArray[Any]], model.predict)
+    except AttributeError as error:  # scikit-learn's; ours, which says why, is its cause
+        raise ValueError(str(error.__cause__ or error)) from error
 
 
 def _check_out(out: Path, *, force: bool) -> None:
@@ -161,6 +176,4 @@ def _read_people(people: People, labels: Any, training: Training) -> pandas.Data
                 f"{people.path}: {name!r} is missing of {gone.sum()} new people, such as "
                 f"{some(np.asarray(labels)[gone])}; fill it, or transform them without --sensitive"
             )
-        if found[name].dtype.kind == "f" and (found[name] % 1 == 0).all():
-            found[name] = found[name].astype(int)  # of codes with gaps elsewhere in the table
     return found

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from parafair.cli.shell import (
@@ -19,6 +20,7 @@ from parafair.cli.shell import (
     output,
     progress,
     readable_errors,
+    say,
 )
 from parafair.errors import Interrupted
 from parafair.experiments import FORMATS, NAMES, Claim, read_readings
@@ -81,14 +83,14 @@ def reproduce(
                     on_progress=on_progress,
                 )
         except (Interrupted, KeyboardInterrupt) as error:
-            _say(f"interrupted; finished rows are in {out}, and the same command goes on from them")
+            say(f"interrupted; finished rows are in {out}, and the same command goes on from them")
             raise typer.Exit(INTERRUPTED) from error
         show(made.claims)
-        _say(f"tables and pictures: {out}\npage: {made.page}")
+        say(f"tables and pictures: {out}\npage: {made.page}")
         if made.left_out:
             reason = next(iter(made.left_out.values()))
             errors.print(
-                f"[bold red]Error:[/] {', '.join(made.left_out)} left out: {reason}",
+                f"[bold red]Error:[/] {', '.join(made.left_out)} left out: {escape(reason)}",
                 highlight=False,
                 soft_wrap=True,
             )
@@ -107,7 +109,3 @@ def show(claims: tuple[Claim, ...]) -> None:
 
 def _time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-
-
-def _say(text: str) -> None:
-    output.print(text, highlight=False, markup=False, soft_wrap=True)

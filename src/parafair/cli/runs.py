@@ -14,6 +14,7 @@ import numpy as np
 import pandas
 from numpy.typing import NDArray
 
+from parafair.cli.tensors import ARRAYS
 from parafair.data import TensorData
 from parafair.errors import unknown_choice
 from parafair.estimator import FairCP
@@ -141,21 +142,22 @@ class Embedding:
     Attributes:
         rows: One row per person.
         labels: Who they are; None if that is not known.
+        mode: Name of their mode; None if they have no labels but their positions.
+        key: The column of a table of people that had the labels; None if that is not known.
         examined: Positions of those whom the criterion of the run examined; None for everybody.
     """
 
     rows: NDArray[Any]
     labels: NDArray[Any] | None
+    mode: str | None = None
+    key: str | None = None
     examined: NDArray[np.intp] | None = None
 
 
 def read_embedding(path: Path, key: str | None) -> Embedding:
     """Read an embedding: of a run, or of a table or an array of rows."""
     if (path / MODEL_FILE).is_file():
-        model = FairCP.load(path)
-        training: Training = model.training_
-        labels = None if training.labels is None else training.labels[training.mode]
-        return Embedding(model.embedding_, labels, training.examined)
+        return _embedding_of(FairCP.load(path))
     if path.is_dir():
         found = [path / f"embedding.{name}" for name in TABLE_FORMATS]
         path = next((file for file in found if file.exists()), found[0])
@@ -175,3 +177,19 @@ def read_embedding(path: Path, key: str | None) -> Embedding:
             "labels with --key, or call the columns of the embedding component_0, component_1, ..."
         )
     return Embedding(rows.to_numpy(), None if key is None else table[key].to_numpy())
+
+
+def _embedding_of(model: FairCP) -> Embedding:
+    """Return the embedding of a run, with what tells its people apart."""
+    training: Training = model.training_
+    if training.labels is None or training.modes is None:
+        return Embedding(model.embedding_, None, examined=training.examined)
+    labels, mode = training.labels[training.mode], training.modes[training.mode]
+    inputs = model.fit_.settings.get("inputs")
+    if inputs is None:  # saved from Python
+        unnamed = mode == f"mode_{training.mode}"
+        key, positions = None, unnamed and np.array_equal(labels, np.arange(len(labels)))
+    else:
+        key = inputs["key"]
+        positions = key is None and Path(inputs["tensor"]).suffix in ARRAYS
+    return Embedding(model.embedding_, labels, None if positions else mode, key, training.examined)

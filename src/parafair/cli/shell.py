@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from parafair import __version__
 from parafair.errors import ParafairWarning
-from parafair.problem import DEFAULT_RIDGE
+from parafair.problem import DEFAULT_RIDGE, PLENTY
 from parafair.solvers import GradientBCD
 
 app = typer.Typer(
@@ -102,7 +102,8 @@ Ridge = Annotated[
     option(
         MODEL,
         "Holds back rows with few entries, as that many more entries that are zero would; by "
-        f"default 0, or {DEFAULT_RIDGE} if entries are missing.",
+        f"default {DEFAULT_RIDGE:g} if entries are missing and some index has fewer than {PLENTY} "
+        "for each component, else 0.",
     ),
 ]
 Center = Annotated[
