@@ -53,7 +53,9 @@ def main():
         own, others = features[split.train], features[split.test]
         methods = {"plain": "none", "FATR": Orthogonality(0.1), "ours": Invariant(STRENGTH)}
         for name, method in methods.items():
-            model = FairCP(RANK, method=method, center=True, random_state=0, device=options.device)
+            model = FairCP(
+                RANK, method=method, center=True, ridge=10.0, random_state=0, device=options.device
+            )
             begin = perf_counter()
             model.fit(cells.train, sensitive_features=own)
             seconds = perf_counter() - begin

@@ -83,7 +83,7 @@ def test_commands_on_the_page_about_tables_run(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "tables.md").read_text("utf-8")
     page = page[page.index("## In the shell") :]
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    code = re.findall(r"```python\n(.*?)```", page, re.S)[0]
     exec(compile(code, "tables.md", "exec"), {})
     (cells,) = re.findall(r"`cells.csv`:\n\n```csv\n(.*?)```", page, re.S)
     (tmp_path / "cells.csv").write_text(cells)

@@ -64,7 +64,7 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         loss: "squared".
         ridge: Holds back all factors, a person's row as much as by this many more entries that
             are zero. None is 0 where every index of every mode has at least 10 entries for each
-            component, and 10 where entries are missing and some have fewer.
+            component, and 3 where entries are missing and some have fewer.
         center: Whether to subtract the mean, and what each index of the other modes adds to it on
             average, before the fit; predictions have it added again.
         solver: "block" (block updates, extrapolated), "gradient" (Algorithm 1 of the

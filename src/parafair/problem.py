@@ -22,7 +22,7 @@ from parafair.tensors import Factors, product_of
 
 # Of data with missing entries, unless every row has so many entries for each component that it
 # needs none; see `Problem.ridge` for its units.
-DEFAULT_RIDGE = 10.0
+DEFAULT_RIDGE = 3.0
 PLENTY = 10
 
 # Below this many roundings of ||X||^2, the squared residual must be computed from the entries.

@@ -9,7 +9,7 @@ import pytest
 
 from parafair.errors import ParafairWarning
 from parafair.experiments import NAMES, QUICK, Readings, Setup, draw, reproduce, write_page
-from parafair.experiments.table import read_rows
+from parafair.experiments.table import COLUMNS, read_rows, write_rows
 from tests.experiments.conftest import TINY
 
 
@@ -41,6 +41,21 @@ def test_pictures_come_in_three_formats(made, tmp_path):
     paths = draw(Setup(scale=TINY).figures["rounds"], tmp_path)
     assert [path.suffix for path in paths] == [".png", ".pdf", ".svg"]
     assert "rounds of Algorithm 1" in paths[2].read_text()
+
+
+def test_runs_that_diverged_are_left_out_of_means(made, tmp_path, monkeypatch):
+    blank = dict.fromkeys(("unfairness", "leakage", "normalized_khsic"))
+    first = read_rows(made[0] / "rounds.csv")[0]
+    rows = [{**first, **blank, "rounds": 1, "residual": value} for value in (0.2, 0.4, None)]
+    write_rows(tmp_path / "rounds.csv", rows, COLUMNS)
+    bands = []
+    monkeypatch.setattr(
+        "matplotlib.axes.Axes.fill_between", lambda panel, *band, **look: bands.append(band)
+    )
+    draw(Setup(scale=TINY).figures["rounds"], tmp_path, ["png"])
+    (length,), (low,), (high,) = next(band for band in bands if len(band[0]))
+    assert (length, low, high) == pytest.approx((1, 0.3 - 0.02**0.5, 0.3 + 0.02**0.5))
+    assert sum(len(band[0]) for band in bands) == 1
 
 
 def test_the_page_shows_claims_pictures_and_readings(made):

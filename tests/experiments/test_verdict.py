@@ -136,7 +136,26 @@ def test_figures_3_say_when_there_was_nothing_to_find():
             ("KHSIC-BCD", 4.8, 0.1),
         )
     ]
-    assert claim("fig3b", rows).verdict == "partly"
+    found = claim("fig3b", rows)
+    assert found.verdict == "partly"
+    assert "Leakage rises" not in found.reason
+
+
+def test_figures_3_say_which_penalties_raise_leakage():
+    rows = [
+        row(m, s, residual=0.1, unfairness=0.25, floor=0.25, balanced=0.0, leakage=leakage)
+        for m, s, leakage in (
+            ("BCD", None, 0.02),
+            ("FATR", 0.00002, 0.06),
+            ("HSIC-BCD", 0, 0.02),
+            ("HSIC-BCD", 4.8, 0.2),
+            ("KHSIC-BCD", 0, 0.02),
+            ("KHSIC-BCD", 4.8, 0.15),
+        )
+    ]
+    said = "Leakage rises with the penalty of HSIC-BCD (by 0.180) and KHSIC-BCD (by 0.130)"
+    assert said in claim("fig3a", [r for r in rows if "-" in r["method"]]).reason
+    assert said in claim("fig3b", rows).reason
 
 
 def test_longer_and_less_fair():

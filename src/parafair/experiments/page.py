@@ -12,7 +12,13 @@ from parafair.experiments.claims import judge
 from parafair.experiments.config import NAMES, QUICK, Figure, Scale, Setup
 from parafair.experiments.overview import OVERVIEW
 from parafair.experiments.readings import EXPLAINED, OPTIONS, Readings
-from parafair.experiments.table import LIMITS_FILE, SETTINGS_FILE, complete_tables, read_rows
+from parafair.experiments.table import (
+    LIMITS_FILE,
+    NOTES_FILE,
+    SETTINGS_FILE,
+    complete_tables,
+    read_rows,
+)
 from parafair.experiments.verdict import MARGIN, SMALL_COST, VANISHED, Claim
 from parafair.storage import read_json, write_text
 
@@ -92,6 +98,8 @@ def render_page(folder: Path, path: Path) -> tuple[str, list[Claim]]:
     parts += [f"Not made yet: {', '.join(map(_name, missing))}.\n"] if missing else []
     parts += ["## Claims\n", RULES, _claims_table(claims), _sections(folder, path, claims, setup)]
     parts += ["## Readings\n", _readings_table(setup.readings), "## Runs\n", _runs(record["runs"])]
+    notes = folder / NOTES_FILE
+    parts += [notes.read_text("utf-8")] if notes.exists() else []
     return "\n".join(parts), claims
 
 

@@ -145,11 +145,15 @@ def _rounds(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> No
         ("leakage", "leakage: the strongest attacker", "#aa4499", "D"),
     )
     for measure, label, color, marker in lines:
-        values = [[r[measure] for r in rows if r["rounds"] == n] for n in lengths]
-        numbers = np.array(values, dtype=float)  # undefined is NaN
-        means, spread = numbers.mean(1), numbers.std(1)
-        panel.plot(lengths, means, color=color, marker=marker, markersize=4.5, label=label)
-        panel.fill_between(lengths, means - spread, means + spread, color=color, alpha=0.15, lw=0)
+        found = {
+            n: [r[measure] for r in rows if r["rounds"] == n and r[measure] is not None]
+            for n in lengths
+        }
+        known = [n for n in lengths if found[n]]
+        means = np.array([np.mean(found[n]) for n in known])
+        spread = np.array([np.std(found[n], ddof=1) if len(found[n]) > 1 else 0 for n in known])
+        panel.plot(known, means, color=color, marker=marker, markersize=4.5, label=label)
+        panel.fill_between(known, means - spread, means + spread, color=color, alpha=0.15, lw=0)
     panel.set_xscale("log")
     panel.set_xticks(lengths, [str(n) for n in lengths])
     panel.minorticks_off()

@@ -69,7 +69,7 @@ class Explanation:
 
     Attributes:
         paper: What the paper says, or does not.
-        reason: Why the default was chosen, in words that were written before the results.
+        reason: Why the default was chosen.
     """
 
     paper: str

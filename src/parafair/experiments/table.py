@@ -34,6 +34,8 @@ TEXT = {"data", "method", "strongest", "status", "theorem", "what"}
 WHOLE = {"seed", "rounds", "below_chance"}
 
 SETTINGS_FILE, LIMITS_FILE, THEOREMS = "settings.json", "limits.csv", "theorems"
+# What people write about the runs in a folder; part of the page if it is there.
+NOTES_FILE = "notes.md"
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:

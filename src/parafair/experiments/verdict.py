@@ -1,4 +1,4 @@
-"""What a verdict is: checks against thresholds that were fixed before the results were seen.
+"""What a verdict is: checks against thresholds.
 
 A claim is a few checks, each a comparison with a threshold. All that speak of fairness are made
 twice: with the paper's classifier and with the strongest attacker of the audit. If all checks
@@ -201,3 +201,15 @@ def nothing_to_find(runs: Runs) -> tuple[str, ...]:
         "Without any penalty the paper's classifier already does no better than always answering "
         "with the majority, so its figure cannot fall",
     )
+
+
+def reveals_more(pairs: Mapping[str, tuple[Runs, Runs]]) -> tuple[str, ...]:
+    """Say which methods have more leakage with their penalty than without it."""
+    found = [
+        f"{method} (by {mean(on['leakage'] - off['leakage']):.3f})"
+        for method, (off, on) in pairs.items()
+        if lower(off["leakage"], on["leakage"], MARGIN)
+    ]
+    if not found:
+        return ()
+    return (f"Leakage rises with the penalty of {' and '.join(found)}",)
