@@ -1,3 +1,4 @@
+import itertools
 import warnings
 
 import numpy as np
@@ -21,6 +22,7 @@ from parafair import (
     SensitiveFeatures,
     Status,
 )
+from parafair.criterion import Criterion
 from parafair.metrics import residual_fit
 from parafair.penalties import HSIC, Orthogonality
 from parafair.solvers import GradientBCD
@@ -334,3 +336,52 @@ def test_refitting_forgets_the_columns_of_an_earlier_matrix(data, matrix):
     model = FairCP(2, method="none", random_state=0).fit(matrix[0])
     assert model.n_features_in_ == 8
     assert not hasattr(model.fit(data.tensor), "n_features_in_")
+
+
+@pytest.fixture(scope="module")
+def two_modes():
+    """People and items in two groups each, both visible in the factors."""
+    random = np.random.default_rng(3)
+    groups = [random.integers(0, 2, size) for size in (60, 50)]
+    factors = [
+        random.standard_normal((len(group), 3)) + 2 * np.outer(group, [1, 0, 0]) for group in groups
+    ]
+    tensor = np.einsum("ir,jr,kr->ijk", *factors, random.uniform(size=(8, 3)))
+    return tensor, groups
+
+
+def dependence(rows, groups):
+    features = SensitiveFeatures.of(groups)
+    rows = torch.as_tensor(rows)
+    criterion = Criterion(features, rows.flatten()[:0])
+    return float(criterion.value_and_gradient(rows)[0] / criterion.null(rows))
+
+
+@pytest.mark.parametrize("solver", ["block", GradientBCD((0.05, 0.05), inner_steps=5)])
+def test_several_sensitive_modes_at_once(two_modes, solver):
+    tensor, (people, items) = two_modes
+    rounds = 60 if solver == "block" else 3
+    settings = {"random_state": 0, "max_rounds": rounds, "tolerance": 0, "solver": solver}
+    model = FairCP(3, strength=10.0, **settings)
+    model.fit(tensor, sensitive_features={0: people, 1: items})
+    objective = [entry.objective for entry in model.fit_.history]
+    assert objective[-1] < objective[0]
+    if solver == "block":
+        one = FairCP(3, strength=10.0, **settings).fit(tensor, sensitive_features=people)
+        both = [dependence(model.cp_.factors[mode], g) for mode, g in enumerate((people, items))]
+        assert max(both) < 1.5
+        assert dependence(one.cp_.factors[1], items) > 3
+        assert all(a >= b * (1 - 1e-9) for a, b in itertools.pairwise(objective))
+
+
+def test_several_sensitive_modes_need_the_invariant_criterion(two_modes):
+    tensor, (people, items) = two_modes
+    features = {0: people, 1: items}
+    with pytest.raises(ValueError, match="several modes need method='invariant'"):
+        FairCP(2, method="khsic").fit(tensor, sensitive_features=features)
+    with pytest.raises(ValueError, match="has no entry for the mode of the people"):
+        FairCP(2, mode=2).fit(tensor, sensitive_features=features)
+    with pytest.raises(ValueError, match="looks at one sensitive mode"):
+        FairCP(2, strength="auto").fit(tensor, sensitive_features=features)
+    with pytest.raises(ValueError, match="has 60 rows but mode 1"):
+        FairCP(2).fit(tensor, sensitive_features={0: people, 1: people})

@@ -145,7 +145,8 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             y: Ignored; here because scikit-learn passes it.
             sensitive_features: One row per index of `mode`: 1-D array, Series, DataFrame, or a
                 `SensitiveFeatures` in which the kind of each column is stated. Required unless
-                method is "none".
+                method is "none". A dictionary from modes to features asks for independence in
+                several modes at once; `mode` must be one of them.
             on_round: Called after each round with its number and the objective.
             on_trial: With ``strength="auto"``: called after each strength that was tried.
 
@@ -169,19 +170,11 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         offsets = Offsets.of(tensor, mode) if self.center else None
         if offsets is not None:
             tensor = offsets.subtract(tensor)
-        sensitive = None
-        if sensitive_features is not None:
-            sensitive = SensitiveFeatures.of(sensitive_features)
+        sensitive, also = self._read_features(tensor, mode, sensitive_features)
         adjustment = method if isinstance(method, Adjustment) else None
         penalty = None if isinstance(method, Adjustment) else method
-        problem = Problem(
-            tensor,
-            self.rank,
-            mode,
-            penalty,
-            sensitive,
-            resolve_ridge(self.ridge, tensor, self.rank),
-        )
+        ridge = resolve_ridge(self.ridge, tensor, self.rank)
+        problem = Problem(tensor, self.rank, mode, penalty, sensitive, ridge, also)
         training = Training.of(problem, offsets)
         _report_empty(problem)
         seed = self._seed()
@@ -367,6 +360,28 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             tolerance=settings["tolerance"],
             random_state=settings["seed"],
         )
+
+    def _read_features(
+        self, tensor: Tensor | TensorData, mode: int, features: Any
+    ) -> tuple[SensitiveFeatures | None, dict[int, SensitiveFeatures]]:
+        """Return the features of the people, and of other modes if there are some."""
+        if features is None:
+            return None, {}
+        if not isinstance(features, Mapping):
+            return SensitiveFeatures.of(features), {}
+        found = {find_mode(tensor, m): SensitiveFeatures.of(f) for m, f in features.items()}
+        if mode not in found:
+            raise ValueError(
+                f"sensitive_features has no entry for the mode of the people, {self.mode!r}; got "
+                f"{list(features)}. Set mode= to one of them"
+            )
+        people = found.pop(mode)
+        if found and self.strength == "auto":
+            raise ValueError(
+                "strength='auto' looks at one sensitive mode; with features of several, give "
+                "strength as a number"
+            )
+        return people, found
 
     @property
     def _n_features_out(self) -> int:

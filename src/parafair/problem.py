@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from parafair.checks import check_tensor
 from parafair.data import TensorData
 from parafair.entries import Entries, entries_of
 from parafair.losses import Block, block_of
-from parafair.penalties import Penalty, Term, restrict, weigh
+from parafair.penalties import Invariant, Penalty, Term, restrict, weigh
 from parafair.penalties.base import check_multiplier
 from parafair.sensitive import SensitiveFeatures
 from parafair.tensors import Factors, product_of
@@ -78,6 +79,8 @@ class Problem:
         sensitive: One row per index of `mode`; needed by a penalty.
         ridge: Keeps rows with few entries from fitting them at any price: a person's row is held
             back as by this many entries that are zero.
+        also: Sensitive features of other modes, by mode, under the same penalty; it must be
+            invariant, for only one mode can carry the scale.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
             penalty's; see `with_strengths`.
     """
@@ -88,6 +91,7 @@ class Problem:
     penalty: Penalty | None = None
     sensitive: SensitiveFeatures | None = None
     ridge: float = 0.0
+    also: Mapping[int, SensitiveFeatures] = field(default_factory=dict)
     strengths: Tensor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -100,11 +104,20 @@ class Problem:
                 f"the penalty {self.penalty!r} needs sensitive features, but none were given; pass "
                 "one row per person, or use method='none' for a plain decomposition"
             )
-        if self.sensitive is not None and len(self.sensitive) != self.shape[self.mode]:
+        if self.also and not isinstance(self.penalty, Invariant):
             raise ValueError(
-                f"sensitive_features has {len(self.sensitive)} rows but mode {self.mode} of the "
-                f"tensor has {self.shape[self.mode]}; pass one row per index, in the same order"
+                "sensitive features of several modes need method='invariant', got "
+                f"{self.penalty!r}: other penalties depend on the scale, which only one mode can "
+                "carry"
             )
+        given = {**self.also, **({} if self.sensitive is None else {self.mode: self.sensitive})}
+        for mode, features in given.items():
+            check_mode(mode, self.order)
+            if len(features) != self.shape[mode]:
+                raise ValueError(
+                    f"sensitive_features has {len(features)} rows but mode {mode} of the tensor "
+                    f"has {self.shape[mode]}; pass one row per index, in the same order"
+                )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -141,20 +154,36 @@ class Problem:
         """The penalty bound to the sensitive features; a function of ``A``."""
         if self.penalty is None or self.sensitive is None:
             return None
-        if self.strengths is None:
-            return self._bind(self.penalty)
-        return weigh(self._term_of_strength_one, self.strengths)
+        return self.terms[self.mode]
 
     @cached_property
-    def _term_of_strength_one(self) -> Term:
+    def terms(self) -> dict[int, Term]:
+        """The penalty bound to the sensitive features of each mode that has some."""
+        if self.penalty is None or self.sensitive is None:
+            return {}
+        if self.strengths is None:
+            return self._bind(self.penalty)
+        weights = self.strengths
+        return {mode: weigh(term, weights) for mode, term in self._terms_of_strength_one.items()}
+
+    @cached_property
+    def _terms_of_strength_one(self) -> dict[int, Term]:
         assert self.penalty is not None
         return self._bind(replace(self.penalty, strength=1.0))  # type: ignore[type-var]
 
-    def _bind(self, penalty: Penalty) -> Term:
-        term = penalty.bind(self.features, self.entries.values)
-        if self.examined is None:
-            return term
-        return restrict(term, self.examined, self.shape[self.mode])
+    def _bind(self, penalty: Penalty) -> dict[int, Term]:
+        assert self.sensitive is not None
+        found = {}
+        for mode, sensitive in {self.mode: self.sensitive, **self.also}.items():
+            rows, features = self._examine(mode, sensitive)
+            term = penalty.bind(features, self.entries.values)
+            found[mode] = term if rows is None else restrict(term, rows, self.shape[mode])
+        return found
+
+    def penalties(self, factors: Factors) -> Tensor | None:
+        """Return the sum of the penalties of all modes, shape (batch,); None without any."""
+        values = [term.value(factors[mode]) for mode, term in self.terms.items()]
+        return torch.stack(values).sum(0) if values else None
 
     @cached_property
     def empty(self) -> dict[int, Tensor]:
@@ -162,25 +191,43 @@ class Problem:
         counts = (self.entries.counts(mode) for mode in range(self.order))
         return {mode: (count == 0).nonzero().flatten() for mode, count in enumerate(counts)}
 
-    @cached_property
+    @property
     def examined(self) -> Tensor | None:
         """Positions of the people whose dependence counts; None if that is everybody.
 
         Left out are those whose features are not known and those of whom nothing was observed.
         """
-        counted = torch.ones(self.shape[self.mode], dtype=torch.bool, device=self.like.device)
-        counted[self.empty[self.mode]] = False
-        if self.sensitive is not None and self.sensitive.known is not None:
-            counted &= torch.from_numpy(self.sensitive.known).to(counted.device)
-        return None if counted.all() else counted.nonzero().flatten()
+        return self._examined[0]
 
-    @cached_property
+    @property
     def features(self) -> SensitiveFeatures:
         """The sensitive features of the people examined."""
-        assert self.sensitive is not None
-        if self.examined is None:
-            return self.sensitive
-        features = self.sensitive.take(self.examined.cpu().numpy())
+        assert self._examined[1] is not None
+        return self._examined[1]
+
+    @cached_property
+    def _examined(self) -> tuple[Tensor | None, SensitiveFeatures | None]:
+        if self.sensitive is None:
+            empty = len(self.empty[self.mode]) > 0
+            return (self._present(self.mode).nonzero().flatten() if empty else None), None
+        return self._examine(self.mode, self.sensitive)
+
+    def _present(self, mode: int) -> Tensor:
+        present = torch.ones(self.shape[mode], dtype=torch.bool, device=self.like.device)
+        present[self.empty[mode]] = False
+        return present
+
+    def _examine(
+        self, mode: int, sensitive: SensitiveFeatures
+    ) -> tuple[Tensor | None, SensitiveFeatures]:
+        """Return the positions that count in a mode, None for all, and their features."""
+        counted = self._present(mode)
+        if sensitive.known is not None:
+            counted &= torch.from_numpy(sensitive.known).to(counted.device)
+        if counted.all():
+            return None, sensitive
+        rows = counted.nonzero().flatten()
+        features = sensitive.take(rows.cpu().numpy())
         for column in features.columns:
             if len(np.unique(column.values)) < 2:
                 raise ValueError(
@@ -188,7 +235,7 @@ class Problem:
                     "something was observed, so nothing can depend on it; drop the column, or add "
                     "people"
                 )
-        return features
+        return rows, features
 
     def rows_examined(self, factor: Tensor) -> Tensor:
         """Return the rows of the people examined, shape (..., people, rank)."""
@@ -202,7 +249,7 @@ class Problem:
         if self.penalty is None:
             raise ValueError("strengths need a penalty, but the problem has none")
         # Shared by all copies from now on.
-        self._term_of_strength_one, self.norm_squared  # noqa: B018
+        self._terms_of_strength_one, self.norm_squared  # noqa: B018
         return self._with(strengths)
 
     def take(self, members: Tensor) -> Problem:
@@ -212,15 +259,15 @@ class Problem:
     def _with(self, strengths: Tensor) -> Problem:
         other = copy(self)
         object.__setattr__(other, "strengths", strengths)
-        other.__dict__.pop("term", None)
+        for name in ("term", "terms"):
+            other.__dict__.pop(name, None)
         return other
 
     def evaluate(self, factors: Factors) -> Objective:
         """Judge factors of shape (batch, size, rank), whoever found them."""
         block = Sweep(self, factors).block(self.mode)
-        factor = factors[self.mode]
-        penalty = None if self.term is None else self.term.value(factor)
-        return self.objective(factors, block.value(factor), penalty)
+        value = block.value(factors[self.mode])
+        return self.objective(factors, value, self.penalties(factors))
 
     def objective(self, factors: Factors, value: Tensor, penalty: Tensor | None) -> Objective:
         """Complete an objective from the value of a block, loss and ridge, and a penalty.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from parafair.losses import Block
-from parafair.penalties import InvariantTerm, QuadraticTerm, Term
+from parafair.penalties import InvariantTerm, QuadraticTerm
 from parafair.problem import Objective, Problem, Sweep
 from parafair.quadratic import QuadraticForm
 from parafair.solvers.majorize import Point, majorize
@@ -27,7 +27,7 @@ class BlockState:
         objective: The objective there.
         ahead: The extrapolated factors the next round begins from.
         momentum: Nesterov's sequence, shape (batch,).
-        curvature: Curvature assumed for the penalty, shape (batch,); adapted.
+        curvature: Curvature assumed for the penalty of each mode, shape (batch, modes); adapted.
         restarts: Rounds whose extrapolation did not pay, shape (batch,).
         stalls: Majorize-minimize steps that found no descent, shape (batch,).
     """
@@ -121,10 +121,12 @@ class BlockDescent:
         objective = problem.evaluate(begin)
         if isinstance(problem.term, InvariantTerm):
             # In standardized rows, moving one of n people by 1 changes about this much.
-            curvature = (objective.penalty / len(factor[0])).to(ones)
+            sizes = torch.tensor(problem.shape).to(ones)
+            curvature = objective.penalty[:, None].to(ones) / sizes
         else:
             # Nothing is known of the penalty's curvature; that of the loss is a fair first try.
             curvature = block.curvature(QuadraticForm.zero(sweep.factors[problem.mode]))
+            curvature = curvature[:, None].repeat(1, problem.order)
         state = BlockState(begin, objective, begin, ones, curvature, zero, zero)
         state = self._finish(problem, sweep, block, state)
         return replace(state, ahead=state.factors)
@@ -162,6 +164,10 @@ class BlockDescent:
             if mode == problem.mode:
                 continue
             block, factor = sweep.block(mode), sweep.factors[mode]
+            if mode in problem.terms:
+                factor, _, state = self._majorize(problem, block, mode, factor, state)
+                sweep.replace(mode, factor)
+                continue
             if term is None:
                 factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
             elif isinstance(term, InvariantTerm):
@@ -181,33 +187,32 @@ class BlockDescent:
     ) -> BlockState:
         """Update the sensitive factor and evaluate; its block holds all that is needed."""
         term, factor = problem.term, sweep.factors[problem.mode]
-        curvature, stalls, penalty = state.curvature, state.stalls, None
+        penalty = None
         if term is None:
             factor = block.minimizer(QuadraticForm.zero(factor))
         elif isinstance(term, QuadraticTerm):
             factor = block.minimizer(term.form)
             penalty = term.value(factor)
         else:
-            factor, penalty, curvature, stalled = self._majorize(block, term, factor, curvature)
-            stalls = stalls + stalled
+            factor, penalty, state = self._majorize(problem, block, problem.mode, factor, state)
         sweep.replace(problem.mode, factor)
         factors = tuple(sweep.factors)
+        if penalty is not None and problem.also:
+            others = [problem.terms[mode].value(factors[mode]) for mode in problem.also]
+            penalty = penalty + torch.stack(others).sum(0)
         objective = problem.objective(factors, block.value(factor), penalty)
-        return replace(
-            state, factors=factors, objective=objective, curvature=curvature, stalls=stalls
-        )
+        return replace(state, factors=factors, objective=objective)
 
     def _majorize(
-        self, block: Block, term: Term, factor: Tensor, curvature: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Take majorize-minimize steps on the sensitive factor.
+        self, problem: Problem, block: Block, mode: int, factor: Tensor, state: BlockState
+    ) -> tuple[Tensor, Tensor, BlockState]:
+        """Take majorize-minimize steps on a sensitive factor.
 
         Returns:
-            The factor, its penalty, the curvature for the next time and how many steps found
-            no descent.
+            The factor, its penalty, and the state with the curvature for the next time.
         """
+        term, curvature, stalls = problem.terms[mode], state.curvature[:, mode], state.stalls
         point = Point(factor, *term.value_and_gradient(factor))
-        stalls = torch.zeros(len(factor), dtype=torch.long, device=factor.device)
         least = curvature.new_tensor(torch.finfo(factor.dtype).tiny ** 0.5)
         if not isinstance(term, InvariantTerm):
             least = block.curvature(QuadraticForm.zero(factor)) * LEAST_CURVATURE
@@ -215,7 +220,9 @@ class BlockDescent:
             point, curvature, accepted = majorize(block, term, point, curvature)
             stalls = stalls + ~accepted
             curvature = torch.where(accepted, curvature / 2, curvature).clamp_min(least)
-        return point.factor, point.value, curvature, stalls
+        column = torch.full((1,), mode, device=curvature.device)
+        adapted = state.curvature.index_copy(1, column, curvature[:, None])
+        return point.factor, point.value, replace(state, curvature=adapted, stalls=stalls)
 
 
 def unit_columns(factor: Tensor) -> Tensor:

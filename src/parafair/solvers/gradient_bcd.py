@@ -79,7 +79,7 @@ class GradientBCD:
         """Take the inner steps on every factor in turn, modes in their order."""
         sweep, capped = Sweep(problem, state.factors), state.capped
         for mode in range(problem.order):
-            term = problem.term if mode == problem.mode else None
+            term = problem.terms.get(mode)
             block, factor = sweep.block(mode), sweep.factors[mode]
             form = term.form if isinstance(term, QuadraticTerm) else QuadraticForm.zero(factor)
             printed = self.step_sizes[0] if mode == problem.mode else self.step_sizes[1]
@@ -91,26 +91,24 @@ class GradientBCD:
             if term is None or isinstance(term, QuadraticTerm):
                 factor = block.descend(factor, form, step=step, count=self.inner_steps)
             else:
-                factor = self._descend_in_parts(problem, block, factor, step)
+                factor = self._descend_in_parts(problem, mode, block, factor, step)
             sweep.replace(mode, factor)
         # The last block knows the loss without another look at the tensor.
         factors, value = tuple(sweep.factors), block.value(factor)
-        penalty = None if problem.term is None else problem.term.value(factors[problem.mode])
-        objective = problem.objective(factors, value, penalty)
+        objective = problem.objective(factors, value, problem.penalties(factors))
         return GradientState(factors, objective, state.blocks + problem.order, capped)
 
     def _descend_in_parts(
-        self, problem: Problem, block: Block, factor: Tensor, step: Tensor
+        self, problem: Problem, mode: int, block: Block, factor: Tensor, step: Tensor
     ) -> Tensor:
         """Take the inner steps of a few members at a time, whose kernels stay in the cache."""
         few = max(1, (tile_size(factor[0]) // factor.shape[-2]) ** 2)
         parts = torch.arange(len(factor), device=factor.device).split(few)
-        if len(parts) == 1 and problem.term is not None:
-            return self._descend(block, problem.term, factor, step)
+        if len(parts) == 1:
+            return self._descend(block, problem.terms[mode], factor, step)
         done = []
         for part in parts:
-            term = problem.take(part).term
-            assert term is not None
+            term = problem.take(part).terms[mode]
             done.append(self._descend(block.take(part), term, factor[part], step[part]))
         return torch.cat(done)
 
