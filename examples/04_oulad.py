@@ -21,7 +21,6 @@ from parafair.penalties import Invariant, Orthogonality
 
 RANK = 8
 ATTRIBUTES = ("gender", "age_band", "disability", "imd_band")
-STRENGTH = 100.0
 ATTACKERS = ("linear", "svm", "forest", "boosting")
 
 
@@ -37,7 +36,9 @@ def main():
     parser.add_argument("--data", help="folder with oulad/*.csv")
     parser.add_argument("--device", help="where to compute, such as cuda")
     parser.add_argument("--attributes", default=",".join(ATTRIBUTES), help="some of them, as a,b")
+    parser.add_argument("--strengths", default="100", help="of our criterion, as 30,300")
     options = parser.parse_args()
+    ours = {f"ours, {s}": Invariant(float(s)) for s in options.strengths.split(",")}
     data = datasets.oulad(options.data)
     scored = data.tensor.observed_per(0) > 0
     tensor, people = data.tensor.take(0, scored), data.sensitive[scored]
@@ -51,7 +52,7 @@ def main():
         cells = split_cells(marks.take(0, split.train), test=0.1, random_state=0)
         newcomers = marks.take(0, split.test)
         own, others = features[split.train], features[split.test]
-        methods = {"plain": "none", "FATR": Orthogonality(0.1), "ours": Invariant(STRENGTH)}
+        methods = {"plain": "none", "FATR": Orthogonality(0.1), **ours}
         for name, method in methods.items():
             model = FairCP(
                 RANK, method=method, center=True, ridge=10.0, random_state=0, device=options.device
@@ -60,8 +61,8 @@ def main():
             model.fit(cells.train, sensitive_features=own)
             seconds = perf_counter() - begin
             error = model.predict(cells.test.cells.T) - cells.test.entries.numpy()
-            ours = isinstance(method, Invariant)
-            new = model.transform(newcomers, **({"sensitive_features": others} if ours else {}))
+            with_features = {"sensitive_features": others} if name in ours else {}
+            new = model.transform(newcomers, **with_features)
             rows.append(
                 {
                     "attribute": attribute,
