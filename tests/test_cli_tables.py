@@ -251,7 +251,7 @@ def test_people_of_new_entries_are_checked(folder):
     )
     assert "'gender' is missing of 1 new people, such as s05" in run(*transform, *people, code=2)
     table.drop(columns="gender").to_csv("students.csv", index=False)
-    assert "a column of students.csv must be one of" in run(*transform, *people, code=2)
+    assert "students.csv has no column 'gender'" in run(*transform, *people, code=2)
 
 
 FRONTIER = (

@@ -86,7 +86,8 @@ def test_people_without_entries_or_features_are_embedded_too(marks):
     holed[3] = np.nan
     labels = [None if place == 5 else group for place, group in enumerate(groups[TRAINED:])]
     features = SensitiveFeatures.of(labels, missing="exclude")
-    rows = model.transform(TensorData.from_array(holed), sensitive_features=features)
+    with pytest.warns(ParafairWarning, match="nothing was observed of 1 of 80 new people"):
+        rows = model.transform(TensorData.from_array(holed), sensitive_features=features)
     np.testing.assert_allclose(rows[3], model.embedding_.mean(0))
     with pytest.warns(ParafairWarning):
         plain = model.transform(TensorData.from_array(holed))

@@ -43,6 +43,14 @@ def unknown_choice(argument: str, got: object, options: Iterable[str]) -> ValueE
     return ValueError(f"{argument} must be one of {', '.join(options)}; got {got!r}{hint}")
 
 
+def missing_column(where: object, name: str, columns: Iterable[str]) -> ValueError:
+    """Return the error for a table that lacks a column."""
+    columns = list(columns)
+    return ValueError(
+        f"{where} has no column {name!r}, it has {', '.join(columns)}{nearest(name, columns)}"
+    )
+
+
 def nearest(got: object, options: Iterable[str]) -> str:
     """Return a question for the end of a message, if one of the options is near."""
     near = get_close_matches(str(got), list(options), n=1, cutoff=0.4)

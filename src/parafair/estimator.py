@@ -25,7 +25,7 @@ from parafair.arrays import has_labels, is_sparse
 from parafair.checks import as_data, as_tensor, check_device, resolve_dtype
 from parafair.data import TensorData
 from parafair.description import describe, rebuild
-from parafair.entries import values_at
+from parafair.entries import entries_of, values_at
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, unknown_choice
 from parafair.fit import Fit, Status, Stop, best
 from parafair.methods import resolve_method
@@ -272,6 +272,14 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                     if isinstance(penalty, Invariant)
                     else "only method='invariant' has a form for new people: audit them before use"
                 ),
+                ParafairWarning,
+                stacklevel=2,
+            )
+        empty = int((entries_of(tensor).counts(training.mode) == 0).sum())
+        if empty:
+            warnings.warn(
+                f"nothing was observed of {empty} of {tensor.shape[training.mode]} new people; their "
+                "rows are the mean of the training",
                 ParafairWarning,
                 stacklevel=2,
             )

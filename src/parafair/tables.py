@@ -146,6 +146,14 @@ def read_labels(frame: nw.DataFrame[Any], name: str) -> NDArray[Any]:
     return as_labels(values, f"column {name!r}")
 
 
+def _is_numeral(value: object) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True
+
+
 def read_numbers(frame: nw.DataFrame[Any], name: str) -> NDArray[np.float64]:
     """Return a column of numbers, NaN where they are missing."""
     import narwhals as nw
@@ -155,12 +163,18 @@ def read_numbers(frame: nw.DataFrame[Any], name: str) -> NDArray[np.float64]:
         found = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
     else:
         values = series.to_list()
-        for row, value in enumerate(values):
-            if not is_missing(value) and not isinstance(value, NUMBERS):
-                raise ValueError(
-                    f"column {name!r} must hold numbers, got {value!r} in row {row}; leave missing "
-                    "values empty and turn text into numbers first"
-                )
+        wrong = [
+            (row, value)
+            for row, value in enumerate(values)
+            if not is_missing(value) and not isinstance(value, NUMBERS)
+        ]
+        if wrong:
+            # One word makes text of a whole column: name the word, not the numbers around it.
+            row, value = next((pair for pair in wrong if not _is_numeral(pair[1])), wrong[0])
+            raise ValueError(
+                f"column {name!r} must hold numbers, got {value!r} in row {row}; leave missing "
+                "values empty and turn text into numbers first"
+            )
         found = np.array([np.nan if is_missing(value) else float(value) for value in values])
     infinite = np.isinf(found)
     if infinite.any():

@@ -15,7 +15,7 @@ from torch import Tensor
 from parafair.criterion import Criterion
 from parafair.data import TensorData
 from parafair.entries import entries_of
-from parafair.errors import unknown_choice
+from parafair.errors import missing_column
 from parafair.labels import as_labels, locate
 from parafair.newcomers import fair_rows, fit_rows
 from parafair.offsets import Offsets
@@ -101,7 +101,7 @@ class Training:
         if self.modes is not None and self.labels is not None and names is not None:
             for name in self.modes:
                 if name not in names:
-                    raise unknown_choice("a column of cells", name, map(str, names))
+                    raise missing_column("cells", name, map(str, names))
             places = [
                 locate(as_labels(np.asarray(cells[name]), name), own, name)
                 for name, own in zip(self.modes, self.labels, strict=True)

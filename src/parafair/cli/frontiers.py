@@ -172,8 +172,11 @@ def show(found: Frontier, leakage: float) -> None:
         box=None,
         pad_edge=False,
         title="Fits than which no other is closer and reveals less",
-        caption="! an attacker is below chance beyond doubt: people are matched across groups",
     )
+    if any(point.audit is not None and point.audit.overfitted for point in found.efficient):
+        table.caption = (
+            "! an attacker is below chance beyond doubt: people are matched across groups"
+        )
     tested = ("RMSE",) if found.baseline else ()
     names = ("method", "strength", "seed", "residual", "leakage", "95 %", "p-value", *tested, "")
     for name in names:

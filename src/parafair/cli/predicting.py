@@ -29,7 +29,7 @@ from parafair.cli.shell import (
 )
 from parafair.cli.tensors import Source, naming
 from parafair.data import TensorData
-from parafair.errors import unknown_choice
+from parafair.errors import missing_column
 from parafair.estimator import FairCP
 from parafair.labels import some
 from parafair.storage import check_new_file
@@ -63,7 +63,7 @@ def predict(
         table = read_table(cells, labels=modes)
         for name in modes:
             if name not in table.columns:
-                raise unknown_choice(f"a column of {cells}", name, map(str, table.columns))
+                raise missing_column(cells, name, map(str, table.columns))
         if column in table.columns:
             raise ValueError(f"{cells} has a column {column!r}; choose another name with --column")
         with naming(cells):
@@ -160,7 +160,7 @@ def _read_people(people: People, labels: Any, training: Training) -> pandas.Data
     names = [column.name for column in training.features.columns]
     for name in names:
         if name not in table.columns:
-            raise unknown_choice(f"a column of {people.path}", name, map(str, table.columns))
+            raise missing_column(people.path, name, map(str, table.columns))
     places = np.arange(len(table)) if people.key is None else people.find(table, labels)
     absent = places < 0
     if absent.any():
