@@ -277,9 +277,10 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             )
         empty = int((entries_of(tensor).counts(training.mode) == 0).sum())
         if empty:
+            people = tensor.shape[training.mode]
             warnings.warn(
-                f"nothing was observed of {empty} of {tensor.shape[training.mode]} new people; their "
-                "rows are the mean of the training",
+                f"nothing was observed of {empty} of {people} new people; their rows are the mean "
+                "of the training",
                 ParafairWarning,
                 stacklevel=2,
             )
