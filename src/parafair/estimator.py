@@ -210,7 +210,8 @@ class FairCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
                 stacklevel=2,
             )
         elif self.fit_.status is Status.DIVERGED or (
-            self.tolerance > 0 and self.fit_.status is Status.OUT_OF_ROUNDS
+            # A strength found by audits was judged as it is.
+            self.tolerance > 0 and self.fit_.status is Status.OUT_OF_ROUNDS and not automatic
         ):
             warnings.warn(
                 f"FairCP after {self.fit_.rounds} rounds: {self.fit_.status.value}",
