@@ -377,7 +377,7 @@ def test_an_array_without_a_key_is_audited_by_position(folder):
 
 def test_the_help_tells_when_there_is_a_ridge():
     text = " ".join(run("fit", "--help").replace("│", " ").split())
-    assert "by default 10 if entries are missing and some index has fewer than 10" in text
+    assert "by default 3 if entries are missing and some index has fewer than 10" in text
 
 
 def test_what_is_left_out_is_shown_as_it_is(folder, monkeypatch):
