@@ -4,7 +4,16 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from parafair.criterion import COMPONENT, Criterion, FourierSums, Standardized
+from parafair.criterion import (
+    COMPONENT,
+    LARGEST_BLOCK,
+    BlockSums,
+    ColumnSums,
+    Criterion,
+    Standardized,
+    deal,
+    isotropic_kernel,
+)
 from parafair.independence import hsic
 from parafair.kernels import Delta, Gaussian, Gaussians, Linear
 from parafair.sensitive import SensitiveFeatures
@@ -16,12 +25,12 @@ ROWS = example_rows(N, RANK, seed=0) + GROUPS * torch.tensor([1.0, 0.5, 0.0, 0.0
 LIKE = torch.zeros(0, dtype=torch.float64)
 
 
-def criterion(features=GROUPS, exact=None):
-    return Criterion(SensitiveFeatures.of(features), LIKE, exact)
+def criterion(features=GROUPS, block=LARGEST_BLOCK):
+    return Criterion(SensitiveFeatures.of(features), LIKE, block)
 
 
-def value(rows, features=GROUPS, exact=None):
-    return float(criterion(features, exact).value_and_gradient(rows)[0])
+def value(rows, features=GROUPS, block=LARGEST_BLOCK):
+    return float(criterion(features, block).value_and_gradient(rows)[0])
 
 
 def slow_hsic(rows, rank):
@@ -57,30 +66,28 @@ def test_error_of_the_grid_is_as_stated():
     exact = COMPONENT(distance, origin).squeeze(1)
     # u.T K u of two people with u = 1/2 is (1 + k) / 2.
     samples = torch.stack([torch.zeros_like(distance), distance], 1)
-    grid = 2 * FourierSums(pair).by_column(samples, COMPONENT).squeeze(1) - 1
+    grid = 2 * ColumnSums(pair).each(samples, COMPONENT).squeeze(1) - 1
     assert float((grid - exact).abs().max()) < 1e-3
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_rescaling_and_shifting_columns_changes_nothing(exact):
-    # A change of sign is one of the axes of whitened rows, which drawn frequencies notice.
-    sign = -1 if exact else 1
-    scale, shift = torch.tensor([1e-9, 1e9, sign * 3, 1]).double(), example_rows(1, RANK, seed=5)
+@pytest.mark.parametrize("block", [N, 25], ids=["one block", "blocks"])
+def test_rescaling_and_shifting_columns_changes_nothing(block):
+    scale, shift = torch.tensor([1e-9, 1e9, -3, 1]).double(), example_rows(1, RANK, seed=5)
     changed = ROWS * scale + 100 * scale * shift
-    assert value(changed, exact=exact) == pytest.approx(value(ROWS, exact=exact), rel=1e-5)
+    assert value(changed, block=block) == pytest.approx(value(ROWS, block=block), rel=1e-5)
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_mixing_columns_changes_only_the_part_of_single_components(exact):
+@pytest.mark.parametrize("block", [N, 25], ids=["one block", "blocks"])
+def test_mixing_columns_changes_only_the_part_of_single_components(block):
     mixed = ROWS @ example_rows(RANK, RANK, seed=6)
-    measure = criterion(exact=True)
+    measure = criterion(block=block)
     kernel = Gaussians(0.25 / (2 * RANK), 5)
     whole = [
-        float(measure.sums.weighted(Standardized.of(rows).whitened, kernel)[0])
+        float(measure.row_sums.weighted(Standardized.of(rows).whitened, kernel)[0])
         for rows in (ROWS, mixed)
     ]
     assert whole[0] == pytest.approx(whole[1], rel=1e-8)
-    assert value(mixed, exact=exact) != pytest.approx(value(ROWS, exact=exact), rel=1e-8)
+    assert value(mixed, block=block) != pytest.approx(value(ROWS, block=block), rel=1e-8)
 
 
 def test_one_means_the_features_themselves():
@@ -93,9 +100,9 @@ def test_one_means_the_features_themselves():
     assert value(SensitiveFeatures.of(three).encode(), three) == pytest.approx(1, rel=1e-6)
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_gradient_matches_finite_differences(exact):
-    measure = criterion(exact=exact)
+@pytest.mark.parametrize("block", [N, 25], ids=["one block", "blocks"])
+def test_gradient_matches_finite_differences(block):
+    measure = criterion(block=block)
     gradient = measure.value_and_gradient(ROWS)[1]
     for seed in range(3):
         direction = example_rows(N, RANK, seed=10 + seed)
@@ -106,7 +113,7 @@ def test_gradient_matches_finite_differences(exact):
         torch.testing.assert_close((gradient * direction).sum(), slope, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("block", [N, 25], ids=["one block", "blocks"])
 @pytest.mark.parametrize(
     "rows",
     [
@@ -120,8 +127,8 @@ def test_gradient_matches_finite_differences(exact):
     ],
     ids=["zero", "constant", "zero columns", "copies", "one row", "two rows", "huge and tiny"],
 )
-def test_degenerate_rows_give_numbers(rows, exact):
-    measure = criterion(exact=exact)
+def test_degenerate_rows_give_numbers(rows, block):
+    measure = criterion(block=block)
     found, gradient = measure.value_and_gradient(rows)
     assert torch.isfinite(found)
     assert torch.isfinite(gradient).all()
@@ -187,22 +194,57 @@ def test_several_columns_count_one_by_one_and_together():
     assert float(measure.value_and_gradient(noise)[0] / measure.null(noise)) < 2
 
 
-def test_linear_time_agrees_with_all_pairs():
+def test_every_hand_gets_its_share_of_every_group():
+    random = np.random.default_rng(0)
+    features = np.column_stack([random.integers(0, 3, 103), random.standard_normal(103)])
+    hands = deal(torch.from_numpy(features), 4)
+    assert torch.cat(hands).sort().values.tolist() == list(range(103))
+    for group in range(3):
+        shares = [int((features[hand.numpy(), 0] == group).sum()) for hand in hands]
+        assert max(shares) - min(shares) <= 1
+    # The second column decides among people of one group, so its values are spread too.
+    numbers = np.sort(random.standard_normal(400))
+    means = [numbers[hand.numpy()].mean() for hand in deal(torch.from_numpy(numbers)[:, None], 4)]
+    assert np.ptp(means) < 0.1
+
+
+def test_people_in_blocks_hide_nothing_from_one_another():
+    # The squared length of a mean is at most the mean of the squared lengths.
+    groups = torch.tensor([0.0, 1.0]).double().repeat(60).unsqueeze(1)
+    features = SensitiveFeatures.of(groups)
+    for seed in range(5):
+        rows = example_rows(120, RANK, seed=seed) + seed * groups
+        values = [
+            float(BlockSums.of(features, LIKE, block).weighted(rows, isotropic_kernel(RANK))[0])
+            for block in (120, 60, 30)
+        ]
+        assert values == sorted(values)
+
+
+def test_blocks_see_what_all_pairs_see():
     rows, groups = example_rows(600, 5, seed=0), example_groups(600, seed=1)
     rows = rows + groups * example_rows(1, 5, seed=2)
-    exact, linear = value(rows, groups, exact=True), value(rows, groups, exact=False)
-    assert linear == pytest.approx(exact, rel=0.05)
-    null = [float(criterion(groups, exact).null(rows)) for exact in (True, False)]
-    assert null[1] == pytest.approx(null[0], rel=0.05)
+    whole, blocks = criterion(groups, 600), criterion(groups, 100)
+    above = [float(m.value_and_gradient(rows)[0] - m.null(rows)) for m in (whole, blocks)]
+    assert above[1] == pytest.approx(above[0], rel=0.05)
 
 
-def test_features_in_blocks_are_the_same(monkeypatch):
-    rows, thin = example_rows(50, 3, seed=0), example_rows(50, 2, seed=1)
-    kernel = Gaussians(0.1, 2)
-    whole, gradient = FourierSums(thin).weighted(rows, kernel)
+def test_null_level_in_blocks_is_the_mean_over_features_dealt_anew():
+    rows, random = example_rows(80, RANK, seed=0), np.random.default_rng(0)
+    measure = criterion(np.repeat(["a", "b"], 40), 20)
+    values = []
+    for _ in range(300):
+        shuffled = torch.from_numpy(random.permutation(80))
+        values.append(float(measure.value_and_gradient(rows[shuffled])[0]))
+    assert float(measure.null(rows)) == pytest.approx(np.mean(values), rel=0.05)
+
+
+def test_waves_in_blocks_are_the_same(monkeypatch):
+    columns, thin = example_rows(50, 3, seed=0).T.unsqueeze(-1), example_rows(50, 2, seed=1)
+    whole, gradient = ColumnSums(thin).weighted(columns, COMPONENT)
     monkeypatch.setattr("parafair.criterion.BLOCK_ENTRIES", {"cpu": 1000})
     monkeypatch.setattr("parafair.criterion.KEPT_ENTRIES", {"cpu": 0})
-    in_blocks, its_gradient = FourierSums(thin).weighted(rows, kernel)
+    in_blocks, its_gradient = ColumnSums(thin).weighted(columns, COMPONENT)
     torch.testing.assert_close(in_blocks, whole)
     torch.testing.assert_close(its_gradient, gradient)
 

@@ -39,6 +39,7 @@ def slow_hsic(first_gram, second_gram, estimator="biased"):
 def small_tiles(monkeypatch):
     """Make even small samples span many tiles."""
     monkeypatch.setitem(independence.TILE_BYTES, "cpu", 1)
+    monkeypatch.setitem(independence.WHOLE_BYTES, "cpu", 1)
 
 
 @pytest.mark.parametrize("estimator", ["biased", "unbiased"])

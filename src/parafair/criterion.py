@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -39,16 +39,15 @@ ISOTROPIC_SHARE = 0.5
 # Variances of whitened directions below this share of the largest are rounding error.
 RIDGE = 1e-12
 
-# Up to this many people, all pairs are looked at; beyond, random features make it linear.
-EXACT_PEOPLE = {"cpu": 1000, "cuda": 20_000}
+# All pairs of this many people are looked at; more are dealt into blocks.
+LARGEST_BLOCK = 1000
 
-# Frequencies for each scale of the isotropic kernel, and the even grid for single columns: up to
-# 3.5 standard deviations of the finest spectrum, and so close that the kernel of two people
-# repeats itself only 20 standard deviations apart. Up to 15, its error is below 1e-3.
-ISOTROPIC_FREQUENCIES = 64
+# The even grid of frequencies for single columns: up to 3.5 standard deviations of the finest
+# spectrum, and so close that the kernel of two people repeats itself only 20 standard deviations
+# apart. Up to 15, its error is below 1e-3.
 GRID_REACH, GRID_PERIOD = 3.5, 20.0
 
-# Entries of a block of features, and of all of them if they are kept from one use to the next.
+# Entries of a block of waves, and of all of them if they are kept from one use to the next.
 # On a processor a block must fit into the cache: beyond, computing waves again is faster than
 # fetching them.
 BLOCK_ENTRIES = {"cpu": 2**16, "cuda": 2**22}
@@ -115,38 +114,89 @@ class Standardized(NamedTuple):
         return gradient - gradient.mean(-2, keepdim=True)
 
 
-class PairSums(Protocol):
-    """Sums over pairs of people of a kernel of their rows."""
+@dataclass(frozen=True, eq=False)
+class BlockSums:
+    """Sums over pairs of people of a kernel of their rows, within blocks of people.
+
+    One block holds everybody if they are few enough. Otherwise every block has its share of each
+    group (`deal`) and the sum is the mean over blocks, which makes it linear in the number of
+    people. Nothing can hide between blocks: HSIC is the squared length of a mean, so the whole's
+    is at most the mean of the blocks', which adds only what chance leaves in a block.
+
+    Attributes:
+        people: Who is in each block; one block is everybody, in order.
+        weights: The centered Gram matrix of each block's features, over the block's people squared.
+    """
+
+    people: tuple[Tensor, ...]
+    weights: tuple[CenteredGram, ...]
+
+    @classmethod
+    def of(cls, sensitive: SensitiveFeatures, like: Tensor, largest: int) -> BlockSums:
+        """Deal people into blocks of at most `largest`."""
+        sample, kernel = sensitive_sample(sensitive)
+        # Groups first: numbers hardly ever agree, so they would leave nothing to decide.
+        kinds = [column.kind for column in sensitive.columns]
+        first = sorted(range(len(kinds)), key=lambda c: kinds[c] != "categorical")
+        people = deal(sample[:, first], -(-len(sample) // largest))
+        weights = (CenteredGram.of(sample[block].to(like), kernel) for block in people)
+        return cls(tuple(block.to(like.device) for block in people), tuple(weights))
 
     def weighted(self, sample: Tensor, kernel: Gaussians) -> tuple[Tensor, Tensor]:
         """Return ``sum_ij W_ij k(x_i, x_j)``, (...), and its gradient, (..., n, d)."""
+        if len(self.people) == 1:
+            return kernel_sum(sample, kernel, self.weights[0])
+        value, gradient = sample.new_zeros(sample.shape[:-2]), torch.empty_like(sample)
+        for people, weights in zip(self.people, self.weights, strict=True):
+            share = len(people) / sample.shape[-2]
+            part, pulled = kernel_sum(sample[..., people, :], kernel, weights)
+            value += share * part
+            gradient[..., people, :] = pulled.mul_(share)
+        return value, gradient
 
-    def total(self, sample: Tensor, kernel: Gaussians) -> Tensor:
-        """Return ``sum_ij k(x_i, x_j)``, shape (...)."""
+    def null(self, sample: Tensor, kernel: Gaussians) -> Tensor:
+        """Return the mean of the sum over all permutations within blocks, shape (...)."""
+        mean = sample.new_zeros(sample.shape[:-2], dtype=torch.float64)
+        for people, weights in zip(self.people, self.weights, strict=True):
+            rows = sample[..., people, :]
+            total = gram_product(rows, kernel, torch.ones_like(rows[..., :1])).sum((-2, -1))
+            share = len(people) / sample.shape[-2]
+            mean += share * _mean_over_permutations(total, weights.trace, len(people))
+        return mean
+
+
+def deal(sample: Tensor, hands: int) -> tuple[Tensor, ...]:
+    """Return people, the rows of a sample, in as many hands, each with its share of every group.
+
+    People are sorted by their features, the first column first, those with the same features in
+    an order drawn once, and dealt one by one.
+    """
+    if hands == 1:
+        return (torch.arange(len(sample)),)
+    drawn = torch.randperm(len(sample), generator=torch.Generator().manual_seed(0))
+    order = drawn[np.lexsort(sample[drawn].numpy().T[::-1])]
+    return tuple(order[hand::hands].sort().values for hand in range(hands))
+
+
+def _mean_over_permutations(total: Tensor, trace: float, n: int) -> Tensor:
+    """Return the mean of ``<HKH, L>`` over all orders of the n rows of ``L``, which is centered.
+
+    It is ``trace(HKH) trace(L) / (n - 1)``, so nothing has to be drawn.
+
+    Args:
+        total: The sum of all entries of ``K``, whose diagonal is one.
+        trace: ``trace(L)``.
+        n: The number of rows.
+    """
+    return (n - total.double() / n) * trace / (n - 1)
 
 
 @dataclass(frozen=True, eq=False)
-class ExactSums:
-    """All pairs, tile by tile."""
+class ColumnSums:
+    """Sums over all pairs of a kernel of single columns, through waves: linear in the people.
 
-    weights: CenteredGram
-
-    def weighted(self, sample: Tensor, kernel: Gaussians) -> tuple[Tensor, Tensor]:
-        """Return the sum and its gradient."""
-        return kernel_sum(sample, kernel, self.weights)
-
-    def total(self, sample: Tensor, kernel: Gaussians) -> Tensor:
-        """Return the plain sum."""
-        return gram_product(sample, kernel, torch.ones_like(sample[..., :1])).sum((-2, -1))
-
-
-@dataclass(frozen=True, eq=False)
-class FourierSums:
-    """Pairs through Fourier features: linear in the number of people.
-
-    ``k(x, y)`` is replaced by ``sum_f w_f cos(omega_f . (x - y))``: again a kernel. For single
-    columns the frequencies are a grid, and the kernel is the Gaussian one but for a small error;
-    for rows they are drawn once, orthogonal in blocks, and it is Gaussian on average over draws.
+    ``k(x, y)`` is ``sum_f w_f cos(omega_f (x - y))``, with frequencies on a grid, but for a small
+    error; again a kernel.
 
     Attributes:
         thin: ``U`` with ``W = U U.T``, shape (n, r).
@@ -154,65 +204,58 @@ class FourierSums:
 
     thin: Tensor
 
-    def weighted(self, sample: Tensor, kernel: Gaussians) -> tuple[Tensor, Tensor]:
-        """Return the sum and its gradient."""
-        frequencies, weights = spectrum_of(kernel, sample)
+    def weighted(self, columns: Tensor, kernel: Gaussians) -> tuple[Tensor, Tensor]:
+        """Return ``sum_ij W_ij k(x_i, x_j)``, (...), and its gradient; columns are (..., n, 1)."""
+        frequencies, weights = (part.to(columns) for part in _spectrum(kernel))
         kept: dict[int, tuple[Tensor, Tensor]] = {}
-        cosines, sines = self._images(sample, frequencies, kept)
+        cosines, sines = self._images(columns, frequencies, kept)
         value = (weights * (cosines.square() + sines.square())).sum((-2, -1))
-        gradient = torch.empty_like(sample)
-        frequencies, weights, d = frequencies.mT, 2 * weights, sample.shape[-1]
-        for rows in self._blocks(sample, len(weights)):
-            cosine, sine = kept.get(rows.start) or waves(sample[..., rows, :], frequencies.mT)
-            thin = self.thin[rows]
-            # The same product in two orders: the first saves passes over the waves.
-            if 1 in (thin.shape[1], d):
-                # One of the two has a single column, so their product is a broadcast.
-                pulled = cosine @ ((weights * sines).mT * frequencies)
-                pulled -= sine @ ((weights * cosines).mT * frequencies)
-                pulled = pulled * thin
-                gradient[..., rows, :] = pulled.sum(-1, keepdim=True) if d == 1 else pulled
-            else:
-                pulled = cosine * (thin @ sines) - sine * (thin @ cosines)
-                gradient[..., rows, :] = (pulled * weights) @ frequencies
+        gradient = torch.empty_like(columns)
+        slopes = 2 * weights * frequencies
+        for_cosine, for_sine = (slopes * sines).mT, (slopes * cosines).mT
+        for people in self._blocks(columns, len(weights)):
+            cosine, sine = kept.get(people.start) or _waves(columns[..., people, :], frequencies)
+            pulled = cosine @ for_cosine - sine @ for_sine
+            gradient[..., people, :] = (pulled * self.thin[people]).sum(-1, keepdim=True)
         return value, gradient
 
-    def total(self, sample: Tensor, kernel: Gaussians) -> Tensor:
-        """Return the plain sum."""
-        return FourierSums(torch.ones_like(self.thin[:, :1])).by_column(sample, kernel).sum(-1)
+    def null(self, columns: Tensor, kernel: Gaussians) -> Tensor:
+        """Return the mean of the sum over all permutations of the people, shape (...)."""
+        total = ColumnSums(torch.ones_like(self.thin[:, :1])).each(columns, kernel).sum(-1)
+        return _mean_over_permutations(total, float(self.thin.square().sum()), len(self.thin))
 
-    def by_column(self, sample: Tensor, kernel: Gaussians) -> Tensor:
+    def each(self, columns: Tensor, kernel: Gaussians) -> Tensor:
         """Return ``u.T K u`` for every column ``u`` of `thin`, shape (..., r)."""
-        frequencies, weights = spectrum_of(kernel, sample)
-        cosines, sines = self._images(sample, frequencies, None)
+        frequencies, weights = (part.to(columns) for part in _spectrum(kernel))
+        cosines, sines = self._images(columns, frequencies, None)
         return (cosines.square() + sines.square()) @ weights
 
     def _images(
         self,
-        sample: Tensor,
+        columns: Tensor,
         frequencies: Tensor,
         kept: dict[int, tuple[Tensor, Tensor]] | None,
     ) -> tuple[Tensor, Tensor]:
         """Return the columns of `thin` times all waves, two of shape (..., r, f).
 
-        If there are few enough, the waves are put into `kept`, by first row of the block.
+        If there are few enough, the waves are put into `kept`, by the first person of the block.
         """
-        width = frequencies.shape[1]
-        if sample[..., 0].numel() * width > _by_device(KEPT_ENTRIES, sample):
+        width = len(frequencies)
+        if columns.numel() * width > _by_device(KEPT_ENTRIES, columns):
             kept = None
-        cosines = sample.new_zeros(*sample.shape[:-2], self.thin.shape[1], width)
+        cosines = columns.new_zeros(*columns.shape[:-2], self.thin.shape[1], width)
         sines = torch.zeros_like(cosines)
-        for rows in self._blocks(sample, width):
-            pair = waves(sample[..., rows, :], frequencies)
+        for people in self._blocks(columns, width):
+            pair = _waves(columns[..., people, :], frequencies)
             if kept is not None:
-                kept[rows.start] = pair
-            cosines += self.thin[rows].mT @ pair[0]
-            sines += self.thin[rows].mT @ pair[1]
+                kept[people.start] = pair
+            cosines += self.thin[people].mT @ pair[0]
+            sines += self.thin[people].mT @ pair[1]
         return cosines, sines
 
-    def _blocks(self, sample: Tensor, width: int) -> Iterator[slice]:
-        n, members = sample.shape[-2], max(1, sample.shape[:-2].numel())
-        size = max(1, _by_device(BLOCK_ENTRIES, sample) // (width * members))
+    def _blocks(self, columns: Tensor, width: int) -> Iterator[slice]:
+        n, members = columns.shape[-2], max(1, columns.shape[:-2].numel())
+        size = max(1, _by_device(BLOCK_ENTRIES, columns) // (width * members))
         return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
@@ -227,28 +270,22 @@ class Criterion:
     Attributes:
         sensitive: The features.
         like: A tensor with the precision and device to compute with.
-        exact: Whether to look at all pairs of rows; None: if there are few enough people.
+        block: Most people of whom all pairs of rows are looked at; more are dealt into blocks.
     """
 
     sensitive: SensitiveFeatures
     like: Tensor
-    exact: bool | None = None
+    block: int = LARGEST_BLOCK
 
     @cached_property
-    def sums(self) -> PairSums:
-        """The sums over pairs, weighted by the centered Gram matrix of the features."""
-        exact = self.exact
-        if exact is None:
-            exact = len(self.sensitive) <= _by_device(EXACT_PEOPLE, self.like)
-        if exact:
-            sample, kernel = sensitive_sample(self.sensitive)
-            return ExactSums(CenteredGram.of(sample.to(self.like), kernel))
-        return self.column_sums
+    def row_sums(self) -> BlockSums:
+        """The sums over pairs of whitened rows."""
+        return BlockSums.of(self.sensitive, self.like, self.block)
 
     @cached_property
-    def column_sums(self) -> FourierSums:
-        """The same for single columns, where a grid of frequencies is as good and faster."""
-        return FourierSums(self.thin.to(self.like))
+    def column_sums(self) -> ColumnSums:
+        """The sums over pairs of single columns."""
+        return ColumnSums(self.thin.to(self.like))
 
     @cached_property
     def thin(self) -> Tensor:
@@ -279,15 +316,13 @@ class Criterion:
     def null(self, rows: Tensor) -> Tensor:
         """Return the mean of the criterion over all permutations of the people, shape (...).
 
-        Over all ways to give the features to other people, ``<HKH, HLH>`` has the mean
-        ``trace(HKH) trace(HLH) / (n - 1)``, so nothing has to be drawn.
+        If people are in blocks: of those within blocks, for the part that looks at rows.
         """
-        standardized, (n, rank) = Standardized.of(rows), rows.shape[-2:]
-        whole = self.sums.total(standardized.whitened.to(self.like), isotropic_kernel(rank))
-        single = self.column_sums.total(column_samples(standardized).to(self.like), COMPONENT)
+        standardized, rank = Standardized.of(rows), rows.shape[-1]
+        whole = self.row_sums.null(standardized.whitened.to(self.like), isotropic_kernel(rank))
+        single = self.column_sums.null(single_columns(standardized).to(self.like), COMPONENT)
         mean = ISOTROPIC_SHARE * whole + (1 - ISOTROPIC_SHARE) * single.mean(-1)
-        trace = (n - mean.double() / n) * float(self.thin.square().sum())
-        return trace / (n - 1) / self.reference(rank)
+        return mean / self.reference(rank)
 
     def test(
         self, rows: Tensor, *, permutations: int, random_state: int | np.random.RandomState | None
@@ -298,14 +333,14 @@ class Criterion:
         orders += [torch.from_numpy(random.permutation(len(rows))) for _ in range(permutations)]
         thin = self.thin.to(self.like)
         standardized, rank = Standardized.of(rows), rows.shape[-1]
-        whitened, columns = standardized.whitened.to(thin), column_samples(standardized).to(thin)
+        whitened, columns = standardized.whitened.to(thin), single_columns(standardized).to(thin)
         totals = torch.zeros(len(orders), dtype=torch.float64)
         at_once = max(1, 2**23 // thin.numel())
         for begin in range(0, len(orders), at_once):
             shuffled = torch.stack([thin[order] for order in orders[begin : begin + at_once]], 1)
             image = gram_product(whitened, isotropic_kernel(rank), shuffled.flatten(1))
             whole = (image.reshape(shuffled.shape) * shuffled).sum((0, 2))
-            single = FourierSums(shuffled.flatten(1)).by_column(columns, COMPONENT).mean(0)
+            single = ColumnSums(shuffled.flatten(1)).each(columns, COMPONENT).mean(0)
             single = single.reshape(shuffled.shape[1:]).sum(1)
             mean = ISOTROPIC_SHARE * whole + (1 - ISOTROPIC_SHARE) * single
             totals[begin : begin + at_once] = mean.double().cpu()
@@ -317,10 +352,10 @@ class Criterion:
 
     def _pairs(self, rows: Standardized, rank: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return HSIC and its gradients in the whitened rows and in the columns."""
-        whole, for_whitened = self.sums.weighted(
+        whole, for_whitened = self.row_sums.weighted(
             rows.whitened.to(self.like.dtype), isotropic_kernel(rank)
         )
-        columns = column_samples(rows).to(self.like.dtype)
+        columns = single_columns(rows).to(self.like.dtype)
         single, gradient = self.column_sums.weighted(columns, COMPONENT)
         share = (1 - ISOTROPIC_SHARE) / columns.shape[-3]
         total = ISOTROPIC_SHARE * whole + share * single.sum(-1)
@@ -369,8 +404,8 @@ def isotropic_kernel(rank: int) -> Gaussians:
     return Gaussians(ISOTROPIC.gamma / (2 * rank), ISOTROPIC.count)
 
 
-def column_samples(rows: Standardized) -> Tensor:
-    """Return components, then whitened columns, as a batch of samples, (..., 2 rank, n, 1)."""
+def single_columns(rows: Standardized) -> Tensor:
+    """Return components, then whitened columns, shape (..., 2 rank, n, 1)."""
     return torch.cat([rows.columns, rows.whitened], -1).mT.unsqueeze(-1)
 
 
@@ -378,34 +413,9 @@ def _by_device(sizes: dict[str, int], sample: Tensor) -> int:
     return sizes.get(sample.device.type, sizes["cpu"])
 
 
-def spectrum_of(kernel: Gaussians, sample: Tensor) -> tuple[Tensor, Tensor]:
-    """Return frequencies (d, f) and their weights (f,) for samples (..., n, d)."""
-    frequencies, weights = _frequencies(kernel, sample.shape[-1])
-    return frequencies.to(sample), weights.to(sample)
-
-
-def waves(sample: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the cosines and sines of a sample, two of shape (..., n, f)."""
-    phase = sample @ frequencies
-    return phase.cos(), phase.sin()
-
-
 @lru_cache
-def _frequencies(kernel: Gaussians, dimensions: int) -> tuple[Tensor, Tensor]:
-    """Return frequencies (d, f) and weights (f,) of the Fourier features of a kernel."""
-    if dimensions == 1:
-        return _grid(kernel)
-    generator = torch.Generator().manual_seed(0)
-    count, frequencies, weights = ISOTROPIC_FREQUENCIES, [], []
-    for gamma, weight in kernel.parts:
-        standard = _orthogonal_normals(dimensions, count, generator)
-        frequencies.append(standard * (2 * gamma) ** 0.5)
-        weights.append(torch.full((count,), weight / count, dtype=torch.float64))
-    return torch.cat(frequencies, 1), torch.cat(weights)
-
-
-def _grid(kernel: Gaussians) -> tuple[Tensor, Tensor]:
-    """Return the trapezoidal rule for the spectrum of a kernel of one column.
+def _spectrum(kernel: Gaussians) -> tuple[Tensor, Tensor]:
+    """Return frequencies (f,) and weights (f,) for a kernel of one column: the trapezoidal rule.
 
     A Gaussian kernel is the mean of ``cos(omega d)`` over a normal frequency of variance
     ``2 gamma``; the rule is exact but for the ends and for repeating itself after the period.
@@ -417,14 +427,10 @@ def _grid(kernel: Gaussians) -> tuple[Tensor, Tensor]:
     for gamma, weight in kernel.parts:
         density += weight * torch.exp(-grid.square() / (4 * gamma)) / gamma**0.5
     density[0] /= 2  # the others stand for their negatives too
-    return grid.unsqueeze(0), density / density.sum()
+    return grid, density / density.sum()
 
 
-def _orthogonal_normals(dimensions: int, count: int, generator: torch.Generator) -> Tensor:
-    """Return columns with normal entries, orthogonal in blocks: better than independent ones."""
-    blocks = []
-    for _ in range(-(-count // dimensions)):
-        normal = torch.randn(dimensions, dimensions, generator=generator, dtype=torch.float64)
-        other = torch.randn(dimensions, dimensions, generator=generator, dtype=torch.float64)
-        blocks.append(torch.linalg.qr(normal)[0] * other.norm(dim=0))
-    return torch.cat(blocks, 1)[:, :count]
+def _waves(columns: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the cosines and sines of columns (..., n, 1), two of shape (..., n, f)."""
+    phase = columns * frequencies
+    return phase.cos(), phase.sin()

@@ -24,8 +24,10 @@ Estimator: TypeAlias = Literal["biased", "unbiased"]
 ESTIMATORS = ("biased", "unbiased")
 
 # Bytes of a tile, all members of a batch together: small enough for a processor's cache, large
-# enough to hide the cost of a call.
-TILE_BYTES = {"cpu": 2**21, "cuda": 2**29}
+# enough to hide the cost of a call. A Gram matrix a little larger is better kept whole, because its
+# weights are then computed once.
+TILE_BYTES = {"cpu": 2**20, "cuda": 2**29}
+WHOLE_BYTES = {"cpu": 2**21, "cuda": 2**29}
 
 # A Gram matrix of at most this rank is kept as a thin factor instead of by kernel calls.
 MOST_THIN_RANK = 64
@@ -87,6 +89,16 @@ class CenteredGram:
         left, right = torch.cat([thin, left], -1), torch.cat([thin, right], -1)
         return cls(sample, None, left, right, hollow, scale)
 
+    @property
+    def trace(self) -> float:
+        """The sum of the diagonal."""
+        if self.hollow:
+            return 0.0
+        diagonal = (self.left * self.right).sum(-1)
+        if self.kernel is not None:
+            diagonal = diagonal + gram_diagonal(self.sample, self.kernel)
+        return float(diagonal.sum()) * self.scale
+
     def tile(self, rows: slice, columns: slice) -> Tensor:
         """Return the entries of one tile, shape (..., rows, columns)."""
         if rows == columns == slice(0, self.sample.shape[-2]):
@@ -143,10 +155,10 @@ def gram_diagonal(sample: Tensor, kernel: Kernel) -> Tensor:
     return kernel(rows, rows).flatten(-3)
 
 
-def tile_size(sample: Tensor) -> int:
+def tile_size(sample: Tensor, largest: dict[str, int] = TILE_BYTES) -> int:
     """Return the number of rows and columns of a tile, for a sample of shape (..., n, d)."""
     entry = sample.element_size() * max(1, sample.shape[:-2].numel())
-    return max(32, isqrt(TILE_BYTES[sample.device.type] // entry))
+    return max(32, isqrt(largest[sample.device.type] // entry))
 
 
 def tiles(sample: Tensor) -> Iterator[tuple[slice, slice]]:
@@ -180,11 +192,12 @@ def kernel_sum(sample: Tensor, kernel: Kernel, weights: CenteredGram) -> tuple[T
         The sum, shape (...), and its gradient, shape (..., n, d).
     """
     n = sample.shape[-2]
-    if n <= tile_size(sample):
+    if n <= tile_size(sample, WHOLE_BYTES):
         return kernel.within(sample, weights.tile(slice(0, n), slice(0, n)))
-    if sample.ndim == 3 and weights.sample.ndim == 2 and n <= tile_size(sample[0]):
+    one = tile_size(sample[0], WHOLE_BYTES) if sample.ndim == 3 else 0
+    if n <= one and weights.sample.ndim == 2:
         # A batch of small samples: whole members at a time cost fewer calls than tiles of all.
-        members = sample.split(max(1, (tile_size(sample[0]) // n) ** 2))
+        members = sample.split(max(1, (one // n) ** 2))
         parts = [kernel.within(part, weights.tile(slice(0, n), slice(0, n))) for part in members]
         return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
     value = sample.new_zeros(sample.shape[:-2])

@@ -188,7 +188,12 @@ class Gaussians(Kernel):
     def __call__(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the Gram matrix, shape (..., n, m)."""
         center = second.mean(-2, keepdim=True)
-        return self._mix(Gaussian(self.gamma)._of_extended(*_extend_both(first, second, center)))[0]
+        gram = Gaussian(self.gamma)._of_extended(*_extend_both(first, second, center))
+        mixed = gram * self.parts[0][1]
+        for _, weight in self.parts[1:]:
+            gram = gram.square().square()
+            mixed = mixed + weight * gram
+        return mixed
 
     @property
     def parts(self) -> tuple[tuple[float, float], ...]:
@@ -217,11 +222,17 @@ class Gaussians(Kernel):
         return value, for_first.mul_(2), for_second.mul_(2)
 
     def _mix(self, gram: Tensor) -> tuple[Tensor, Tensor]:
-        """Return ``sum_b w_b K_b`` and ``sum_b w_b gamma_b K_b`` from the widest kernel's Gram."""
+        """Return ``sum_b w_b K_b`` and ``sum_b w_b gamma_b K_b``.
+
+        Args:
+            gram: The Gram matrix of the widest kernel, whose memory is used up.
+        """
         (gamma, weight), *finer = self.parts
         mixed, slope = gram * weight, gram * (weight * gamma)
+        # Numbers too small for full precision are slow to work with, here and times weights.
+        smallest = torch.finfo(gram.dtype).tiny ** (0.75 / 4)
         for gamma, weight in finer:
-            gram = gram.square().square_()
+            gram.clamp_(min=smallest).square_().square_()
             mixed.add_(gram, alpha=weight)
             slope.add_(gram, alpha=weight * gamma)
         return mixed, slope

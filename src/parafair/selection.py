@@ -128,7 +128,7 @@ def select_strength(
             "strength='auto' needs method='invariant', whose strength has the same meaning on any "
             f"data; got {penalty!r}. Give strength as a number"
         )
-    criterion = Criterion(problem.features, problem.like, penalty.exact)
+    criterion = Criterion(problem.features, problem.like, penalty.block)
     stop = replace(
         stop, tolerance=PATH_SHARE * stop.tolerance, window=max(stop.window, PATH_WINDOW)
     )

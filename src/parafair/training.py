@@ -158,7 +158,7 @@ class Training:
                 gram if gram.ndim == 2 else gram[some],
                 norm_squared=float(torch.linalg.vector_norm(entries.values)) ** 2,
                 entries=self.entries + entries.values.numel(),
-                criterion=Criterion(everybody, rows.flatten()[:0], penalty.exact),
+                criterion=Criterion(everybody, rows.flatten()[:0], penalty.block),
                 trained=trained,
                 scale=penalty.strength * self.mean_square,
             )

@@ -51,7 +51,7 @@ def _test(
     """Return the criterion on all pairs of people, its level by chance and the p-value."""
     if not np.ptp(rows, axis=0).any():  # nothing can depend on what is the same for everybody
         return PermutationTest(0.0, 1.0, 0.0, permutations)
-    criterion = Criterion(sensitive, torch.zeros(0, dtype=torch.float64), exact=True)
+    criterion = Criterion(sensitive, torch.zeros(0, dtype=torch.float64), block=len(sensitive))
     with one_thread():
         return criterion.test(torch.from_numpy(rows), permutations=permutations, random_state=seed)
 

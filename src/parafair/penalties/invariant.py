@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from torch import Tensor
 
-from parafair.criterion import Criterion, Standardized
+from parafair.criterion import LARGEST_BLOCK, Criterion, Standardized
 from parafair.penalties.base import check_multiplier
 from parafair.sensitive import SensitiveFeatures
+
+SMALLEST_BLOCK = 50
 
 
 @dataclass(frozen=True)
@@ -23,21 +26,26 @@ class Invariant:
 
     Attributes:
         strength: Multiplier, relative to the squared norm of the data.
-        exact: Whether to look at all pairs of people; None: up to 1000 (20 000 on a GPU), beyond
-            which Fourier features make it linear.
+        block: Most people of whom all pairs are looked at; more are dealt into blocks, each with
+            its share of every group.
     """
 
     strength: float = 1.0
-    exact: bool | None = None
+    block: int = LARGEST_BLOCK
 
     def __post_init__(self) -> None:
         check_multiplier("strength", self.strength)
+        if not isinstance(self.block, Integral) or self.block < SMALLEST_BLOCK:
+            raise ValueError(
+                f"block must be a whole number of at least {SMALLEST_BLOCK} people, got "
+                f"{self.block!r}: in a smaller one chance hides everything"
+            )
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> CriterionTerm:
         """Return the term for these people."""
         norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
         scale = self.strength * norm**2 / tensor.numel()
-        return CriterionTerm(Criterion(sensitive, tensor.flatten()[:0], self.exact), scale)
+        return CriterionTerm(Criterion(sensitive, tensor.flatten()[:0], self.block), scale)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from parafair.independence import tile_size
+from parafair.independence import WHOLE_BYTES, tile_size
 from parafair.losses import Block
 from parafair.penalties import QuadraticTerm, Term
 from parafair.problem import Objective, Problem, Sweep
@@ -102,7 +102,7 @@ class GradientBCD:
         self, problem: Problem, mode: int, block: Block, factor: Tensor, step: Tensor
     ) -> Tensor:
         """Take the inner steps of a few members at a time, whose kernels stay in the cache."""
-        few = max(1, (tile_size(factor[0]) // factor.shape[-2]) ** 2)
+        few = max(1, (tile_size(factor[0], WHOLE_BYTES) // factor.shape[-2]) ** 2)
         parts = torch.arange(len(factor), device=factor.device).split(few)
         if len(parts) == 1:
             return self._descend(block, problem.terms[mode], factor, step)
