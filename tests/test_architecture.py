@@ -29,7 +29,7 @@ LAYERS = [
     {"audits", "testing"},
     {"selection", "training"},
     {"estimator"},
-    {"frontier"},
+    {"frontier", "tuning"},
     {"report"},
     {"experiments"},
     {"__init__"},

@@ -14,6 +14,7 @@ from parafair.problem import Problem
 from parafair.sensitive import SensitiveFeatures
 from parafair.splits import split_cells, split_people
 from parafair.tensors import CPTensor
+from parafair.tuning import Tuning, tune
 
 __version__ = version("parafair")
 
@@ -33,6 +34,7 @@ __all__ = [
     "Status",
     "Stop",
     "TensorData",
+    "Tuning",
     "adjustments",
     "audit",
     "datasets",
@@ -45,4 +47,5 @@ __all__ = [
     "solvers",
     "split_cells",
     "split_people",
+    "tune",
 ]

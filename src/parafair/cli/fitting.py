@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from parafair.cli.choosing import SEVERAL, choose, read_settings
 from parafair.cli.people import Inputs, People, read_inputs
 from parafair.cli.runs import HeldOut, check_table_format, write_run
 from parafair.cli.shell import (
+    DATA,
     INTERRUPTED,
     MODEL,
     PEOPLE,
     RESULT,
+    RIDGE_HELP,
     SOLVER,
     Center,
     Columns,
@@ -26,7 +29,6 @@ from parafair.cli.shell import (
     Missing,
     Mode,
     Modes,
-    Ridge,
     Tensor,
     Test,
     Value,
@@ -39,6 +41,7 @@ from parafair.cli.shell import (
     say,
 )
 from parafair.cli.tensors import Source
+from parafair.data import TensorData
 from parafair.errors import Interrupted
 from parafair.estimator import FairCP
 from parafair.problem import Objective
@@ -51,7 +54,7 @@ from parafair.storage import check_new_folder
 def fit(
     tensor: Tensor,
     out: Annotated[Path, option(RESULT, "Folder to create.")],
-    rank: Annotated[int, option(MODEL, "Number of components.")],
+    rank: Annotated[str, option(MODEL, f"Number of components{SEVERAL}")],
     modes: Modes = None,
     value: Value = None,
     duplicates: Duplicates = None,
@@ -75,12 +78,22 @@ def fit(
     ] = "invariant",
     strength: Annotated[
         str | None,
-        option(MODEL, "Multiplier of the penalty, or auto: the closest fit that passes the audit."),
+        option(
+            MODEL,
+            f"Multiplier of the penalty, or auto: the closest fit that passes the audit{SEVERAL}",
+        ),
     ] = None,
     target_leakage: Annotated[
-        float, option(MODEL, "With --strength auto: the most an attacker may be above chance.")
+        float,
+        option(
+            MODEL,
+            "With --strength auto or several strengths: the most an attacker may be above chance.",
+        ),
     ] = 0.05,
-    ridge: Ridge = None,
+    ridge: Annotated[str | None, option(MODEL, RIDGE_HELP + SEVERAL)] = None,
+    validation: Annotated[
+        float, option(DATA, "Share of the entries to choose among several settings by.")
+    ] = 0.1,
     center: Center = False,
     solver: Annotated[
         str,
@@ -117,18 +130,17 @@ def fit(
     with readable_errors():
         check_new_folder(out, overwrite=force)
         check_table_format("--format", table_format)
+        settings, grid = read_settings(rank=rank, ridge=ridge, strength=strength)
         source = Source(tensor, modes, value, duplicates)
         inputs = read_inputs(source, People.of(sensitive, columns, kind, key, missing), mode)
         split = None if test is None else split_cells(inputs.data, test=test, random_state=seed)
         describe_inputs(inputs)
         data = inputs.data if split is None else split.train
         model = FairCP(
-            rank,
+            **settings,
             method=method,
-            strength=_strength(strength),
             target_leakage=target_leakage,
             mode=inputs.mode,
-            ridge=ridge,
             center=center,
             solver=gradient_solver(step_sizes, inner_steps) if solver == "gradient" else solver,
             start=start,
@@ -139,30 +151,19 @@ def fit(
             device=device,
             dtype=dtype,
         )
-        interrupted = False
-        try:
-            with progress("fitting", max_rounds) as advance:
-
-                def on_round(number: int, objective: Objective) -> None:
-                    leader = int(objective.value.nan_to_num(float("inf")).argmin())
-                    residual = float(objective.residual[leader])
-                    penalty = float(objective.penalty[leader])
-                    state = f"residual {residual:.4f}  penalty {penalty:.4g}"
-                    advance(number, max_rounds, state)
-
-                model.fit(
-                    data,
-                    sensitive_features=inputs.features,
-                    on_round=on_round,
-                    on_trial=_show_trial,
-                )
-        except Interrupted:
-            interrupted = True
+        candidates, interrupted = None, False
+        if grid:
+            tuning = choose(model, data, inputs.features, grid, validation, target_leakage)
+            model, candidates = tuning.model, tuning.to_list()
+        else:
+            interrupted = _fit(model, data, inputs)
         errors = None
         if split is not None and test is not None:
             errors = HeldOut.of(test, model, split.train, split.test, inputs.features)
         read = {"sensitive": sensitive and str(sensitive), "key": key, "missing": missing}
         record = {**source.to_dict(), **read, "test": test}
+        if candidates is not None:
+            record |= {"validation": validation, "candidates": candidates}
         write_run(out, model, record, errors, table_format=table_format, force=force)
         last = model.fit_.history[-1]
         added = "penalty and ridge" if model.fit_.settings["ridge"] else "penalty"
@@ -176,6 +177,26 @@ def fit(
         say(f"written to {out}")
         if interrupted:
             raise typer.Exit(INTERRUPTED)
+
+
+def _fit(model: FairCP, data: TensorData, inputs: Inputs) -> bool:
+    """Fit with a bar; return whether it was interrupted."""
+    try:
+        with progress("fitting", model.max_rounds) as advance:
+
+            def on_round(number: int, objective: Objective) -> None:
+                leader = int(objective.value.nan_to_num(float("inf")).argmin())
+                residual = float(objective.residual[leader])
+                penalty = float(objective.penalty[leader])
+                state = f"residual {residual:.4f}  penalty {penalty:.4g}"
+                advance(number, model.max_rounds, state)
+
+            model.fit(
+                data, sensitive_features=inputs.features, on_round=on_round, on_trial=_show_trial
+            )
+    except Interrupted:
+        return True
+    return False
 
 
 def describe_inputs(inputs: Inputs) -> None:
@@ -218,14 +239,3 @@ def _chosen(model: FairCP) -> str:
     if model.strength != "auto" or not hasattr(model, "selection_"):
         return ""
     return f"strength {model.selection_.strength:.3g} after {len(model.selection_.trials)} trials\n"
-
-
-def _strength(text: str | None) -> float | Literal["auto"] | None:
-    if text is None:
-        return None
-    if text == "auto":
-        return "auto"
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(f"--strength must be a number or auto, got {text!r}") from error

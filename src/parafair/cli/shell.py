@@ -97,15 +97,12 @@ Columns = Annotated[
         "--columns",
     ),
 ]
-Ridge = Annotated[
-    float | None,
-    option(
-        MODEL,
-        "Holds back rows with few entries, as that many more entries that are zero would; by "
-        f"default {DEFAULT_RIDGE:g} if entries are missing and some index has fewer than {PLENTY} "
-        "for each component, else 0.",
-    ),
-]
+RIDGE_HELP = (
+    "Holds back rows with few entries, as that many more entries that are zero would; by default "
+    f"{DEFAULT_RIDGE:g} if entries are missing and some index has fewer than {PLENTY} for each "
+    "component, else 0"
+)
+Ridge = Annotated[float | None, option(MODEL, RIDGE_HELP + ".")]
 Center = Annotated[
     bool,
     option(MODEL, "Subtract the mean and what each label adds to it, except people.", "--center"),

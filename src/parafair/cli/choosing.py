@@ -1,0 +1,84 @@
+"""Several values for a setting of `parafair fit`: the choice among them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import typer
+
+from parafair.cli.shell import INTERRUPTED, numbers, output, progress, say
+from parafair.data import TensorData
+from parafair.errors import Interrupted
+from parafair.estimator import FairCP
+from parafair.sensitive import SensitiveFeatures
+from parafair.tuning import Candidate, Tuning, tune
+
+# The end of the help of options that `read_settings` reads.
+SEVERAL = "; or several, as 4,8, to choose from (see --validation)."
+
+
+def read_settings(
+    *, rank: str, ridge: str | None, strength: str | None
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Return arguments of the model, and the values to choose from where there are several."""
+    values: dict[str, list[Any]] = {"rank": numbers("--rank", rank, int)}
+    if ridge is not None:
+        values["ridge"] = numbers("--ridge", ridge, float)
+    if strength is not None:
+        auto = strength == "auto"
+        values["strength"] = ["auto"] if auto else _strengths(strength)
+    grid = {name: found for name, found in values.items() if len(found) > 1}
+    return {name: found[0] for name, found in values.items()}, grid
+
+
+def _strengths(text: str) -> list[float]:
+    try:
+        return numbers("--strength", text, float)
+    except ValueError as error:
+        raise ValueError(
+            f"--strength must be a number, several separated by commas, or auto; got {text!r}"
+        ) from error
+
+
+def choose(
+    model: FairCP,
+    data: TensorData,
+    features: SensitiveFeatures | None,
+    grid: dict[str, list[Any]],
+    validation: float,
+    target_leakage: float,
+) -> Tuning:
+    """Try all settings, a line for each; among several strengths, only fair ones count."""
+    total, done = prod(map(len, grid.values())), 0
+
+    def show(candidate: Candidate) -> None:
+        nonlocal done
+        settings = ", ".join(f"{name} {value:g}" for name, value in candidate.settings.items())
+        if candidate.passes is None:
+            done += 1
+            advance(done, total)
+            found = f"RMSE {candidate.rmse:.4g} of held-out entries"
+        else:
+            verdict = "passes" if candidate.passes else "does not pass"
+            found = f"leakage {candidate.leakage:.3f}: {verdict}"
+        output.print(f"{settings}: {found}", highlight=False)
+
+    try:
+        with progress("fitting", total) as advance:
+            tuning = tune(
+                model,
+                data,
+                grid=grid,
+                sensitive_features=features,
+                held_out=validation,
+                leakage=target_leakage if "strength" in grid else None,
+                random_state=model.random_state,
+                on_candidate=show,
+            )
+    except (Interrupted, KeyboardInterrupt) as error:
+        say("interrupted before the settings were chosen; nothing was written")
+        raise typer.Exit(INTERRUPTED) from error
+    chosen = ", ".join(f"{name} {value:g}" for name, value in tuning.best.settings.items())
+    output.print(f"chosen: {chosen}", highlight=False)
+    return tuning

@@ -1,0 +1,207 @@
+"""Settings chosen by what they predict: the least held-out error, among those that pass."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+
+from parafair.audits import Audit, audit
+from parafair.data import TensorData
+from parafair.errors import ConvergenceWarning
+from parafair.estimator import FairCP
+from parafair.evaluation import evaluate
+from parafair.selection import MOST_PEOPLE, THOROUGH
+from parafair.sensitive import SensitiveFeatures
+from parafair.splits import split_cells
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings that were tried.
+
+    Attributes:
+        settings: Arguments of the model.
+        rmse: Root mean squared error of the held-out entries; infinite if the fit diverged.
+        mae: Mean absolute error of the same.
+        residual: Relative residual of the entries it was fitted to.
+        seconds: How long the fit took.
+        leakage: The strongest attacker's advantage over chance; None where none was tried.
+        passes: Whether it passed the audit; None where there was none.
+    """
+
+    settings: Mapping[str, Any]
+    rmse: float
+    mae: float
+    residual: float
+    seconds: float
+    leakage: float | None = None
+    passes: bool | None = None
+
+
+OnCandidate = Callable[[Candidate], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """What was tried and what was chosen.
+
+    Attributes:
+        candidates: All settings, in the order of the grid.
+        best: The one that was chosen.
+        passed: Whether it passed the audit, if one was asked for; otherwise True.
+        model: A model with its settings, fitted to all entries.
+    """
+
+    candidates: tuple[Candidate, ...]
+    best: Candidate
+    passed: bool
+    model: FairCP
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return all candidates as plain values that can be written as JSON."""
+        return [
+            {
+                **{k: v if isinstance(v, (int, float, str)) else str(v) for k, v in settings},
+                **{k: v for k, v in vars(candidate).items() if k != "settings"},
+                "rmse": candidate.rmse if isfinite(candidate.rmse) else None,
+                "mae": candidate.mae if isfinite(candidate.mae) else None,
+                "chosen": candidate is self.best,
+            }
+            for candidate in self.candidates
+            for settings in [candidate.settings.items()]
+        ]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return all candidates as a data frame, a row each."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError(
+                "Tuning.to_frame needs pandas; install it with: pip install 'parafair[tables]'"
+            ) from error
+        return pandas.DataFrame(self.to_list())
+
+
+def tune(
+    model: FairCP,
+    X: Any,
+    *,
+    grid: Mapping[str, Sequence[Any]],
+    sensitive_features: Any = None,
+    held_out: float = 0.1,
+    leakage: float | None = None,
+    random_state: int | np.random.RandomState | None = 0,
+    n_jobs: int = 1,
+    on_candidate: OnCandidate | None = None,
+) -> Tuning:
+    """Choose settings by the error of entries held out for it, and fit them to all entries.
+
+    Error alone would always choose the weakest penalty. With `leakage`, candidates are audited from
+    the smallest error on, and the first that passes is chosen.
+
+    Args:
+        model: Gives all settings that are not in the grid; it is not fitted itself.
+        X: The tensor, as in `FairCP.fit`.
+        grid: Values to try for arguments of the model, every combination of them, such as
+            ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``.
+        sensitive_features: As in `FairCP.fit`.
+        held_out: Share of the observed entries to hold out.
+        leakage: The most leakage allowed, as in `Audit.passes`; None asks for no audit.
+        random_state: Seed of the split and of the audits.
+        n_jobs: Processes for the fits, as in joblib.
+        on_candidate: Called with each candidate after its fit, and again after its audit.
+
+    >>> from parafair import FairCP, datasets, tune
+    >>> data = datasets.synthetic(0, shape=(20, 8, 6), rank=3)
+    >>> tuning = tune(FairCP(method="none", random_state=0), data.tensor, grid={"rank": [1, 3]})
+    >>> tuning.best.settings
+    {'rank': 3}
+    """
+    if leakage is not None and sensitive_features is None:
+        raise ValueError(
+            f"leakage={leakage!r} asks for an audit, which needs sensitive_features; pass one row "
+            "per person"
+        )
+    models = [clone(model).set_params(**settings) for settings in ParameterGrid(dict(grid))]
+    data = X if isinstance(X, TensorData) else TensorData.from_array(X)
+    split = split_cells(data, test=held_out, random_state=random_state)
+    tried = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_try)(candidate, split.train, split.test, sensitive_features)
+        for candidate in models
+    )
+    candidates: list[Candidate] = []
+    embeddings: list[Rows] = []
+    for settings, (candidate, embedding) in zip(ParameterGrid(dict(grid)), tried, strict=True):
+        candidates.append(replace(candidate, settings=settings))
+        embeddings.append(embedding)
+        if on_candidate is not None:
+            on_candidate(candidates[-1])
+    order = sorted(range(len(candidates)), key=lambda k: candidates[k].rmse)
+    order = [k for k in order if isfinite(candidates[k].rmse)]
+    if not order:
+        raise ValueError(f"all {len(candidates)} fits of the grid diverged; try other settings")
+    chosen, passed = order[0], True
+    if leakage is not None:
+        for chosen in order:
+            rows, features = embeddings[chosen]
+            found = _audit(rows, features, random_state)
+            passed = found.passes(leakage)
+            candidates[chosen] = replace(candidates[chosen], leakage=found.leakage, passes=passed)
+            if on_candidate is not None:
+                on_candidate(candidates[chosen])
+            if passed:
+                break
+    if not passed:
+        chosen = min(order, key=lambda k: abs(candidates[k].leakage or 0.0))
+        warnings.warn(
+            f"no settings of the grid passed the audit at leakage={leakage}; those with the "
+            "weakest attackers were kept. Try more strength, or a larger leakage",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    final = models[chosen].fit(data, sensitive_features=sensitive_features)
+    return Tuning(tuple(candidates), candidates[chosen], passed, final)
+
+
+def _audit(rows: NDArray[Any], features: Any, random_state: Any) -> Audit:
+    """Audit as `strength="auto"` does."""
+    return audit(
+        rows,
+        features,
+        attackers=THOROUGH,
+        permutations=1,
+        max_people=MOST_PEOPLE,
+        random_state=random_state,
+    )
+
+
+Rows = tuple[NDArray[Any], SensitiveFeatures | None]
+
+
+def _try(
+    model: FairCP, train: TensorData, test: TensorData, features: Any
+) -> tuple[Candidate, Rows]:
+    """Fit to one part and predict the other; return the people examined and their features too."""
+    fitted = clone(model).fit(train, sensitive_features=features)
+    training, rmse, mae = fitted.training_, inf, inf
+    predicted = fitted.predict(test.cells.T.cpu().numpy())
+    if np.isfinite(predicted).all():
+        scores = evaluate(test, predicted)
+        rmse, mae = scores.value("rmse"), scores.value("mae")
+    rows = fitted.embedding_
+    if training.examined is not None:
+        rows = rows[training.examined]
+    candidate = Candidate({}, rmse, mae, fitted.fit_.residual, fitted.fit_.seconds)
+    return candidate, (rows, training.features)
