@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from parafair import FairCP, SensitiveFeatures, TensorData, split_cells
+from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, split_cells, tune
 from parafair.evaluation import evaluate
 
 pytest.importorskip("typer")
@@ -244,12 +244,22 @@ def test_people_of_new_entries_are_checked(folder):
     assert "without the penalty, so these embeddings may reveal" in run(*transform)
     people = ("--sensitive", "students.csv", "--key", "student", "--force")
     text = run(*transform, *people, code=2)
-    assert "has no row for 1 of 40 new people, such as student s40" in text
+    assert "does not say all of 1 of 40 new people, such as student s40" in text
     table = pd.read_csv("students.csv").replace({"s39": "s40"})
     table.assign(gender=table["gender"].where(table["student"] != "s05")).to_csv(
         "students.csv", index=False
     )
-    assert "'gender' is missing of 1 new people, such as s05" in run(*transform, *people, code=2)
+    text = run(*transform, *people, code=2)
+    assert "does not say all of 1 of 40 new people, such as student s05" in text
+    # Those who are not known are embedded by their entries alone.
+    run(*transform, *people, "--missing", "exclude")
+    rows = pd.read_csv("rows.csv").set_index("student")
+    model = FairCP.load("run")
+    data = TensorData.from_table("new.csv", modes=["student", "module", "test"], value="score")
+    with pytest.warns(ParafairWarning, match="without the penalty"):
+        plain = model.transform(data)
+    same = np.isclose(rows, plain).all(1)
+    assert rows.index[same].tolist() == ["s05"]
     table.drop(columns="gender").to_csv("students.csv", index=False)
     assert "students.csv has no column 'gender'" in run(*transform, *people, code=2)
 
@@ -430,3 +440,33 @@ def test_messages_name_the_options(folder):
     with Path("scores.csv").open("a") as file:
         file.write("s00,art,1,10\ns00,art,1,30\n")
     assert "--duplicates mean on the command line" in run(*FIT, code=2)
+
+
+def test_settings_are_chosen_by_held_out_error(folder):
+    base = ("fit", "scores.csv", *TABLE, *PEOPLE, "--center", "--tolerance", 1e-2, "--out", "run")
+    printed = run(*base, "--method", "none", "--rank", "1,2", "--ridge", "0.1,30", "--test", 0.2)
+    assert printed.count(": RMSE") == 4
+    assert "chosen: rank 2, ridge 0.1" in printed
+    record = json.loads((folder / "run" / "fit.json").read_text())["settings"]
+    assert record["rank"] == 2
+    assert len(record["inputs"]["candidates"]) == 4
+    # The held-out entries of --test took no part in the choice.
+    data, _ = read_python()
+    rest = split_cells(data, test=0.2, random_state=0).train
+    model = FairCP(method="none", mode="student", center=True, tolerance=1e-2, random_state=0)
+    tuning = tune(model, rest, grid={"rank": [1, 2], "ridge": [0.1, 30.0]})
+    np.testing.assert_array_equal(FairCP.load("run").embedding_, tuning.model.embedding_)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--rank", "2,x"), "--rank must be numbers separated by commas, got '2,x'"),
+        (("--rank", "2", "--strength", "1,auto"), "--strength must be a number, several"),
+        (("--rank", "1,2", "--validation", "2"), "must be shares that leave something"),
+    ],
+)
+def test_bad_settings_to_choose_from(folder, arguments, message):
+    text = run("fit", "scores.csv", *TABLE, *PEOPLE, *arguments, "--out", "run", code=2)
+    assert message in text
+    assert not (folder / "run").exists()

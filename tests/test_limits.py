@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
-from parafair import datasets, transport
+from parafair import TensorData, datasets, transport
 from parafair.limits import ParityLimit, parity_limit
 from parafair.sensitive import Column, SensitiveFeatures
 from tests.reference.transport import best_permutation, coupling_cost
@@ -416,3 +416,16 @@ class TestErrors:
         monkeypatch.setitem(sys.modules, "ot", None)
         with pytest.raises(ImportError, match=r"pip install 'parafair\[limits\]'"):
             parity_limit(np.eye(2), ["a", "b"])
+
+
+def test_labeled_data_has_a_limit_and_incomplete_data_has_none():
+    tensor = np.random.default_rng(0).standard_normal((6, 3, 2))
+    groups = ["f", "m"] * 3
+    data = TensorData.from_array(tensor, modes=("who", "what", "when"))
+    expected = parity_limit(tensor, groups).residual
+    assert parity_limit(data, groups, mode="who").residual == expected
+    assert parity_limit(data.to_sparse(), groups).residual == pytest.approx(expected)
+    tensor[0, 0, 0] = np.nan
+    for missing in (tensor, TensorData.from_array(tensor).to_sparse()):
+        with pytest.raises(ValueError, match="tensor has 1 missing entries of 36"):
+            parity_limit(missing, groups)

@@ -382,8 +382,8 @@ def _add_segments(total: Tensor, rows: Tensor, ends: Tensor, begin: int) -> None
     last = int(torch.searchsorted(ends, edges[1:]))
     starts = (ends[first : last + 1] - begin).clamp(0, len(rows))
     with warnings.catch_warnings():
-        # torch announces that its compressed matrices may still change.
-        warnings.filterwarnings("ignore", message="Sparse CSR", category=UserWarning)
+        # torch announces that its compressed matrices may still change, and that they go unchecked.
+        warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)", category=UserWarning)
         matrix = torch.sparse_csr_tensor(
             starts,
             torch.arange(len(rows), device=rows.device),

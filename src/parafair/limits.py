@@ -20,8 +20,10 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair import transport
-from parafair.checks import as_tensor, check_tensor
-from parafair.problem import check_mode
+from parafair.checks import as_data, check_tensor
+from parafair.data import TensorData
+from parafair.entries import entries_of
+from parafair.problem import find_mode
 from parafair.sensitive import Column, SensitiveFeatures
 from parafair.transport import TINY, Lines, highest
 
@@ -119,7 +121,7 @@ def parity_limit(
     tensor: Any,
     sensitive_features: Any,
     *,
-    mode: int = 0,
+    mode: int | str = 0,
     taus: Sequence[float] = TAUS,
     bins: int = 4,
     max_people: int = 2000,
@@ -150,7 +152,7 @@ def parity_limit(
         sensitive_features: One row per index of `mode`. Groups are the combinations of values
             that occur; a numeric column is cut at its quantiles. People who are not known may
             have any embedding.
-        mode: The sensitive mode.
+        mode: The sensitive mode, by number, or by name for a `TensorData`.
         taus: Total variation distances between 0 and 1.
         bins: Groups made of a numeric column.
         max_people: At most this many people are transported exactly.
@@ -205,11 +207,20 @@ def _check_settings(taus: Any, bins: int, max_people: int) -> tuple[float, ...]:
     return levels
 
 
-def _check_data(tensor: Any, features: Any, mode: int) -> tuple[Tensor, SensitiveFeatures, float]:
+def _check_data(
+    tensor: Any, features: Any, mode: int | str
+) -> tuple[Tensor, SensitiveFeatures, float]:
     """Return a row for each person who is known, their features and ``||X||**2`` of everybody."""
-    data = as_tensor(tensor, dtype=torch.float64, device="cpu")
+    found = as_data(tensor, dtype=torch.float64, device="cpu")
+    mode = find_mode(found, mode)
+    there = entries_of(found).values.numel()
+    if there < prod(found.shape):
+        raise ValueError(
+            f"tensor has {prod(found.shape) - there} missing entries of {prod(found.shape)}, but "
+            "the limit compares whole rows; there is none for incomplete data"
+        )
+    data = found.to_dense().values if isinstance(found, TensorData) else found
     check_tensor(data)
-    check_mode(mode, data.ndim)
     sensitive = SensitiveFeatures.of(features)
     if len(sensitive) != data.shape[mode]:
         raise ValueError(

@@ -205,11 +205,12 @@ class SensitiveFeatures:
         found = {name: values[rows] for name, values in with_none.items()}
         return _read_features(found, kinds, missing)
 
-    def read(self, features: Any) -> SensitiveFeatures:
+    def read(self, features: Any, *, missing: Missing = "error") -> SensitiveFeatures:
         """Read the features of other people in terms of these: the same columns and categories.
 
         Args:
             features: As in `of`; with a column for each of these, by name if it has names.
+            missing: What to do with people of whom something is missing, as in `from_table`.
         """
         known = None
         if isinstance(features, SensitiveFeatures):
@@ -223,6 +224,10 @@ class SensitiveFeatures:
             if column.name not in raw:
                 raise unknown_choice("a sensitive feature of the model", column.name, raw)
         if known is None:
+            known = np.logical_and.reduce(
+                [_known(c.name, raw[c.name], missing) for c in self.columns]
+            )
+        if known.all():
             return SensitiveFeatures(tuple(c.read(raw[c.name]) for c in self.columns))
         there = np.flatnonzero(known)
         columns = (c.read(raw[c.name][there]).spread(known) for c in self.columns)

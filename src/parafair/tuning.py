@@ -194,7 +194,10 @@ def _try(
     model: FairCP, train: TensorData, test: TensorData, features: Any
 ) -> tuple[Candidate, Rows]:
     """Fit to one part and predict the other; return the people examined and their features too."""
-    fitted = clone(model).fit(train, sensitive_features=features)
+    with warnings.catch_warnings():
+        # The fit to all entries, with the settings that are chosen, says it again.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = clone(model).fit(train, sensitive_features=features)
     training, rmse, mae = fitted.training_, inf, inf
     predicted = fitted.predict(test.cells.T.cpu().numpy())
     if np.isfinite(predicted).all():

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import numpy as np
-import pandas
 import typer
 from numpy.typing import NDArray
 
@@ -20,6 +19,7 @@ from parafair.cli.shell import (
     Duplicates,
     Force,
     Key,
+    Missing,
     Modes,
     Value,
     app,
@@ -32,6 +32,7 @@ from parafair.data import TensorData
 from parafair.errors import missing_column
 from parafair.estimator import FairCP
 from parafair.labels import some
+from parafair.sensitive import SensitiveFeatures
 from parafair.storage import check_new_file
 from parafair.tables import read_table
 from parafair.training import Training
@@ -86,6 +87,7 @@ def transform(
         option(PEOPLE, "Table of the new people with the model's sensitive columns."),
     ] = None,
     key: Key = None,
+    missing: Missing = "error",
     force: Force = False,
 ) -> None:
     """Embed people whom the model has not seen, with all other factors fixed.
@@ -103,7 +105,7 @@ def transform(
         name = (training.modes or data.modes)[training.mode]
         features = None
         if sensitive is not None:
-            people = People(sensitive, key=key)
+            people = People(sensitive, key=key, missing=missing)
             if Source(new).has_labels:
                 before = model.fit_.settings.get("inputs", {})
                 names = (before.get("key"), name, data.modes[training.mode])
@@ -152,8 +154,8 @@ def _read_new(source: Source, model: FairCP) -> TensorData:
         return replace(data, labels=tuple(given))
 
 
-def _read_people(people: People, labels: Any, training: Training) -> pandas.DataFrame:
-    """Return the sensitive columns of the new people, in the order of their labels."""
+def _read_people(people: People, labels: Any, training: Training) -> SensitiveFeatures:
+    """Return the sensitive features of the new people, in the order of their labels."""
     if training.features is None:
         raise ValueError("the model was fitted without sensitive features; leave out --sensitive")
     table = people.read()
@@ -163,17 +165,14 @@ def _read_people(people: People, labels: Any, training: Training) -> pandas.Data
             raise missing_column(people.path, name, map(str, table.columns))
     places = np.arange(len(table)) if people.key is None else people.find(table, labels)
     absent = places < 0
-    if absent.any():
-        raise ValueError(
-            f"{people.path} has no row for {absent.sum()} of {len(labels)} new people, such as "
-            f"{people.key} {some(labels[absent])}; add them"
-        )
     found = table[names].iloc[places].reset_index(drop=True)
-    for name in names:
-        gone = found[name].isna().to_numpy()
-        if gone.any():
-            raise ValueError(
-                f"{people.path}: {name!r} is missing of {gone.sum()} new people, such as "
-                f"{some(np.asarray(labels)[gone])}; fill it, or transform them without --sensitive"
-            )
-    return found
+    found[absent] = None
+    unknown = absent | found.isna().any(axis=1).to_numpy()
+    if people.missing == "error" and unknown.any():
+        raise ValueError(
+            f"{people.path} does not say all of {unknown.sum()} of {len(labels)} new people, such "
+            f"as {people.key or 'number'} {some(np.asarray(labels)[unknown])}; add them, or embed "
+            "them without the criterion: --missing exclude"
+        )
+    with naming(people.path):
+        return training.features.read(found, missing=cast(Any, people.missing))
