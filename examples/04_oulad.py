@@ -36,7 +36,7 @@ def main():
     parser.add_argument("--data", help="folder with oulad/*.csv")
     parser.add_argument("--device", help="where to compute, such as cuda")
     parser.add_argument("--attributes", default=",".join(ATTRIBUTES), help="some of them, as a,b")
-    parser.add_argument("--strengths", default="100", help="of our criterion, as 30,300")
+    parser.add_argument("--strengths", default="30,100", help="of our criterion, as 30,300")
     options = parser.parse_args()
     ours = {f"ours, {s}": Invariant(float(s)) for s in options.strengths.split(",")}
     data = datasets.oulad(options.data)

@@ -203,7 +203,7 @@ def test_pickled_arrays_are_not_loaded(folder):
         (("audit", "people.csv", "--sensitive", "people.csv"), "columns that are not numbers"),
         (("datasets", "synthetik", "--out", "d"), "did you mean 'synthetic'"),
         (("datasets", "synthetic"), "--out is missing"),
-        (("datasets", "oulad", "--out", "d", "--rank", 3), "takes no --seed, --shape or --rank"),
+        (("datasets", "oulad", "--out", "d", "--rank", 3), "takes no --rank: it is not gen"),
         (
             ("datasets", "synthetic", "--out", "d", "--data", "."),
             "takes no --data: it is gen",

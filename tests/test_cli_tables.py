@@ -9,6 +9,7 @@ import pytest
 
 from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, split_cells, tune
 from parafair.evaluation import evaluate
+from parafair.frontier.folder import load
 
 pytest.importorskip("typer")
 from tests.test_cli import run
@@ -284,6 +285,22 @@ def test_a_frontier_of_a_table_has_errors_and_a_page(folder):
     page = (folder / "curve" / "report.html").read_text()
     for text in ("student (people)", "algebra", "1 of 40 student", "fitted entries of each"):
         assert text in page
+
+
+def test_a_picked_fit_becomes_a_run(folder):
+    run(*FRONTIER)
+    text = run("pick", "curve", "--leakage", 1, "--out", "run")
+    assert "residual" in text
+    model, labels = FairCP.load("run"), pd.read_csv(folder / "run" / "embedding.csv")["student"]
+    curve = load("curve")
+    np.testing.assert_array_equal(model.embedding_, curve.pick(leakage=1).embedding_)
+    assert labels.tolist() == STUDENTS
+    assert "already exists" in run("pick", "curve", "--out", "run", code=2)
+    assert "no point has leakage <= -2" in run(
+        "pick", "curve", "--leakage", -2, "--out", "r", code=2
+    )
+    assert not (folder / "r").exists()
+    run("predict", "run", "scores.csv", "--out", "predictions.csv")
 
 
 def write(name, content):

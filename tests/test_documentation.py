@@ -124,10 +124,11 @@ def test_the_page_of_the_reproduction_is_that_of_its_tables():
 
 def shell_commands():
     """The shell commands of the README, word for word."""
-    (block,) = re.findall(
+    blocks = re.findall(
         r"```sh\n(parafair datasets.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S
     )
-    return [line.split() for line in block.replace("\\\n", " ").strip().splitlines()]
+    lines = "".join(blocks).replace("\\\n", " ").strip().splitlines()
+    return [line.split() for line in lines]
 
 
 def run_commands(commands):

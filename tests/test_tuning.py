@@ -71,7 +71,9 @@ def test_the_least_error_among_the_fair_ones(marks, one_attacker):
 
 def test_none_passes_is_said(marks, one_attacker):
     tensor, groups = marks
-    with pytest.warns(ConvergenceWarning, match="no settings of the grid passed the audit"):
+    with pytest.warns(
+        ConvergenceWarning, match="no settings of the grid have a leakage of at most 0.01"
+    ):
         tuning = tune(
             FairCP(3, random_state=0),
             tensor,

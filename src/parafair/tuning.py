@@ -38,7 +38,8 @@ class Candidate:
         residual: Relative residual of the entries it was fitted to.
         seconds: How long the fit took.
         leakage: The strongest attacker's advantage over chance; None where none was tried.
-        passes: Whether it passed the audit; None where there was none.
+        passes: Whether that is at most what was asked for; None where no attacker was tried.
+        overfitted: Whether attackers were below chance beyond doubt, as in `Audit.overfitted`.
     """
 
     settings: Mapping[str, Any]
@@ -48,6 +49,7 @@ class Candidate:
     seconds: float
     leakage: float | None = None
     passes: bool | None = None
+    overfitted: bool | None = None
 
 
 OnCandidate = Callable[[Candidate], None]
@@ -60,7 +62,7 @@ class Tuning:
     Attributes:
         candidates: All settings, in the order of the grid.
         best: The one that was chosen.
-        passed: Whether it passed the audit, if one was asked for; otherwise True.
+        passed: Whether its leakage is at most what was asked for; True if nothing was.
         model: A model with its settings, fitted to all entries.
     """
 
@@ -118,7 +120,7 @@ def tune(
             ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``.
         sensitive_features: As in `FairCP.fit`.
         held_out: Share of the observed entries to hold out.
-        leakage: The most leakage allowed, as in `Audit.passes`; None asks for no audit.
+        leakage: The most leakage allowed, as in `Frontier.pick`; None asks for no audit.
         random_state: Seed of the split and of the audits.
         n_jobs: Processes for the fits, as in joblib.
         on_candidate: Called with each candidate after its fit, and again after its audit.
@@ -157,17 +159,22 @@ def tune(
         for chosen in order:
             rows, features = embeddings[chosen]
             found = _audit(rows, features, random_state)
-            passed = found.passes(leakage)
-            candidates[chosen] = replace(candidates[chosen], leakage=found.leakage, passes=passed)
+            passed = found.leakage <= leakage
+            candidates[chosen] = replace(
+                candidates[chosen],
+                leakage=found.leakage,
+                passes=passed,
+                overfitted=found.overfitted,
+            )
             if on_candidate is not None:
                 on_candidate(candidates[chosen])
             if passed:
                 break
     if not passed:
-        chosen = min(order, key=lambda k: abs(candidates[k].leakage or 0.0))
+        chosen = min(order, key=lambda k: candidates[k].leakage or 0.0)
         warnings.warn(
-            f"no settings of the grid passed the audit at leakage={leakage}; those with the "
-            "weakest attackers were kept. Try more strength, or a larger leakage",
+            f"no settings of the grid have a leakage of at most {leakage}; those with the weakest "
+            "attackers were kept. Try more strength, or a larger leakage",
             ConvergenceWarning,
             stacklevel=2,
         )

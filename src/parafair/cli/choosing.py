@@ -61,6 +61,7 @@ def choose(
             found = f"RMSE {candidate.rmse:.4g} of held-out entries"
         else:
             verdict = "passes" if candidate.passes else "does not pass"
+            verdict += ", but overfitted" if candidate.passes and candidate.overfitted else ""
             found = f"leakage {candidate.leakage:.3f}: {verdict}"
         output.print(f"{settings}: {found}", highlight=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import Annotated
 
@@ -27,8 +28,9 @@ def datasets(
         typer.Option(help="Folder of data that is not generated; by default $PARAFAIR_DATA."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of generated data: 0.")] = None,
-    shape: Annotated[str | None, typer.Option(help="Sizes of generated data: 200,100,100.")] = None,
-    rank: Annotated[int | None, typer.Option(help="Components of generated data: 10.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Sizes of synthetic: 200,100,100.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Components of synthetic: 10.")] = None,
+    students: Annotated[int | None, typer.Option(help="Number of people of marks: 200.")] = None,
     force: Force = False,
 ) -> None:
     """List the data sets, or write one as tensor.npy (entries.csv if sparse) and sensitive.csv."""
@@ -42,14 +44,16 @@ def datasets(
             raise ValueError("--out is missing; give the folder to write the data set to")
         check_new_folder(out, overwrite=force, ours=DATASET_FILES)
         sizes = None if shape is None else tuple(numbers("--shape", shape, int))
-        options = {"seed": seed, "shape": sizes, "rank": rank, "folder": data}
+        options = {
+            "seed": seed, "shape": sizes, "rank": rank, "students": students, "folder": data,
+        }  # fmt: skip
         given = {option: value for option, value in options.items() if value is not None}
-        generated = DATASETS[name].source is None
-        wrong = given.keys() & ({"folder"} if generated else {"seed", "shape", "rank"})
+        taken = signature(DATASETS[name].load).parameters
+        wrong = [f"--{'data' if name == 'folder' else name}" for name in given if name not in taken]
         if wrong:
+            generated = DATASETS[name].source is None
             raise ValueError(
-                f"{name} takes no {'--data' if generated else '--seed, --shape or --rank'}: it is "
-                f"{'' if generated else 'not '}generated"
+                f"{name} takes no {', '.join(wrong)}: it is {'' if generated else 'not '}generated"
             )
         found = DATASETS[name].load(**given)
         with new_folder(out, overwrite=force, ours=DATASET_FILES) as folder:

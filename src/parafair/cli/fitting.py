@@ -29,6 +29,7 @@ from parafair.cli.shell import (
     Missing,
     Mode,
     Modes,
+    TableFormat,
     Tensor,
     Test,
     Value,
@@ -116,9 +117,7 @@ def fit(
     seed: Annotated[int, option(SOLVER, "Seed of the random starts.")] = 0,
     device: Annotated[str | None, option(SOLVER, "Where to compute, such as cuda.")] = None,
     dtype: Annotated[str | None, option(SOLVER, "float32 or float64.")] = None,
-    table_format: Annotated[
-        str, option(RESULT, "Of the tables: csv or parquet.", "--format")
-    ] = "csv",
+    table_format: TableFormat = "csv",
     force: Force = False,
 ) -> None:
     """Decompose a tensor and write the embedding, the factors and a record of the fit.

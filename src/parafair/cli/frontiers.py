@@ -1,4 +1,4 @@
-"""The commands `parafair frontier` and `parafair report`."""
+"""The commands `parafair frontier`, `parafair pick` and `parafair report`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.table import Table
 
 from parafair.cli.fitting import describe_inputs
 from parafair.cli.people import People, read_inputs
+from parafair.cli.runs import check_table_format, write_run
 from parafair.cli.shell import (
     ATTACK,
     INTERRUPTED,
@@ -20,12 +21,14 @@ from parafair.cli.shell import (
     Center,
     Columns,
     Duplicates,
+    Force,
     Key,
     Kinds,
     Missing,
     Mode,
     Modes,
     Ridge,
+    TableFormat,
     Tensor,
     Test,
     Value,
@@ -46,6 +49,7 @@ from parafair.frontier.run import AUDIT
 from parafair.methods import METHODS
 from parafair.report import FORMATS, pick_point, write_report
 from parafair.splits import split_cells
+from parafair.storage import check_new_folder
 
 Leakage = Annotated[float, option(RESULT, "Pick the least residual at this leakage.")]
 
@@ -141,6 +145,28 @@ def frontier_command(
             raise typer.Exit(INTERRUPTED) from error
         show(join(found), leakage)
         say(f"written to {out}; for a page: parafair report {out}")
+
+
+@app.command()
+def pick(
+    run: Annotated[Path, typer.Argument(help="A folder that `parafair frontier` wrote.")],
+    out: Annotated[Path, option(RESULT, "Folder to create.")],
+    leakage: Leakage = 0.05,
+    table_format: TableFormat = "csv",
+    force: Force = False,
+) -> None:
+    """Write the closest fit of a frontier within a leakage, as `parafair fit` would have."""
+    with readable_errors():
+        check_new_folder(out, overwrite=force)
+        check_table_format("--format", table_format)
+        found = load(run)
+        point = found.best(leakage=leakage)
+        record = {"frontier": str(run)}
+        write_run(out, found.model(point), record, None, table_format=table_format, force=force)
+        say(
+            f"{point.member.id}: residual {point.residual:.4f}, leakage {point.leakage:.3f}\n"
+            f"written to {out}"
+        )
 
 
 @app.command()

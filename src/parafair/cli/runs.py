@@ -89,16 +89,16 @@ def write_run(
 ) -> None:
     """Write a run, whole or not at all: the model, its factors as tables, held-out errors."""
     model.fit_ = replace(model.fit_, settings={**model.fit_.settings, "inputs": dict(inputs)})
-    training = model.training_
-    assert training.modes is not None
-    assert training.labels is not None
-    names = _file_names(training.modes)
+    training, shape = model.training_, model.cp_.shape
+    modes = training.modes or tuple(f"mode_{mode}" for mode in range(len(shape)))
+    labels = training.labels or tuple(np.arange(size) for size in shape)
+    names = _file_names(modes)
     names[training.mode] = "embedding"
     with new_folder(out, overwrite=force) as folder:
         model.write(folder)
         for mode, factor in enumerate(model.cp_.factors):
             rows = factor.cpu().numpy()
-            table = rows_as_table(rows, training.labels[mode], training.modes[mode])
+            table = rows_as_table(rows, labels[mode], modes[mode])
             _write_table(table, folder / f"{names[mode]}.{table_format}")
         if held_out is not None:
             text = json.dumps(held_out.to_dict(), indent=1, allow_nan=False)

@@ -110,6 +110,7 @@ Center = Annotated[
 Kinds = Annotated[
     list[str] | None, option(PEOPLE, "State a column's kind, as age=numeric or code=categorical.")
 ]
+TableFormat = Annotated[str, option(RESULT, "Of the tables: csv or parquet.", "--format")]
 Force = Annotated[bool, option(RESULT, "Replace an earlier result in the folder.", "--force")]
 
 

@@ -9,12 +9,19 @@ from __future__ import annotations
 from parafair.datasets.base import Dataset, Entry
 from parafair.datasets.contraceptive import ENTRY as _CONTRACEPTIVE
 from parafair.datasets.contraceptive import contraceptive
+from parafair.datasets.marks import ENTRY as _MARKS
+from parafair.datasets.marks import marks
 from parafair.datasets.oulad import ENTRY as _OULAD
 from parafair.datasets.oulad import oulad
 from parafair.datasets.synthetic import ENTRY as _SYNTHETIC
 from parafair.datasets.synthetic import synthetic
 
-__all__ = ["DATASETS", "Dataset", "Entry", "contraceptive", "oulad", "synthetic"]
+__all__ = ["DATASETS", "Dataset", "Entry", "contraceptive", "marks", "oulad", "synthetic"]
 
 # Every data set by name.
-DATASETS = {"synthetic": _SYNTHETIC, "contraceptive": _CONTRACEPTIVE, "oulad": _OULAD}
+DATASETS = {
+    "synthetic": _SYNTHETIC,
+    "marks": _MARKS,
+    "contraceptive": _CONTRACEPTIVE,
+    "oulad": _OULAD,
+}

@@ -1,0 +1,52 @@
+"""Generated marks of students, half of them missing, for examples with tables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parafair.data import TensorData
+from parafair.datasets.base import Dataset, Entry
+
+MODULES = ("algebra", "art", "biology", "history", "music", "physics")
+TESTS = 3
+ABOUT = (
+    "Marks of students in modules and tests, about half of them there; generated, of rank 2 with "
+    "noise, and men are better at one of two things"
+)
+
+
+def marks(seed: int = 0, *, students: int = 200) -> Dataset:
+    """Generate marks of students, with their gender.
+
+    What modules ask for and how hard the tests are is always the same; the seed draws the students,
+    so that another seed gives new people for the same model.
+
+    Args:
+        seed: Seed of the students.
+        students: How many.
+
+    >>> marks(0, students=20).tensor
+    TensorData(20 student x 6 module x 3 test, 183 observed (50.8 %), sparse, float64)
+    """
+    import pandas
+
+    if students < 2:
+        raise ValueError(f"students must be at least 2, got {students}")
+    needs = np.random.default_rng(0).standard_normal((len(MODULES), 2))
+    random = np.random.default_rng((1, seed))
+    gender = random.permutation(np.resize(["f", "m"], students))
+    ability = random.standard_normal((students, 2)) + np.outer(gender == "m", [0, 1])
+    mean = 60 + 10 * (ability @ needs.T)[:, :, None] + 5 * np.arange(TESTS)
+    values = (mean + random.normal(scale=4, size=mean.shape)).round()
+    values[random.random(values.shape) < 0.5] = np.nan
+    names = np.array([f"s{seed}{number:03}" for number in range(students)])
+    tensor = TensorData.from_array(
+        values,
+        modes=("student", "module", "test"),
+        labels=(names.tolist(), MODULES, range(1, TESTS + 1)),
+    )
+    people = pandas.DataFrame({"gender": gender}, index=pandas.Index(names, name="student"))
+    return Dataset("marks", ABOUT, tensor.to_sparse(), people)
+
+
+ENTRY = Entry(marks, ABOUT)

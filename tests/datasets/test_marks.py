@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from parafair import FairCP, audit, datasets
+
+pytest.importorskip("pandas")
+
+
+def test_marks_have_students_with_a_gender_and_holes():
+    data = datasets.marks(3, students=50)
+    assert data.tensor.shape == (50, 6, 3)
+    assert data.tensor.modes == data.modes == ("student", "module", "test")
+    assert 0.4 < data.tensor.coverage < 0.6
+    assert list(data.sensitive.index) == list(data.tensor.labels[0])
+    assert sorted(data.sensitive["gender"].value_counts()) == [25, 25]
+    again = datasets.marks(3, students=50)
+    assert again.tensor.entries.tolist() == data.tensor.entries.tolist()
+
+
+def test_another_seed_draws_other_students_of_the_same_modules():
+    model = FairCP(2, method="none", center=True, ridge=0.3, random_state=0)
+    model.fit(datasets.marks(0).tensor)
+    later = datasets.marks(1, students=60).tensor
+    assert not set(later.labels[0]) & set(datasets.marks(0).tensor.labels[0])
+    filled = model.inverse_transform(model.transform(later))
+    cells = later.cells.numpy()
+    error = filled[tuple(cells)] - later.entries.numpy()
+    assert np.sqrt(np.mean(error**2)) < 0.6 * float(later.entries.std())
+
+
+def test_marks_show_the_gender():
+    data = datasets.marks()
+    model = FairCP(2, method="none", center=True, random_state=0).fit(data.tensor)
+    found = audit(model.embedding_, data.sensitive, attackers=["linear"], repeats=1, permutations=1)
+    assert found.leaks
+
+
+def test_a_student_alone_is_refused():
+    with pytest.raises(ValueError, match="students must be at least 2, got 1"):
+        datasets.marks(students=1)
