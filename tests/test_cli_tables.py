@@ -295,7 +295,7 @@ def test_a_picked_fit_becomes_a_run(folder):
     curve = load("curve")
     np.testing.assert_array_equal(model.embedding_, curve.pick(leakage=1).embedding_)
     assert labels.tolist() == STUDENTS
-    assert "already exists" in run("pick", "curve", "--out", "run", code=2)
+    assert "already holds files" in run("pick", "curve", "--out", "run", code=2)
     assert "no point has leakage <= -2" in run(
         "pick", "curve", "--leakage", -2, "--out", "r", code=2
     )
