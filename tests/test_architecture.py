@@ -28,6 +28,7 @@ LAYERS = [
     {"newcomers"},
     {"audits", "testing"},
     {"selection", "training"},
+    {"fitted"},
     {"estimator"},
     {"frontier", "tuning"},
     {"report"},

@@ -24,6 +24,16 @@ def model():
     return automatic(target_leakage=0.15)
 
 
+def test_a_loaded_model_knows_how_its_strength_was_found(model, tmp_path):
+    model.save(tmp_path / "model")
+    loaded = FairCP.load(tmp_path / "model").selection_
+    assert loaded.trials == model.selection_.trials
+    assert (loaded.strength, loaded.passed) == (
+        model.selection_.strength,
+        model.selection_.passed,
+    )
+
+
 def test_the_least_residual_that_passes_is_chosen(model):
     passed = [trial for trial in model.selection_.trials if trial.verdict == "passes"]
     chosen = min(passed, key=lambda trial: trial.residual)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -87,6 +87,14 @@ class Selection:
     def to_list(self) -> list[dict[str, Any]]:
         """Return the path as plain values that can be written as JSON."""
         return [asdict(trial) for trial in self.trials]
+
+    @classmethod
+    def from_list(
+        cls, records: Sequence[Mapping[str, Any]], fit: Fit, strength: float
+    ) -> Selection:
+        """Return the selection whose path `to_list` wrote."""
+        trials = tuple(Trial(**record) for record in records)
+        return cls(fit, strength, any(trial.verdict == "passes" for trial in trials), trials)
 
 
 def select_strength(
