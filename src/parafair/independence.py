@@ -7,7 +7,7 @@ the weights are the centered Gram matrix of the other sample. Both are made tile
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isqrt
 from typing import Any, Literal, TypeAlias
@@ -91,13 +91,30 @@ class CenteredGram:
 
     @property
     def trace(self) -> float:
-        """The sum of the diagonal."""
-        if self.hollow:
-            return 0.0
-        diagonal = (self.left * self.right).sum(-1)
+        """The sum of the diagonal, of one matrix and the biased estimator."""
+        found = (self.left * self.right).sum()
         if self.kernel is not None:
-            diagonal = diagonal + gram_diagonal(self.sample, self.kernel)
-        return float(diagonal.sum()) * self.scale
+            found = found + gram_diagonal(self.sample, self.kernel).sum()
+        return float(found) * self.scale
+
+    @property
+    def grand(self) -> float:
+        """The sum of all entries, of one matrix and the biased estimator: 0 if it is whole."""
+        found = self.left.sum(-2) @ self.right.sum(-2)
+        if self.kernel is not None:
+            ones = torch.ones_like(self.sample[..., :1])
+            found = found + gram_product(self.sample, self.kernel, ones).sum()
+        return float(found) * self.scale
+
+    def take(self, rows: Tensor) -> CenteredGram:
+        """Return the part of some rows, centered as before, scaled for as many rows."""
+        return replace(
+            self,
+            sample=self.sample[..., rows, :],
+            left=self.left[..., rows, :],
+            right=self.right[..., rows, :],
+            scale=1 / len(rows) ** 2,
+        )
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
         """Return the entries of one tile, shape (..., rows, columns)."""

@@ -124,6 +124,11 @@ class TestInvariant(PenaltyContract):
         )
         torch.testing.assert_close(large, 100 * small)
 
+    @pytest.mark.parametrize("block", [10, 1000.5, None])
+    def test_blocks_that_are_too_small_are_refused(self, block):
+        with pytest.raises(ValueError, match="block must be a whole number of at least 50 people"):
+            Invariant(1.0, block=block)
+
 
 class Spread:
     """A penalty of a user's own, by automatic differentiation."""

@@ -8,7 +8,8 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from parafair.criterion import LARGEST_BLOCK, Criterion, Standardized
+from parafair.criterion import Criterion, Standardized
+from parafair.pairs import BLOCK_PEOPLE
 from parafair.penalties.base import check_multiplier
 from parafair.sensitive import SensitiveFeatures
 
@@ -26,12 +27,12 @@ class Invariant:
 
     Attributes:
         strength: Multiplier, relative to the squared norm of the data.
-        block: Most people of whom all pairs are looked at; more are dealt into blocks, each with
-            its share of every group.
+        block: About how many people all pairs are looked at of; more are dealt into blocks, each
+            with its share of every group, and larger ones if a group is rare.
     """
 
     strength: float = 1.0
-    block: int = LARGEST_BLOCK
+    block: int = BLOCK_PEOPLE
 
     def __post_init__(self) -> None:
         check_multiplier("strength", self.strength)
