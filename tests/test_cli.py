@@ -203,10 +203,13 @@ def test_pickled_arrays_are_not_loaded(folder):
         (("audit", "people.csv", "--sensitive", "people.csv"), "columns that are not numbers"),
         (("datasets", "synthetik", "--out", "d"), "did you mean 'synthetic'"),
         (("datasets", "synthetic"), "--out is missing"),
-        (("datasets", "oulad", "--out", "d", "--rank", 3), "takes no --rank: it is not gen"),
+        (
+            ("datasets", "oulad", "--out", "d", "--rank", 3),
+            "takes no --rank; its options are --data",
+        ),
         (
             ("datasets", "synthetic", "--out", "d", "--data", "."),
-            "takes no --data: it is gen",
+            "takes no --data; its options are --seed, --shape, --rank",
         ),
         (("datasets", "oulad", "--out", "d", "--data", "."), "must hold oulad/assessments.csv"),
         (("datasets", "synthetic", "--out", "d", "--shape", "3,x"), "--shape must be numbers"),

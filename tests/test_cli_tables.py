@@ -245,13 +245,13 @@ def test_people_of_new_entries_are_checked(folder):
     assert "without the penalty, so these embeddings may reveal" in run(*transform)
     people = ("--sensitive", "students.csv", "--key", "student", "--force")
     text = run(*transform, *people, code=2)
-    assert "does not say all of 1 of 40 new people, such as student s40" in text
+    assert "has no row for 1 of 40 new people, such as student s40" in text
     table = pd.read_csv("students.csv").replace({"s39": "s40"})
     table.assign(gender=table["gender"].where(table["student"] != "s05")).to_csv(
         "students.csv", index=False
     )
     text = run(*transform, *people, code=2)
-    assert "does not say all of 1 of 40 new people, such as student s05" in text
+    assert "has no value for 1 of 40 new people, such as student s05" in text
     # Those who are not known are embedded by their entries alone.
     run(*transform, *people, "--missing", "exclude")
     rows = pd.read_csv("rows.csv").set_index("student")
@@ -300,7 +300,11 @@ def test_a_picked_fit_becomes_a_run(folder):
         "pick", "curve", "--leakage", -2, "--out", "r", code=2
     )
     assert not (folder / "r").exists()
+    # Later commands find people and entries as after `parafair fit`.
     run("predict", "run", "scores.csv", "--out", "predictions.csv")
+    run("audit", "run", "--sensitive", "students.csv", "--columns", "gender",
+        "--attackers", "linear")  # fmt: skip
+    run("transform", "run", "scores.csv", "--out", "rows.csv")
 
 
 def write(name, content):
@@ -478,7 +482,7 @@ def test_settings_are_chosen_by_held_out_error(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--rank", "2,x"), "--rank must be numbers separated by commas, got '2,x'"),
+        (("--rank", "2,x"), "--rank must be whole numbers separated by commas, got '2,x'"),
         (("--rank", "2", "--strength", "1,auto"), "--strength must be a number, several"),
         (("--rank", "1,2", "--validation", "2"), "must be shares that leave something"),
     ],

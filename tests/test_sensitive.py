@@ -317,3 +317,14 @@ def test_numbers_among_text_are_found_again():
     features = np.array([1.0, "other", 1.0, "other", 2.0, 2.0], dtype=object)
     read = SensitiveFeatures.of(features).read(features[:2]).columns[0]
     assert read.labels.tolist() == ["1", "other"]
+
+
+def test_other_people_of_whom_something_is_missing():
+    trained = SensitiveFeatures.of(pd.DataFrame({"age": [1.0, 2.0, 3.5], "sex": ["f", "m", "f"]}))
+    others = pd.DataFrame({"age": np.array([1.0, None, 2.0], object), "sex": ["m", "f", None]})
+    found = trained.read(others, missing="exclude")
+    assert found.known.tolist() == [True, False, False]
+    with pytest.raises(ValueError, match="sensitive feature 'age' has 1 missing values"):
+        trained.read(others)
+    with pytest.raises(ValueError, match="missing must be one of error, exclude"):
+        trained.read(others, missing="exclde")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parafair import ConvergenceWarning, FairCP, TensorData, tune
+from parafair import ConvergenceWarning, FairCP, TensorData, split_cells, tune
 from parafair.penalties import Invariant
 
 N = 120
@@ -71,9 +71,7 @@ def test_the_least_error_among_the_fair_ones(marks, one_attacker):
 
 def test_none_passes_is_said(marks, one_attacker):
     tensor, groups = marks
-    with pytest.warns(
-        ConvergenceWarning, match="no settings of the grid have a leakage of at most 0.01"
-    ):
+    with pytest.warns(ConvergenceWarning, match="the leakage of the chosen settings"):
         tuning = tune(
             FairCP(3, random_state=0),
             tensor,
@@ -83,6 +81,16 @@ def test_none_passes_is_said(marks, one_attacker):
         )
     assert not tuning.passed
     assert tuning.to_list()[0]["method"].startswith("Invariant")
+
+
+def test_what_is_held_out_does_not_decide_the_ridge():
+    tensor = np.random.default_rng(0).standard_normal((12, 4, 3))  # complete: no ridge
+    tuning = tune(FairCP(method="none", random_state=0), tensor, grid={"rank": np.arange(1, 3)})
+    assert tuning.model.fit_.settings["ridge"] == 0
+    assert tuning.to_list()[0]["rank"] == 1
+    fit = FairCP(1, method="none", ridge=0.0, random_state=0)
+    split = split_cells(TensorData.from_array(tensor), test=0.1, random_state=0)
+    assert tuning.candidates[0].residual == pytest.approx(fit.fit(split.train).fit_.residual)
 
 
 def test_labels_and_processes_change_nothing(marks):

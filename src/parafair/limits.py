@@ -217,7 +217,7 @@ def _check_data(
     if there < prod(found.shape):
         raise ValueError(
             f"tensor has {prod(found.shape) - there} missing entries of {prod(found.shape)}, but "
-            "the limit compares whole rows; there is none for incomplete data"
+            "the limit compares whole rows; complete it first, for example with FairCP.predict"
         )
     data = found.to_dense().values if isinstance(found, TensorData) else found
     check_tensor(data)

@@ -73,6 +73,7 @@ class Column:
     def read(self, values: NDArray[Any]) -> Column:
         """Return the same feature of other people."""
         if self.kind == "numeric":
+            values = np.array(values.tolist())  # what was missing may have made them objects
             if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
                 raise ValueError(f"sensitive feature {self.name!r} must hold finite numbers")
             return replace(self, values=values)
@@ -212,6 +213,8 @@ class SensitiveFeatures:
             features: As in `of`; with a column for each of these, by name if it has names.
             missing: What to do with people of whom something is missing, as in `from_table`.
         """
+        if missing not in get_args(Missing):
+            raise unknown_choice("missing", missing, get_args(Missing))
         known = None
         if isinstance(features, SensitiveFeatures):
             known = features.known

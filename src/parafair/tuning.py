@@ -19,6 +19,7 @@ from parafair.data import TensorData
 from parafair.errors import ConvergenceWarning
 from parafair.estimator import FairCP
 from parafair.evaluation import evaluate
+from parafair.problem import resolve_ridge
 from parafair.selection import MOST_PEOPLE, THOROUGH
 from parafair.sensitive import SensitiveFeatures
 from parafair.splits import split_cells
@@ -62,7 +63,7 @@ class Tuning:
     Attributes:
         candidates: All settings, in the order of the grid.
         best: The one that was chosen.
-        passed: Whether its leakage is at most what was asked for; True if nothing was.
+        passed: Whether the leakage of `model` is at most what was asked for; True if nothing was.
         model: A model with its settings, fitted to all entries.
     """
 
@@ -73,17 +74,12 @@ class Tuning:
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return all candidates as plain values that can be written as JSON."""
-        return [
-            {
-                **{k: v if isinstance(v, (int, float, str)) else str(v) for k, v in settings},
-                **{k: v for k, v in vars(candidate).items() if k != "settings"},
-                "rmse": candidate.rmse if isfinite(candidate.rmse) else None,
-                "mae": candidate.mae if isfinite(candidate.mae) else None,
-                "chosen": candidate is self.best,
-            }
-            for candidate in self.candidates
-            for settings in [candidate.settings.items()]
-        ]
+        rows = []
+        for candidate in self.candidates:
+            found = {k: v for k, v in vars(candidate).items() if k != "settings"}
+            chosen = candidate is self.best
+            rows.append({**_plain(candidate.settings), **_plain(found), "chosen": chosen})
+        return rows
 
     def to_frame(self) -> pandas.DataFrame:
         """Return all candidates as a data frame, a row each."""
@@ -111,7 +107,8 @@ def tune(
     """Choose settings by the error of entries held out for it, and fit them to all entries.
 
     Error alone would always choose the weakest penalty. With `leakage`, candidates are audited from
-    the smallest error on, and the first that passes is chosen.
+    the smallest error on, and the first that passes is chosen; one whose people are matched across
+    groups (see `Audit.overfitted`) only if no other passes.
 
     Args:
         model: Gives all settings that are not in the grid; it is not fitted itself.
@@ -131,59 +128,81 @@ def tune(
     >>> tuning.best.settings
     {'rank': 3}
     """
-    if leakage is not None and sensitive_features is None:
+    if leakage is not None and (
+        sensitive_features is None or isinstance(sensitive_features, Mapping)
+    ):
         raise ValueError(
-            f"leakage={leakage!r} asks for an audit, which needs sensitive_features; pass one row "
-            "per person"
+            f"leakage={leakage!r} asks for an audit, which needs the sensitive_features of one "
+            "mode; pass one row per person"
         )
-    models = [clone(model).set_params(**settings) for settings in ParameterGrid(dict(grid))]
     data = X if isinstance(X, TensorData) else TensorData.from_array(X)
     split = split_cells(data, test=held_out, random_state=random_state)
+    grids = list(ParameterGrid(dict(grid)))
+    models = [clone(model).set_params(**settings) for settings in grids]
+    for candidate in models:
+        # What is held out must not decide it.
+        candidate.ridge = resolve_ridge(candidate.ridge, data, candidate.rank)
     tried = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_try)(candidate, split.train, split.test, sensitive_features)
         for candidate in models
     )
+    tell = on_candidate or (lambda candidate: None)
     candidates: list[Candidate] = []
     embeddings: list[Rows] = []
-    for settings, (candidate, embedding) in zip(ParameterGrid(dict(grid)), tried, strict=True):
-        candidates.append(replace(candidate, settings=settings))
+    for settings, (found, embedding) in zip(grids, tried, strict=True):
+        candidates.append(replace(found, settings=settings))
         embeddings.append(embedding)
-        if on_candidate is not None:
-            on_candidate(candidates[-1])
+        tell(candidates[-1])
     order = sorted(range(len(candidates)), key=lambda k: candidates[k].rmse)
     order = [k for k in order if isfinite(candidates[k].rmse)]
     if not order:
         raise ValueError(f"all {len(candidates)} fits of the grid diverged; try other settings")
-    chosen, passed = order[0], True
+    chosen = order[0]
     if leakage is not None:
-        for chosen in order:
-            rows, features = embeddings[chosen]
-            found = _audit(rows, features, random_state)
-            passed = found.leakage <= leakage
-            candidates[chosen] = replace(
-                candidates[chosen],
-                leakage=found.leakage,
-                passes=passed,
-                overfitted=found.overfitted,
-            )
-            if on_candidate is not None:
-                on_candidate(candidates[chosen])
-            if passed:
+        for k in order:
+            candidates[k] = _judge(candidates[k], embeddings[k], leakage, random_state)
+            tell(candidates[k])
+            if candidates[k].passes and not candidates[k].overfitted:
                 break
-    if not passed:
-        chosen = min(order, key=lambda k: candidates[k].leakage or 0.0)
-        warnings.warn(
-            f"no settings of the grid have a leakage of at most {leakage}; those with the weakest "
-            "attackers were kept. Try more strength, or a larger leakage",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+        chosen = min(order, key=lambda k: _preference(candidates[k]))
     final = models[chosen].fit(data, sensitive_features=sensitive_features)
+    passed = True
+    if leakage is not None:
+        reached = _audit(*_examined(final), random_state).leakage
+        passed = reached <= leakage
+        if not passed:
+            warnings.warn(
+                f"the leakage of the chosen settings, fitted to all entries, is {reached:.3f}, "
+                f"above {leakage}; try more strength, or a larger leakage",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
     return Tuning(tuple(candidates), candidates[chosen], passed, final)
 
 
+Rows = tuple[NDArray[Any], SensitiveFeatures | None]
+
+
+def _judge(candidate: Candidate, rows: Rows, leakage: float, random_state: Any) -> Candidate:
+    """Return the candidate with what attackers find."""
+    found = _audit(*rows, random_state)
+    return replace(
+        candidate,
+        leakage=found.leakage,
+        passes=found.leakage <= leakage,
+        overfitted=found.overfitted,
+    )
+
+
+def _preference(candidate: Candidate) -> tuple[float, ...]:
+    """Return what is smallest for the best: sound ones, those that pass, then the least leakage."""
+    if candidate.passes:
+        return (0, bool(candidate.overfitted), candidate.rmse)
+    return (1, inf if candidate.leakage is None else candidate.leakage, candidate.rmse)
+
+
 def _audit(rows: NDArray[Any], features: Any, random_state: Any) -> Audit:
-    """Audit as `strength="auto"` does."""
+    """Audit with the attackers of `strength="auto"`."""
     return audit(
         rows,
         features,
@@ -194,9 +213,6 @@ def _audit(rows: NDArray[Any], features: Any, random_state: Any) -> Audit:
     )
 
 
-Rows = tuple[NDArray[Any], SensitiveFeatures | None]
-
-
 def _try(
     model: FairCP, train: TensorData, test: TensorData, features: Any
 ) -> tuple[Candidate, Rows]:
@@ -205,13 +221,28 @@ def _try(
         # The fit to all entries, with the settings that are chosen, says it again.
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = clone(model).fit(train, sensitive_features=features)
-    training, rmse, mae = fitted.training_, inf, inf
+    rmse, mae = inf, inf
     predicted = fitted.predict(test.cells.T.cpu().numpy())
     if np.isfinite(predicted).all():
         scores = evaluate(test, predicted)
         rmse, mae = scores.value("rmse"), scores.value("mae")
-    rows = fitted.embedding_
-    if training.examined is not None:
-        rows = rows[training.examined]
     candidate = Candidate({}, rmse, mae, fitted.fit_.residual, fitted.fit_.seconds)
-    return candidate, (rows, training.features)
+    return candidate, _examined(fitted)
+
+
+def _examined(model: FairCP) -> Rows:
+    """Return the rows of the people examined, and their features."""
+    rows, training = model.embedding_, model.training_
+    return rows if training.examined is None else rows[training.examined], training.features
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values that can be written as JSON; what is undefined is None, objects are text."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        number = value.item() if isinstance(value, np.generic) else value
+        if isinstance(number, float) and not isfinite(number):
+            number = None
+        simple = number is None or isinstance(number, (bool, int, float, str))
+        found[name] = number if simple else str(number)
+    return found

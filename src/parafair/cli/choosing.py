@@ -50,6 +50,9 @@ def choose(
     target_leakage: float,
 ) -> Tuning:
     """Try all settings, a line for each; among several strengths, only fair ones count."""
+    fair = "strength" in grid or model.strength == "auto"
+    if fair and features is None:
+        raise ValueError("a choice by strength needs an audit: give the people with --sensitive")
     total, done = prod(map(len, grid.values())), 0
 
     def show(candidate: Candidate) -> None:
@@ -73,12 +76,12 @@ def choose(
                 grid=grid,
                 sensitive_features=features,
                 held_out=validation,
-                leakage=target_leakage if "strength" in grid else None,
+                leakage=target_leakage if fair else None,
                 random_state=model.random_state,
                 on_candidate=show,
             )
     except (Interrupted, KeyboardInterrupt) as error:
-        say("interrupted before the settings were chosen; nothing was written")
+        say("interrupted; nothing was written")
         raise typer.Exit(INTERRUPTED) from error
     chosen = ", ".join(f"{name} {value:g}" for name, value in tuning.best.settings.items())
     output.print(f"chosen: {chosen}", highlight=False)

@@ -49,12 +49,11 @@ def datasets(
         }  # fmt: skip
         given = {option: value for option, value in options.items() if value is not None}
         taken = signature(DATASETS[name].load).parameters
-        wrong = [f"--{'data' if name == 'folder' else name}" for name in given if name not in taken]
+        wrong = sorted(given.keys() - taken)
         if wrong:
-            generated = DATASETS[name].source is None
-            raise ValueError(
-                f"{name} takes no {', '.join(wrong)}: it is {'' if generated else 'not '}generated"
-            )
+            flags = {option: f"--{'data' if option == 'folder' else option}" for option in options}
+            some = ", ".join(flags[option] for option in options if option in taken)
+            raise ValueError(f"{name} takes no {flags[wrong[0]]}; its options are {some}")
         found = DATASETS[name].load(**given)
         with new_folder(out, overwrite=force, ours=DATASET_FILES) as folder:
             if isinstance(found.tensor, TensorData):

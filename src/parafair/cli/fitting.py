@@ -11,7 +11,7 @@ from rich.table import Table
 
 from parafair.cli.choosing import SEVERAL, choose, read_settings
 from parafair.cli.people import Inputs, People, read_inputs
-from parafair.cli.runs import HeldOut, check_table_format, write_run
+from parafair.cli.runs import HeldOut, check_table_format, describe_source, write_run
 from parafair.cli.shell import (
     DATA,
     INTERRUPTED,
@@ -131,7 +131,8 @@ def fit(
         check_table_format("--format", table_format)
         settings, grid = read_settings(rank=rank, ridge=ridge, strength=strength)
         source = Source(tensor, modes, value, duplicates)
-        inputs = read_inputs(source, People.of(sensitive, columns, kind, key, missing), mode)
+        people = People.of(sensitive, columns, kind, key, missing)
+        inputs = read_inputs(source, people, mode)
         split = None if test is None else split_cells(inputs.data, test=test, random_state=seed)
         describe_inputs(inputs)
         data = inputs.data if split is None else split.train
@@ -159,8 +160,7 @@ def fit(
         errors = None
         if split is not None and test is not None:
             errors = HeldOut.of(test, model, split.train, split.test, inputs.features)
-        read = {"sensitive": sensitive and str(sensitive), "key": key, "missing": missing}
-        record = {**source.to_dict(), **read, "test": test}
+        record = describe_source(source, people, test)
         if candidates is not None:
             record |= {"validation": validation, "candidates": candidates}
         write_run(out, model, record, errors, table_format=table_format, force=force)

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from parafair.cli.fitting import describe_inputs
 from parafair.cli.people import People, read_inputs
-from parafair.cli.runs import check_table_format, write_run
+from parafair.cli.runs import check_table_format, describe_source, write_run
 from parafair.cli.shell import (
     ATTACK,
     INTERRUPTED,
@@ -43,13 +43,15 @@ from parafair.cli.shell import (
 from parafair.cli.tensors import Source
 from parafair.errors import Interrupted, unknown_choice
 from parafair.frontier import Frontier, frontier
-from parafair.frontier.folder import load
-from parafair.frontier.result import join
+from parafair.frontier.folder import load, write_json
+from parafair.frontier.result import Point, join
 from parafair.frontier.run import AUDIT
 from parafair.methods import METHODS
 from parafair.report import FORMATS, pick_point, write_report
 from parafair.splits import split_cells
-from parafair.storage import check_new_folder
+from parafair.storage import check_new_folder, read_json
+
+INPUTS_FILE = "inputs.json"
 
 Leakage = Annotated[float, option(RESULT, "Pick the least residual at this leakage.")]
 
@@ -106,7 +108,8 @@ def frontier_command(
         count = int(strengths) if strengths.isdigit() else None
         wanted = numbers("--strengths", strengths, float)
         people = People.of(sensitive, columns, kind, key, missing)
-        inputs = read_inputs(Source(tensor, modes, value, duplicates), people, mode)
+        source = Source(tensor, modes, value, duplicates)
+        inputs = read_inputs(source, people, mode)
         split = None if test is None else split_cells(inputs.data, test=test, random_state=0)
         describe_inputs(inputs)
         found: list[Frontier] = []
@@ -143,6 +146,7 @@ def frontier_command(
         except (Interrupted, KeyboardInterrupt) as error:
             say(f"interrupted; what is finished is in {out}, and the same command goes on from it")
             raise typer.Exit(INTERRUPTED) from error
+        write_json(out / INPUTS_FILE, describe_source(source, people, test))
         show(join(found), leakage)
         say(f"written to {out}; for a page: parafair report {out}")
 
@@ -161,11 +165,12 @@ def pick(
         check_table_format("--format", table_format)
         found = load(run)
         point = found.best(leakage=leakage)
-        record = {"frontier": str(run)}
+        file = run / INPUTS_FILE
+        record = read_json(file) if file.exists() else None
         write_run(out, found.model(point), record, None, table_format=table_format, force=force)
         say(
-            f"{point.member.id}: residual {point.residual:.4f}, leakage {point.leakage:.3f}\n"
-            f"written to {out}"
+            f"{point.member.id}: residual {point.residual:.4f}, leakage {point.leakage:.3f}"
+            f"{_warning(point)}\nwritten to {out}"
         )
 
 
@@ -232,9 +237,14 @@ def show(found: Frontier, leakage: float) -> None:
     if picked is not None:
         name = picked.member.id
         reached = "" if picked.leakage <= leakage else f" (none has leakage <= {leakage:g})"
-        if picked.audit is not None and picked.audit.overfitted:
-            reached += "; some attackers are below chance, see the report"
+        reached += _warning(picked)
         output.print(
             f"picked {name}: residual {picked.residual:.4f}, leakage {picked.leakage:.3f}{reached}",
             highlight=False,
         )
+
+
+def _warning(point: Point) -> str:
+    """Say that people are matched across groups, if they are."""
+    overfitted = point.audit is not None and point.audit.overfitted
+    return "; some attackers are below chance, see the report" if overfitted else ""

@@ -165,14 +165,19 @@ def _read_people(people: People, labels: Any, training: Training) -> SensitiveFe
             raise missing_column(people.path, name, map(str, table.columns))
     places = np.arange(len(table)) if people.key is None else people.find(table, labels)
     absent = places < 0
-    found = table[names].iloc[places].reset_index(drop=True)
-    found[absent] = None
-    unknown = absent | found.isna().any(axis=1).to_numpy()
-    if people.missing == "error" and unknown.any():
+    if len(places) != len(labels):
         raise ValueError(
-            f"{people.path} does not say all of {unknown.sum()} of {len(labels)} new people, such "
-            f"as {people.key or 'number'} {some(np.asarray(labels)[unknown])}; add them, or embed "
-            "them without the criterion: --missing exclude"
+            f"{people.path} has {len(places)} rows but there are {len(labels)} new people; give "
+            "one row per person, in the same order, or --key"
         )
+    found = table[names].iloc[places].reset_index(drop=True).astype(object)
+    found[absent] = None
+    for unknown, what in ((absent, "no row"), (found.isna().any(axis=1).to_numpy(), "no value")):
+        if people.missing == "error" and unknown.any():
+            raise ValueError(
+                f"{people.path} has {what} for {unknown.sum()} of {len(labels)} new people, such "
+                f"as {people.key or 'number'} {some(np.asarray(labels)[unknown])}; add it, or "
+                "embed them without the criterion: --missing exclude"
+            )
     with naming(people.path):
         return training.features.read(found, missing=cast(Any, people.missing))

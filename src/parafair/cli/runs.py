@@ -14,7 +14,8 @@ import numpy as np
 import pandas
 from numpy.typing import NDArray
 
-from parafair.cli.tensors import ARRAYS
+from parafair.cli.people import People
+from parafair.cli.tensors import ARRAYS, Source
 from parafair.data import TensorData
 from parafair.errors import unknown_choice
 from parafair.estimator import FairCP
@@ -67,6 +68,14 @@ class HeldOut:
         return {"test": self.share, **scores}
 
 
+def describe_source(source: Source, people: People | None, test: float | None) -> dict[str, Any]:
+    """Return where the data of a run came from; later commands read it in the same way."""
+    read: dict[str, Any] = {"sensitive": None, "key": None, "missing": None}
+    if people is not None:
+        read = {"sensitive": str(people.path), "key": people.key, "missing": people.missing}
+    return {**source.to_dict(), **read, "test": test}
+
+
 def check_table_format(option: str, name: str) -> None:
     """Raise unless tables of this format can be written."""
     if name not in TABLE_FORMATS:
@@ -81,14 +90,15 @@ def check_table_format(option: str, name: str) -> None:
 def write_run(
     out: Path,
     model: FairCP,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, Any] | None,
     held_out: HeldOut | None,
     *,
     table_format: str,
     force: bool,
 ) -> None:
     """Write a run, whole or not at all: the model, its factors as tables, held-out errors."""
-    model.fit_ = replace(model.fit_, settings={**model.fit_.settings, "inputs": dict(inputs)})
+    if inputs is not None:
+        model.fit_ = replace(model.fit_, settings={**model.fit_.settings, "inputs": dict(inputs)})
     training, shape = model.training_, model.cp_.shape
     modes = training.modes or tuple(f"mode_{mode}" for mode in range(len(shape)))
     labels = training.labels or tuple(np.arange(size) for size in shape)

@@ -153,7 +153,8 @@ def numbers(option: str, text: str, convert: type) -> list[Any]:
     try:
         return [convert(part) for part in text.split(",")]
     except ValueError as error:
-        raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from error
+        kind = "whole numbers" if convert is int else "numbers"
+        raise ValueError(f"{option} must be {kind} separated by commas, got {text!r}") from error
 
 
 def gradient_solver(step_sizes: str, inner_steps: int) -> GradientBCD:

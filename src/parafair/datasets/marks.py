@@ -28,8 +28,12 @@ def marks(seed: int = 0, *, students: int = 200) -> Dataset:
     >>> marks(0, students=20).tensor
     TensorData(20 student x 6 module x 3 test, 183 observed (50.8 %), sparse, float64)
     """
-    import pandas
-
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            "datasets.marks needs pandas; install it with: pip install 'parafair[tables]'"
+        ) from error
     if students < 2:
         raise ValueError(f"students must be at least 2, got {students}")
     needs = np.random.default_rng(0).standard_normal((len(MODULES), 2))
@@ -39,7 +43,7 @@ def marks(seed: int = 0, *, students: int = 200) -> Dataset:
     mean = 60 + 10 * (ability @ needs.T)[:, :, None] + 5 * np.arange(TESTS)
     values = (mean + random.normal(scale=4, size=mean.shape)).round()
     values[random.random(values.shape) < 0.5] = np.nan
-    names = np.array([f"s{seed}{number:03}" for number in range(students)])
+    names = np.array([f"s{seed}-{number:03}" for number in range(students)])
     tensor = TensorData.from_array(
         values,
         modes=("student", "module", "test"),
