@@ -212,7 +212,10 @@ def test_pickled_arrays_are_not_loaded(folder):
             "takes no --data; its options are --seed, --shape, --rank",
         ),
         (("datasets", "oulad", "--out", "d", "--data", "."), "must hold oulad/assessments.csv"),
-        (("datasets", "synthetic", "--out", "d", "--shape", "3,x"), "--shape must be whole numbers"),
+        (
+            ("datasets", "synthetic", "--out", "d", "--shape", "3,x"),
+            "--shape must be whole numbers",
+        ),
     ],
 )
 def test_bad_arguments_get_one_clear_line(folder, arguments, message):
