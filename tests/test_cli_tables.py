@@ -253,7 +253,8 @@ def test_people_of_new_entries_are_checked(folder):
     text = run(*transform, *people, code=2)
     assert "has no value for 1 of 40 new people, such as student s05" in text
     # Those who are not known are embedded by their entries alone.
-    run(*transform, *people, "--missing", "exclude")
+    text = run(*transform, *people, "--missing", "exclude")
+    assert "1 of 40 new people are not known (s05)" in text
     rows = pd.read_csv("rows.csv").set_index("student")
     model = FairCP.load("run")
     data = TensorData.from_table("new.csv", modes=["student", "module", "test"], value="score")
@@ -261,6 +262,10 @@ def test_people_of_new_entries_are_checked(folder):
         plain = model.transform(data)
     same = np.isclose(rows, plain).all(1)
     assert rows.index[same].tolist() == ["s05"]
+    table.assign(student="x" + table["student"]).to_csv("students.csv", index=False)
+    text = run(*transform, *people, "--missing", "exclude", code=2)
+    assert "nothing is known of any of the new people" in text
+    table.to_csv("students.csv", index=False)
     table.drop(columns="gender").to_csv("students.csv", index=False)
     assert "students.csv has no column 'gender'" in run(*transform, *people, code=2)
 
@@ -484,7 +489,7 @@ def test_settings_are_chosen_by_held_out_error(folder):
     [
         (("--rank", "2,x"), "--rank must be whole numbers separated by commas, got '2,x'"),
         (("--rank", "2", "--strength", "1,auto"), "--strength must be a number, several"),
-        (("--rank", "1,2", "--validation", "2"), "must be shares that leave something"),
+        (("--rank", "1,2", "--validation", "2"), "--validation must be a share between 0 and 1"),
     ],
 )
 def test_bad_settings_to_choose_from(folder, arguments, message):

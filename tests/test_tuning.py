@@ -112,7 +112,9 @@ def test_labels_and_processes_change_nothing(marks):
     [
         ({"grid": {"rang": [1]}}, "Invalid parameter 'rang'"),
         ({"grid": {"rank": [1]}, "leakage": 0.1}, "leakage=0.1 asks for an audit"),
-        ({"grid": {"rank": [1]}, "held_out": 1.5}, "must be shares"),
+        ({"grid": {"rank": [1]}, "leakage": float("nan")}, "leakage must be between 0 and 1"),
+        ({"grid": {"rank": [1]}, "held_out": 1.5}, "held_out must be a share"),
+        ({"grid": {"rank": [None]}}, "rank must be a whole number"),
         ({"grid": {"rank": []}}, "rank"),
     ],
 )

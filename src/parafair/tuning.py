@@ -19,7 +19,7 @@ from parafair.data import TensorData
 from parafair.errors import ConvergenceWarning
 from parafair.estimator import FairCP
 from parafair.evaluation import evaluate
-from parafair.problem import resolve_ridge
+from parafair.problem import check_rank, resolve_ridge
 from parafair.selection import MOST_PEOPLE, THOROUGH
 from parafair.sensitive import SensitiveFeatures
 from parafair.splits import split_cells
@@ -96,7 +96,7 @@ def tune(
     model: FairCP,
     X: Any,
     *,
-    grid: Mapping[str, Sequence[Any]],
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
     sensitive_features: Any = None,
     held_out: float = 0.1,
     leakage: float | None = None,
@@ -114,7 +114,7 @@ def tune(
         model: Gives all settings that are not in the grid; it is not fitted itself.
         X: The tensor, as in `FairCP.fit`.
         grid: Values to try for arguments of the model, every combination of them, such as
-            ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``.
+            ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``; or several grids.
         sensitive_features: As in `FairCP.fit`.
         held_out: Share of the observed entries to hold out.
         leakage: The most leakage allowed, as in `Frontier.pick`; None asks for no audit.
@@ -128,6 +128,12 @@ def tune(
     >>> tuning.best.settings
     {'rank': 3}
     """
+    if not 0 < held_out < 1:
+        raise ValueError(f"held_out must be a share between 0 and 1, got {held_out!r}")
+    if leakage is not None and not 0 <= leakage <= 1:
+        raise ValueError(
+            f"leakage must be between 0 and 1, an advantage over chance; got {leakage!r}"
+        )
     if leakage is not None and (
         sensitive_features is None or isinstance(sensitive_features, Mapping)
     ):
@@ -137,9 +143,10 @@ def tune(
         )
     data = X if isinstance(X, TensorData) else TensorData.from_array(X)
     split = split_cells(data, test=held_out, random_state=random_state)
-    grids = list(ParameterGrid(dict(grid)))
+    grids = list(ParameterGrid(grid))
     models = [clone(model).set_params(**settings) for settings in grids]
     for candidate in models:
+        check_rank(candidate.rank, data.shape)
         # What is held out must not decide it.
         candidate.ridge = resolve_ridge(candidate.ridge, data, candidate.rank)
     tried = Parallel(n_jobs=n_jobs, return_as="generator")(

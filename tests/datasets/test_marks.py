@@ -35,6 +35,8 @@ def test_marks_show_the_gender():
     assert found.leaks
 
 
-def test_a_student_alone_is_refused():
-    with pytest.raises(ValueError, match="students must be at least 2, got 1"):
-        datasets.marks(students=1)
+@pytest.mark.parametrize("settings", [{"students": 1}, {"students": 2.5}, {"seed": -1}])
+def test_bad_numbers_are_refused(settings):
+    (name,) = settings
+    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least"):
+        datasets.marks(**settings)

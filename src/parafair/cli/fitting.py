@@ -124,12 +124,17 @@ def fit(
 
     The folder holds embedding.csv (one row per person), a table like factor_module.csv for each
     other mode, fit.json (settings, seed, versions, status, history), evaluation.json with --test,
-    and the model itself. Ctrl-C stops after the last finished round and writes that.
+    and the model itself. Ctrl-C stops after the last finished round and writes that; while settings
+    are being chosen, it writes nothing.
     """
     with readable_errors():
         check_new_folder(out, overwrite=force)
         check_table_format("--format", table_format)
         settings, grid = read_settings(rank=rank, ridge=ridge, strength=strength)
+        if grid and not 0 < validation < 1:
+            raise ValueError(
+                f"--validation must be a share between 0 and 1, such as 0.1, got {validation:g}"
+            )
         source = Source(tensor, modes, value, duplicates)
         people = People.of(sensitive, columns, kind, key, missing)
         inputs = read_inputs(source, people, mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -165,9 +166,11 @@ def pick(
         check_table_format("--format", table_format)
         found = load(run)
         point = found.best(leakage=leakage)
-        file = run / INPUTS_FILE
+        file, model = run / INPUTS_FILE, found.model(point)
         record = read_json(file) if file.exists() else None
-        write_run(out, found.model(point), record, None, table_format=table_format, force=force)
+        picked = {"frontier": str(run), "most_leakage": leakage, "leakage": point.leakage}
+        model.fit_ = replace(model.fit_, settings={**model.fit_.settings, "picked": picked})
+        write_run(out, model, record, None, table_format=table_format, force=force)
         say(
             f"{point.member.id}: residual {point.residual:.4f}, leakage {point.leakage:.3f}"
             f"{_warning(point)}\nwritten to {out}"

@@ -94,7 +94,8 @@ def transform(
 
     With --sensitive the criterion of the training counts, so that new people's rows reveal no more
     than those of the training; without it only the fit does. --modes and --value are those of the
-    run unless given.
+    run unless given. People of the training are in the run's embedding; embedded again, as new
+    people, they end elsewhere.
     """
     with readable_errors():
         _check_out(out, force=force)
@@ -111,6 +112,7 @@ def transform(
                 names = (before.get("key"), name, data.modes[training.mode])
                 people = people.matched_by(names, name)
             features = _read_people(people, labels, training)
+            _say_unknown(features, labels)
         elif key is not None:
             raise ValueError("--key needs the table of people: --sensitive")
         with naming(new):
@@ -152,6 +154,22 @@ def _read_new(source: Source, model: FairCP) -> TensorData:
     given = [data.labels[m] if m == training.mode else own for m, own in enumerate(training.labels)]
     with naming(source.path):
         return replace(data, labels=tuple(given))
+
+
+def _say_unknown(features: SensitiveFeatures, labels: Any) -> None:
+    """Say whom the criterion cannot look at; raise if that is everybody."""
+    if features.known is None:
+        return
+    if not features.known.any():
+        raise ValueError(
+            "nothing is known of any of the new people: check --sensitive and --key, or leave out "
+            "--sensitive to embed them without the criterion"
+        )
+    names = np.asarray(labels)[~features.known]
+    say(
+        f"{len(names)} of {len(labels)} new people are not known ({some(names)}): they are "
+        "embedded by their entries alone, so their rows may reveal the sensitive features"
+    )
 
 
 def _read_people(people: People, labels: Any, training: Training) -> SensitiveFeatures:

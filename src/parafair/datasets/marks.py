@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 
 from parafair.data import TensorData
@@ -34,8 +36,10 @@ def marks(seed: int = 0, *, students: int = 200) -> Dataset:
         raise ImportError(
             "datasets.marks needs pandas; install it with: pip install 'parafair[tables]'"
         ) from error
-    if students < 2:
-        raise ValueError(f"students must be at least 2, got {students}")
+    if not isinstance(students, Integral) or students < 2:
+        raise ValueError(f"students must be a whole number of at least 2, got {students!r}")
+    if not isinstance(seed, Integral) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
     needs = np.random.default_rng(0).standard_normal((len(MODULES), 2))
     random = np.random.default_rng((1, seed))
     gender = random.permutation(np.resize(["f", "m"], students))
