@@ -93,6 +93,7 @@ def test_what_is_held_out_does_not_decide_the_ridge():
     assert tuning.candidates[0].residual == pytest.approx(fit.fit(split.train).fit_.residual)
 
 
+@pytest.mark.slow
 def test_labels_and_processes_change_nothing(marks):
     tensor, _ = marks
     names = [f"person {i}" for i in range(N)]
