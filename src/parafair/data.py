@@ -19,7 +19,7 @@ from parafair.cells import Duplicates, cell_keys
 from parafair.errors import unknown_choice
 from parafair.labels import as_labels, check_positions, first_repeated, locate
 from parafair.lists import check_mode_columns, read_entries, read_tns
-from parafair.tables import check_memory
+from parafair.tables import check_memory, frame_of
 
 if TYPE_CHECKING:
     import pandas
@@ -281,16 +281,11 @@ class TensorData:
         Args:
             value: Name of the column with the numbers.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError(
-                "TensorData.to_table needs pandas; install it with: pip install 'parafair[tables]'"
-            ) from error
         check_mode_columns(self.modes, value)
         rows = zip(self.modes, self.labels, self.cells.cpu().numpy(), strict=True)
         columns = {name: labels[places] for name, labels, places in rows}
-        return pandas.DataFrame({**columns, value: self.entries.cpu().numpy()})
+        columns[value] = self.entries.cpu().numpy()
+        return frame_of(columns, for_what="TensorData.to_table")
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

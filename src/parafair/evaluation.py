@@ -19,6 +19,7 @@ from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 from parafair.data import TensorData
 from parafair.sensitive import Column, SensitiveFeatures
+from parafair.tables import frame_of
 
 if TYPE_CHECKING:
     import pandas
@@ -88,13 +89,7 @@ class Evaluation:
 
     def to_frame(self) -> pandas.DataFrame:
         """Return the table as a data frame."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError(
-                "Evaluation.to_frame needs pandas; install it with: pip install 'parafair[tables]'"
-            ) from error
-        return pandas.DataFrame([vars(score) for score in self.scores])
+        return frame_of([vars(score) for score in self.scores], for_what="Evaluation.to_frame")
 
     def __str__(self) -> str:
         lines = [f"{'measure':<14} {'feature':<14} {'group':<20} {'value':>9} {'count':>9}"]

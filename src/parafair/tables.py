@@ -60,6 +60,17 @@ def open_table(table: Any, *, labels: Sequence[str] = ()) -> nw.DataFrame[Any]:
     return frame
 
 
+def frame_of(rows: Any, *, for_what: str) -> pandas.DataFrame:
+    """Return rows or columns as a data frame of pandas, which the core install does not have."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            f"{for_what} needs pandas; install it with: pip install 'parafair[tables]'"
+        ) from error
+    return pandas.DataFrame(rows)
+
+
 def read_table(path: Path, *, labels: Sequence[str] = ()) -> pandas.DataFrame:
     """Read a table from a .csv or .parquet file.
 

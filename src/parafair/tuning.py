@@ -23,6 +23,7 @@ from parafair.problem import check_rank, resolve_ridge
 from parafair.selection import MOST_PEOPLE, THOROUGH
 from parafair.sensitive import SensitiveFeatures
 from parafair.splits import split_cells
+from parafair.tables import frame_of
 
 if TYPE_CHECKING:
     import pandas
@@ -83,13 +84,7 @@ class Tuning:
 
     def to_frame(self) -> pandas.DataFrame:
         """Return all candidates as a data frame, a row each."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError(
-                "Tuning.to_frame needs pandas; install it with: pip install 'parafair[tables]'"
-            ) from error
-        return pandas.DataFrame(self.to_list())
+        return frame_of(self.to_list(), for_what="Tuning.to_frame")
 
 
 def tune(

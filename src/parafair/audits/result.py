@@ -9,6 +9,8 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from parafair.tables import frame_of
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
@@ -186,13 +188,7 @@ class Audit:
 
     def to_frame(self) -> DataFrame:
         """Return the rows as a table of pandas."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError(
-                "Audit.to_frame needs pandas; install it with: pip install 'parafair[cli]'"
-            ) from error
-        return pandas.DataFrame([asdict(row) for row in self.rows])
+        return frame_of([asdict(row) for row in self.rows], for_what="Audit.to_frame")
 
     def draw(self, path: str | Path | None = None) -> Figure:
         """Draw every attacker's advantage over chance; see `parafair.audits.draw`."""

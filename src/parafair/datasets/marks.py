@@ -8,6 +8,7 @@ import numpy as np
 
 from parafair.data import TensorData
 from parafair.datasets.base import Dataset, Entry
+from parafair.tables import frame_of
 
 MODULES = ("algebra", "art", "biology", "history", "music", "physics")
 TESTS = 3
@@ -30,12 +31,6 @@ def marks(seed: int = 0, *, students: int = 200) -> Dataset:
     >>> marks(0, students=20).tensor
     TensorData(20 student x 6 module x 3 test, 183 observed (50.8 %), sparse, float64)
     """
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            "datasets.marks needs pandas; install it with: pip install 'parafair[tables]'"
-        ) from error
     if not isinstance(students, Integral) or students < 2:
         raise ValueError(f"students must be a whole number of at least 2, got {students!r}")
     if not isinstance(seed, Integral) or seed < 0:
@@ -53,8 +48,8 @@ def marks(seed: int = 0, *, students: int = 200) -> Dataset:
         modes=("student", "module", "test"),
         labels=(names.tolist(), MODULES, range(1, TESTS + 1)),
     )
-    people = pandas.DataFrame({"gender": gender}, index=pandas.Index(names, name="student"))
-    return Dataset("marks", ABOUT, tensor.to_sparse(), people)
+    people = frame_of({"student": names, "gender": gender}, for_what="datasets.marks")
+    return Dataset("marks", ABOUT, tensor.to_sparse(), people.set_index("student"))
 
 
 ENTRY = Entry(marks, ABOUT)

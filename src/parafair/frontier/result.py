@@ -17,6 +17,7 @@ from parafair.evaluation import Evaluation
 from parafair.fit import Fit, Status
 from parafair.frontier.coverage import Coverage
 from parafair.sensitive import SensitiveFeatures
+from parafair.tables import frame_of
 from parafair.training import Training
 
 if TYPE_CHECKING:
@@ -279,13 +280,7 @@ class Frontier:
 
     def to_frame(self) -> DataFrame:
         """Return the tidy table: a line per point."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError(
-                "Frontier.to_frame needs pandas; install it with: pip install 'parafair[cli]'"
-            ) from error
-        return pandas.DataFrame(self.rows())
+        return frame_of(self.rows(), for_what="Frontier.to_frame")
 
     def __repr__(self) -> str:
         failed = sum(point.fit.status is Status.DIVERGED for point in self.points)
