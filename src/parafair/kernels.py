@@ -206,7 +206,7 @@ class Gaussians(Kernel):
         """As `Gaussian.within`, with ``E = weights * sum_b w_b gamma_b K_b``."""
         rows = _extend(sample.detach(), sample.detach().mean(-2, keepdim=True))
         mixed, slope = self._mix(Gaussian(self.gamma)._of_extended(rows, rows))
-        value = (mixed.flatten(-2) @ weights.flatten(-2).unsqueeze(-1)).squeeze(-1)
+        value = _weighted_sum(mixed, weights)
         return value, _drift(rows, slope.mul_(weights) @ rows).mul_(4)
 
     def between(
@@ -216,7 +216,7 @@ class Gaussians(Kernel):
         center = second.detach().mean(-2, keepdim=True)
         rows, columns = _extend_both(first.detach(), second.detach(), center)
         mixed, slope = self._mix(Gaussian(self.gamma)._of_extended(rows, columns))
-        value = (mixed.flatten(-2) @ weights.flatten(-2).unsqueeze(-1)).squeeze(-1)
+        value = _weighted_sum(mixed, weights)
         slope.mul_(weights)
         for_first, for_second = _drift(rows, slope @ columns), _drift(columns, slope.mT @ rows)
         return value, for_first.mul_(2), for_second.mul_(2)
@@ -236,6 +236,14 @@ class Gaussians(Kernel):
             mixed.add_(gram, alpha=weight)
             slope.add_(gram, alpha=weight * gamma)
         return mixed, slope
+
+
+def _weighted_sum(gram: Tensor, weights: Tensor) -> Tensor:
+    """Return the sum over all entries of ``gram * weights``, shape (...)."""
+    if weights.ndim == 2:
+        # A product with a vector: with a matrix of one column it takes ten times as long.
+        return gram.flatten(-2) @ weights.flatten()
+    return torch.linalg.vecdot(gram.flatten(-2), weights.flatten(-2))
 
 
 def _extend_both(first: Tensor, second: Tensor, center: Tensor) -> tuple[Tensor, Tensor]:

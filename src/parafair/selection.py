@@ -136,7 +136,7 @@ def select_strength(
             "strength='auto' needs method='invariant', whose strength has the same meaning on any "
             f"data; got {penalty!r}. Give strength as a number"
         )
-    criterion = Criterion(problem.features, problem.like, penalty.block)
+    criterion = penalty.criterion(problem.features, problem.like)
     stop = replace(
         stop, tolerance=PATH_SHARE * stop.tolerance, window=max(stop.window, PATH_WINDOW)
     )

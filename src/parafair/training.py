@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parafair.criterion import Criterion
 from parafair.data import TensorData
 from parafair.entries import entries_of
 from parafair.errors import missing_column
@@ -158,7 +157,7 @@ class Training:
                 gram if gram.ndim == 2 else gram[some],
                 norm_squared=float(torch.linalg.vector_norm(entries.values)) ** 2,
                 entries=self.entries + entries.values.numel(),
-                criterion=Criterion(everybody, rows.flatten()[:0], penalty.block),
+                criterion=penalty.criterion(everybody, rows),
                 trained=trained,
                 scale=penalty.strength * self.mean_square,
             )

@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from parafair import kernels
+from parafair.criterion import Criterion
 from parafair.independence import hsic
 from parafair.penalties import (
     HSIC,
@@ -123,6 +124,17 @@ class TestInvariant(PenaltyContract):
             for unit in (1, 10)
         )
         torch.testing.assert_close(large, 100 * small)
+
+    def test_single_precision_in_blocks_is_precise_enough(self):
+        rows, groups = example_rows(3000, 4, seed=2), example_groups(3000, seed=3)
+        rows = rows + 0.1 * groups
+        people = SensitiveFeatures.of(groups)
+        term = Invariant(1.0).bind(people, torch.ones(1).double())
+        value, gradient = term.value_and_gradient(rows)
+        exact, slope = Criterion(people, rows.flatten()[:0]).value_and_gradient(rows)
+        assert value.dtype == gradient.dtype == torch.float64
+        assert 0 < abs(value - exact) < 1e-7
+        assert (gradient - slope).norm() < 1e-3 * slope.norm()
 
     @pytest.mark.parametrize("block", [10, 1000.5, None])
     def test_blocks_that_are_too_small_are_refused(self, block):

@@ -53,7 +53,7 @@ OnRound = Callable[[int, Objective], None]
 OnFit = Callable[[int, Fit], None]
 
 # On the way to another problem a rough solution is good enough.
-WARM_TOLERANCE = 1e-3
+WARM_TOLERANCE, WARM_WINDOW = 1e-3, 5
 
 
 def solve(
@@ -174,7 +174,11 @@ def solve_path(
     """
     stop, seconds, rounds = stop or Stop(), 0.0, 0
     *easier, last = problems
-    loose = replace(stop, tolerance=max(stop.tolerance, WARM_TOLERANCE))
+    loose = replace(
+        stop,
+        tolerance=max(stop.tolerance, WARM_TOLERANCE),
+        window=min(stop.window, WARM_WINDOW),
+    )
     for problem in easier:
         fits = solve_batch(
             problem, solver, starts=starts, stop=loose, on_round=_shift(on_round, rounds)
