@@ -15,7 +15,7 @@ LAYERS = [
     {"labels"},
     {"tables", "arrays", "cells"},
     {"lists"},
-    {"data", "sensitive", "kernels", "losses", "network"},
+    {"data", "sensitive", "kernels", "losses", "network", "pieces"},
     {"checks", "entries", "offsets"},
     {"independence", "datasets", "splits", "evaluation"},
     {"pairs", "adjustments"},

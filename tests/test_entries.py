@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from parafair import entries
+from parafair import entries, pieces
 from parafair.data import TensorData
 from parafair.entries import entries_of, from_pairs, pair_products, values_at
 from parafair.testing import example_rows
@@ -37,10 +37,11 @@ def sums_by_definition(tensor, factors, mode):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("storage", ["masked", "sparse"])
-@pytest.mark.parametrize("long_row", [1, 1000])
-def test_sums_are_those_over_the_observed_entries(monkeypatch, shape, storage, long_row):
-    monkeypatch.setattr(entries, "LONG_ROW", long_row)
-    monkeypatch.setattr(entries, "CACHED", 50)  # several blocks, whose edges cut through rows
+@pytest.mark.parametrize("length", [2, 64])
+def test_sums_are_those_over_the_observed_entries(monkeypatch, shape, storage, length):
+    # Short pieces in several blocks, whose edges cut through rows; or long ones, filled up.
+    monkeypatch.setattr(pieces, "SHORTEST", length)
+    monkeypatch.setattr(pieces, "HELD", {"cpu": 50})
     monkeypatch.setattr(entries, "BLOCK", 20)
     tensor = holed(shape)
     batch = [torch.stack([example_rows(n, 3, seed=s + n) for s in (0, 50)]) for n in shape]

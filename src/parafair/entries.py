@@ -11,11 +11,9 @@ data plus the sums.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from math import prod
 from typing import Protocol
 
@@ -23,16 +21,11 @@ import torch
 from torch import Tensor
 
 from parafair.data import TensorData
+from parafair.pieces import Pieces, rows_product
 from parafair.tensors import Factors, contract_first, cross_gram, gram, khatri_rao, mttkrp
 
 # Numbers held at once where the model is computed at many entries.
 BLOCK = 2**22
-
-# Numbers held at once where many short rows are summed: as many as the cache holds.
-CACHED = 2**17
-
-# From this many entries in a row on average, a product of matrices for each row pays.
-LONG_ROW = 64
 
 # Copies of the Gram matrices of all rows that a solver makes on its way.
 GRAM_COPIES = 6
@@ -244,9 +237,10 @@ class SparseEntries:
     shape: tuple[int, ...]
 
     @cached_property
-    def by_mode(self) -> tuple[_Sorted, ...]:
+    def by_mode(self) -> tuple[Pieces, ...]:
         """The entries in the order of each mode, in which sums over a row are contiguous."""
-        return tuple(_Sorted.of(self, mode) for mode in range(len(self.shape)))
+        modes = range(len(self.shape))
+        return tuple(Pieces.of(self.indices, self.values, self.shape, mode) for mode in modes)
 
     def sums(self, factors: Factors) -> SparseSums:
         """Begin with these factors."""
@@ -290,108 +284,8 @@ class SparseSums:
 
     def _sums(self, mode: int) -> tuple[Tensor, Tensor]:
         if self._found is None or self._found[0] != mode:
-            self._found = (mode, *self.entries.by_mode[mode].sums(self.factors, mode))
+            self._found = (mode, *self.entries.by_mode[mode].sums(self.factors))
         return self._found[1:]
-
-
-@dataclass(frozen=True, eq=False)
-class _Sorted:
-    """Entries in the order of one mode.
-
-    Attributes:
-        indices: Shape (order, count).
-        values: Shape (count,).
-        ends: Where the entries of each index of the mode end, shape (size + 1,), from 0.
-    """
-
-    indices: Tensor
-    values: Tensor
-    ends: Tensor
-
-    @classmethod
-    def of(cls, entries: SparseEntries, mode: int) -> _Sorted:
-        order = torch.argsort(entries.indices[mode], stable=True)
-        counts = entries.counts(mode)
-        ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        return cls(entries.indices[:, order], entries.values[order], ends)
-
-    def sums(self, factors: Factors, mode: int) -> tuple[Tensor, Tensor]:
-        """Return ``M``, shape (batch, n, rank), and ``G``, shape (batch, n, rank, rank)."""
-        # The batch becomes more columns, so that every index is looked up once for all members.
-        wide = [factor.movedim(0, 1).flatten(1) for factor in factors]
-        shape = (len(self.ends) - 1, *factors[mode].shape[::2])
-        long = len(self.values) >= LONG_ROW * shape[0]
-        target, gram = (self._long_rows if long else self._short_rows)(wide, mode, shape)
-        return target.movedim(0, 1).contiguous(), gram.movedim(0, 1).contiguous()
-
-    def _long_rows(
-        self, wide: Sequence[Tensor], mode: int, shape: tuple[int, int, int]
-    ) -> tuple[Tensor, Tensor]:
-        """Return the sums for rows with many entries, each by a product of matrices."""
-        _, batch, rank = shape
-        target = self.values.new_zeros(shape)
-        gram = self.values.new_zeros(*shape, rank)
-        ends, most = self.ends.tolist(), max(1, BLOCK // (batch * rank))
-        for row, (first, last) in enumerate(pairwise(ends)):
-            for begin in range(first, last, most):
-                part = slice(begin, min(begin + most, last))
-                product = _rows_product(wide, self.indices[:, part], mode)
-                target[row] += (self.values[part] @ product).reshape(batch, rank)
-                members = product.reshape(-1, batch, rank).movedim(0, 1)
-                gram[row] += members.mT @ members
-        return target, gram
-
-    def _short_rows(
-        self, wide: Sequence[Tensor], mode: int, shape: tuple[int, int, int]
-    ) -> tuple[Tensor, Tensor]:
-        """Return the sums for rows with few entries, many rows at a time."""
-        size, batch, rank = shape
-        columns = rank + rank * (rank + 1) // 2
-        total = self.values.new_zeros(size, batch, columns)
-        most = max(1, CACHED // (batch * columns))
-        for begin in range(0, len(self.values), most):
-            part = slice(begin, min(begin + most, len(self.values)))
-            product = _rows_product(wide, self.indices[:, part], mode).reshape(-1, batch, rank)
-            summand = torch.cat(
-                [self.values[part, None, None] * product, pair_products(product)], -1
-            )
-            _add_segments(total.flatten(1), summand.flatten(1), self.ends, begin)
-        return total[..., :rank], from_pairs(total[..., rank:], rank)
-
-
-def _rows_product(factors: Sequence[Tensor], indices: Tensor, mode: int) -> Tensor:
-    """Return the entrywise product of all factors' rows but one's, shape (count, columns)."""
-    others = [other for other in range(len(factors)) if other != mode]
-    product = factors[others[0]].index_select(0, indices[others[0]])
-    for other in others[1:]:
-        product.mul_(factors[other].index_select(0, indices[other]))
-    return product
-
-
-def _add_segments(total: Tensor, rows: Tensor, ends: Tensor, begin: int) -> None:
-    """Add to each row of `total` the sum of the entries between its ends, if they are here.
-
-    Args:
-        total: Shape (n, columns).
-        rows: Entries number `begin` and following, shape (count, columns).
-        ends: Where the entries of each row end, from 0, shape (n + 1,).
-        begin: Number of the first entry.
-    """
-    edges = torch.tensor([begin, begin + len(rows)], device=ends.device)
-    first = int(torch.searchsorted(ends, edges[:1], right=True)) - 1
-    last = int(torch.searchsorted(ends, edges[1:]))
-    starts = (ends[first : last + 1] - begin).clamp(0, len(rows))
-    with warnings.catch_warnings():
-        # torch announces that its compressed matrices may still change, and that they go unchecked.
-        warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)", category=UserWarning)
-        matrix = torch.sparse_csr_tensor(
-            starts,
-            torch.arange(len(rows), device=rows.device),
-            rows.new_ones(len(rows)),
-            (last - first, len(rows)),
-            check_invariants=False,
-        )
-    total[first:last] += matrix @ rows
 
 
 def pair_products(factor: Tensor) -> Tensor:
@@ -416,10 +310,7 @@ def values_at(indices: Tensor, factors: Factors) -> Tensor:
         factors: One (size, rank) matrix per mode.
     """
     most = max(1, BLOCK // factors[0].shape[-1])
-    parts = [
-        (_rows_product(factors, part, 0) * factors[0].index_select(0, part[0])).sum(-1)
-        for part in indices.split(most, dim=1)
-    ]
+    parts = [rows_product(factors, part).sum(-1) for part in indices.split(most, dim=1)]
     return torch.cat(parts) if parts else factors[0].new_zeros(0)
 
 

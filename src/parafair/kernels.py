@@ -243,7 +243,7 @@ def _weighted_sum(gram: Tensor, weights: Tensor) -> Tensor:
     if weights.ndim == 2:
         # A product with a vector: with a matrix of one column it takes ten times as long.
         return gram.flatten(-2) @ weights.flatten()
-    return torch.linalg.vecdot(gram.flatten(-2), weights.flatten(-2))
+    return (gram.flatten(-2) * weights.flatten(-2)).sum(-1)
 
 
 def _extend_both(first: Tensor, second: Tensor, center: Tensor) -> tuple[Tensor, Tensor]:
