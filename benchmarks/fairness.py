@@ -6,9 +6,6 @@ is one fit, audited by all attackers.
 
 from __future__ import annotations
 
-import resource
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,6 +18,7 @@ import pandas as pd
 import torch
 from joblib import Parallel, delayed
 
+from benchmarks.alone import alone
 from parafair import ConvergenceWarning, FairCP, audit, datasets, parity_limit
 from parafair.audits import Audit
 from parafair.checks import as_tensor
@@ -189,35 +187,22 @@ def drift() -> Iterable[Row]:
 def fair_time() -> Iterable[Row]:
     """One fit with method="invariant" to its stopping rule, alone in its process."""
     for n, other, rank, strength in ((200, 100, 8, 1), (200, 100, 8, 20), (20_000, 20, 16, 20)):
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.fairness",
-            *map(str, (n, other, rank, strength)),
-        ]
-        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         yield {
             "shape": f"{n} x {other} x {other}",
             "rank": rank,
             "strength": strength,
-            "rounds": int(found[0]),
-            "seconds": float(found[1]),
-            "peak MB of the process": int(found[2]),
-            "residual": float(found[3]),
+            **alone("fairness.one_fit", n, other, rank, strength),
         }
 
 
-def fit_alone(n: int, other: int, rank: int, strength: float) -> None:
-    """Fit once and print rounds, seconds, memory and residual."""
+def one_fit(n: int, other: int, rank: int, strength: float) -> Row:
+    """Fit once."""
     data = datasets.synthetic(0, shape=(n, other, other))
     begin = perf_counter()
     model = FairCP(rank, strength=strength, random_state=0)
     model.fit(data.tensor, sensitive_features=data.sensitive)
-    seconds = perf_counter() - begin
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    rounds = model.fit_.rounds + model.fit_.counts["warm rounds"]
-    print(rounds, seconds, memory, model.fit_.residual)
-
-
-if __name__ == "__main__":
-    fit_alone(*(int(argument) for argument in sys.argv[1:]))
+    return {
+        "seconds": perf_counter() - begin,
+        "rounds": model.fit_.rounds + model.fit_.counts["warm rounds"],
+        "residual": model.fit_.residual,
+    }

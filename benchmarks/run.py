@@ -3,8 +3,8 @@
     python -m benchmarks.run [NAME ...]
 
 with names among algorithm1, plain_cp, khsic (speed) and fair_synthetic, fair_kinds, baselines,
-drift, fair_time (fairness), batch, hypervolume (frontiers), reproduction (the paper's figures); all
-of them by default.
+drift, fair_time (fairness), batch, hypervolume (frontiers), reproduction (the paper's figures),
+completion, sparse_sums, oulad_time (missing entries); all of them by default.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because whatever else the
@@ -16,8 +16,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
@@ -28,8 +26,9 @@ import numpy as np
 import torch
 from tests.reference import paper_bcd
 
-from benchmarks import completion, contenders, fairness, frontiers
+from benchmarks import completion, contenders, fairness, frontiers, marks
 from benchmarks import reproduction as figures
+from benchmarks.alone import alone
 from parafair import datasets
 from parafair.checks import as_tensor
 from parafair.independence import CenteredGram, kernel_sum
@@ -146,13 +145,11 @@ def khsic() -> Iterable[Row]:
                     "skipped": "not tried: the 1.6 GB it adds at n = 5000 are 25 GB here",
                 }  # fmt: skip
                 continue
-            command = [sys.executable, "-m", "benchmarks.run", "--khsic", str(n), how]
-            result = subprocess.run(command, capture_output=True, check=True, text=True)
-            yield {"n": n, "how": how, **json.loads(result.stdout), "skipped": None}
+            yield {"n": n, "how": how, **alone("run.one_khsic", n, how), "skipped": None}
 
 
-def khsic_alone(n: int, how: str) -> None:
-    """Measure one way in this process and print its time and peak memory."""
+def one_khsic(n: int, how: str) -> Row:
+    """Measure one way."""
     rows, groups = example_rows(n, 16, seed=0), example_groups(n, seed=1)
     if how == "parafair":
         weights = CenteredGram.of(groups, Gaussian(1.0))
@@ -168,10 +165,7 @@ def khsic_alone(n: int, how: str) -> None:
             torch.autograd.grad((gram * other).sum() / n**2, factor)
 
         seconds = best_of(3, naive)
-    # Not getrusage: it still counts the process that started this one.
-    status = Path("/proc/self/status").read_text()
-    peak = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1e3
-    print(json.dumps({"seconds": seconds, "peak MB": peak}))
+    return {"seconds": seconds}
 
 
 def machine() -> dict[str, object]:
@@ -223,14 +217,12 @@ BENCHMARKS = {
     "reproduction": figures.reproduction,
     "completion": completion.completion,
     "sparse_sums": completion.sparse_sums,
+    "oulad_time": marks.oulad_time,
 }
 
 
 def main() -> None:
     """Run the benchmarks named on the command line, or all of them."""
-    if sys.argv[1:2] == ["--khsic"]:
-        khsic_alone(int(sys.argv[2]), sys.argv[3])
-        return
     for name in sys.argv[1:] or BENCHMARKS:
         print(f"\n{BENCHMARKS[name].__doc__}\n")
         rows = list(BENCHMARKS[name]())

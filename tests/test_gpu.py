@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from parafair import ConvergenceWarning, FairCP, TensorData, audit, datasets
+from parafair.entries import entries_of
 from parafair.experiments import make_tables
 from parafair.experiments.table import read_rows
 from parafair.independence import khsic
-from parafair.penalties import HSIC, KHSIC, Orthogonality
+from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
+from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import GradientBCD
 from parafair.testing import example_groups, example_rows
 from tests.experiments.conftest import TINY
@@ -84,3 +86,34 @@ def test_missing_entries_and_new_people_on_the_device():
             rows.append((model.embedding_, new))
         np.testing.assert_allclose(rows[0][0], rows[1][0], rtol=1e-4, atol=1e-6)
         assert np.isfinite(rows[1][1]).all()
+
+
+@pytest.mark.parametrize("features", ["groups", "numbers"])
+def test_people_in_blocks_on_the_device(features):
+    rows = example_rows(400, 3, seed=0)
+    rows = torch.stack([rows, rows + example_groups(400, seed=1)])
+    sensitive = (
+        example_groups(400, seed=1) if features == "groups" else example_rows(400, 2, seed=2)
+    )
+    sensitive = SensitiveFeatures.of(sensitive.numpy())
+    found = []
+    for device in ("cpu", "cuda"):
+        criterion = Invariant(block=50).criterion(sensitive, torch.zeros(0, device=device).double())
+        assert len(criterion.row_sums.people) == 8
+        value, gradient = criterion.value_and_gradient(rows.to(device))
+        assert value.device.type == gradient.device.type == device
+        found.append((value.cpu(), gradient.cpu(), criterion.null(rows.to(device)).cpu()))
+    for cpu, cuda in zip(*found, strict=True):
+        torch.testing.assert_close(cuda, cpu, rtol=1e-4, atol=1e-6)
+
+
+def test_sums_over_entries_are_the_same_every_time():
+    data = datasets.synthetic(0, shape=(300, 40, 30), rank=4)
+    tensor = data.tensor.copy()
+    tensor[np.random.default_rng(0).uniform(size=tensor.shape) < 0.8] = np.nan
+    entries = entries_of(TensorData.from_array(tensor).to_sparse().to("cuda"))
+    factors = [example_rows(n, 4, seed=n)[None].cuda() for n in tensor.shape]
+    for mode in range(3):
+        first, second = (entries.sums(factors) for _ in range(2))
+        assert torch.equal(first.target(mode), second.target(mode))
+        assert torch.equal(first.gram(mode), second.gram(mode))

@@ -1,0 +1,65 @@
+"""Real marks with holes (OULAD): how long fits take, and how much memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import perf_counter
+
+import torch
+
+from benchmarks.alone import alone
+from parafair import FairCP, datasets, frontier
+from parafair.data import TensorData
+
+Row = dict[str, object]
+SETTINGS = {"rank": 8, "center": True, "ridge": 10.0, "random_state": 0}
+STRENGTHS = (0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 25, 50, 100, 200)
+
+
+def oulad_time() -> Iterable[Row]:
+    """All students of OULAD, rank 8, gender hidden: one fit, and the fits of a frontier of 12.
+
+    Needs the data, downloaded or in the folder PARAFAIR_DATA; on a GPU too where there is one.
+    """
+    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+        yield {"what": "plain", "device": device, **alone("marks.one_fit", 0.0, device)}
+        for strength in (1.0, 100.0):
+            found = alone("marks.one_fit", strength, device)
+            yield {"what": f"strength {strength:g}", "device": device, **found}
+        yield {"what": "12 strengths", "device": device, **alone("marks.one_frontier", device)}
+
+
+def one_fit(strength: float, device: str) -> Row:
+    """Fit once; strength 0 is without a penalty."""
+    tensor, gender = students()
+    method = {"strength": strength} if strength else {"method": "none"}
+    begin = perf_counter()
+    model = FairCP(**SETTINGS, **method, device=device).fit(tensor, sensitive_features=gender)
+    return {
+        "seconds": perf_counter() - begin,
+        "rounds": model.fit_.rounds + model.fit_.counts.get("warm rounds", 0),
+        "residual": model.fit_.residual,
+    }
+
+
+def one_frontier(device: str) -> Row:
+    """Fit 12 strengths at once, without audits."""
+    tensor, gender = students()
+    settings = {name: value for name, value in SETTINGS.items() if name != "random_state"}
+    begin = perf_counter()
+    found = frontier(
+        tensor, gender, strengths=STRENGTHS, seeds=[0], audits=None, limit=False, device=device,
+        **settings,
+    )  # fmt: skip
+    return {
+        "seconds": perf_counter() - begin,
+        "rounds": max(point.fit.rounds for point in found.points),
+        "residual": max(point.residual for point in found.points),
+    }
+
+
+def students() -> tuple[TensorData, object]:
+    """Return the marks of everybody who has any, and their gender."""
+    data = datasets.oulad()
+    scored = data.tensor.observed_per(0) > 0
+    return data.tensor.take(0, scored), data.sensitive["gender"][scored].to_numpy()
