@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -119,14 +118,4 @@ def _add_segments(total: Tensor, rows: Tensor, ends: Tensor, begin: int) -> None
     first = int(torch.searchsorted(ends, edges[:1], right=True)) - 1
     last = int(torch.searchsorted(ends, edges[1:]))
     starts = (ends[first : last + 1] - begin).clamp(0, len(rows))
-    with warnings.catch_warnings():
-        # torch announces that its compressed matrices may still change, and that they go unchecked.
-        warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)", category=UserWarning)
-        matrix = torch.sparse_csr_tensor(
-            starts,
-            torch.arange(len(rows), device=rows.device),
-            rows.new_ones(len(rows)),
-            (last - first, len(rows)),
-            check_invariants=False,
-        )
-    total[first:last] += matrix @ rows
+    total[first:last] += torch.segment_reduce(rows, "sum", offsets=starts, initial=0)
