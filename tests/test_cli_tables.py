@@ -242,7 +242,7 @@ def test_people_of_new_entries_are_checked(folder):
     run(*FIT, "--strength", 0.1)
     pd.read_csv("scores.csv").replace({"s39": "s40"}).to_csv("new.csv", index=False)
     transform = ("transform", "run", "new.csv", "--out", "rows.csv")
-    assert "without the penalty, so these embeddings may reveal" in run(*transform)
+    assert "without regard to fairness, so these embeddings may reveal" in run(*transform)
     people = ("--sensitive", "students.csv", "--key", "student", "--force")
     text = run(*transform, *people, code=2)
     assert "has no row for 1 of 40 new people, such as student s40" in text
@@ -489,6 +489,12 @@ def test_settings_are_chosen_by_held_out_error(folder):
     [
         (("--rank", "2,x"), "--rank must be whole numbers separated by commas, got '2,x'"),
         (("--rank", "2", "--strength", "1,auto"), "--strength must be a number, several"),
+        (("--rank", "2,0"), "--rank must be a whole number of at least 1"),
+        (("--rank", "2", "--strength", "1,-3"), "--strength must be a finite number of at least 0"),
+        (
+            ("--rank", "2", "--method", "none", "--strength", "0,1"),
+            "--method none has no penalty",
+        ),
         (("--rank", "1,2", "--validation", "2"), "--validation must be a share between 0 and 1"),
     ],
 )

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
-import torch
+from scipy.spatial.distance import cdist
 
 from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, audit
-from parafair.criterion import Criterion, Standardized
-from parafair.newcomers import NewcomerTerm, fair_rows, fit_rows
+from parafair.newcomers import ALIKE, find_alike
 from parafair.testing import example_rows
 
 TRAINED = 120
@@ -30,34 +29,47 @@ def model(marks):
     return model.fit(tensor[:TRAINED], sensitive_features=groups[:TRAINED])
 
 
-def test_gradient_matches_finite_differences(marks):
-    features = SensitiveFeatures.of(marks[1][:30])
-    trained, new = example_rows(20, 3, seed=0), example_rows(10, 3, seed=1)[None]
-    basis = Standardized.of(trained).basis
-    term = NewcomerTerm(Criterion(features, trained.flatten()[:0]), trained, basis, 2.0)
-    _, gradient = term.value_and_gradient(new)
-    for place in [(0, 0, 0), (0, 4, 2), (0, 9, 1)]:
-        step = torch.zeros_like(new)
-        step[place] = 1e-6
-        slope = (term.value(new + step) - term.value(new - step)) / 2e-6
-        assert float(gradient[place]) == pytest.approx(float(slope), rel=1e-4, abs=1e-9)
+def test_the_alike_have_the_same_categories_and_are_among_the_nearest():
+    trained = example_rows(60, 2, seed=0) @ example_rows(2, 2, seed=1)
+    rows = example_rows(30, 2, seed=2)
+    own, theirs = np.arange(60) % 3, np.arange(30) % 3
+    features = SensitiveFeatures.of(own)
+    found = find_alike(rows, features.read(theirs), trained=trained, trained_features=features)
+    np.testing.assert_array_equal(own[found], theirs)
+    inverse = np.linalg.inv(np.cov(trained.numpy().T))
+    distances = cdist(rows.numpy(), trained.numpy(), "mahalanobis", VI=inverse)
+    ranks = []
+    for person, alike in enumerate(found):
+        same = np.flatnonzero(own == theirs[person])
+        nearest = same[np.argsort(distances[person, same])]
+        ranks.append(nearest.tolist().index(alike))
+    assert set(ranks) == set(range(ALIKE))
 
 
-@pytest.mark.parametrize("rowwise", [False, True])
-def test_without_strength_new_people_are_fitted(marks, rowwise):
-    features = SensitiveFeatures.of(marks[1][:30])
-    trained, target = example_rows(20, 3, seed=0), example_rows(10, 3, seed=6)
-    others = example_rows(15, 3, seed=7)
-    gram = others.mT @ others
-    gram = gram.expand(10, 3, 3) if rowwise else gram
-    found = fair_rows(
-        target, gram, norm_squared=100.0, entries=40, trained=trained, scale=0.0,
-        criterion=Criterion(features, trained.flatten()[:0]),
-    )  # fmt: skip
-    torch.testing.assert_close(found, fit_rows(target, gram))
+def test_a_combination_that_nobody_has_is_like_anybody_and_a_small_group_like_itself():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"one": ["a", "b", "b"] * 4, "two": ["x", "x", "y"] * 4})
+    trained, features = example_rows(12, 2, seed=0), SensitiveFeatures.of(table)
+    new = pandas.DataFrame({"one": ["a", "b"], "two": ["y", "y"]})
+    found = find_alike(
+        example_rows(2, 2, seed=1), features.read(new), trained=trained, trained_features=features
+    )
+    assert 0 <= found[0] < 12
+    assert found[1] % 3 == 2
 
 
-def test_new_people_reveal_less_with_the_criterion(marks, model):
+def test_numeric_features_of_the_alike_are_near():
+    rows = example_rows(2000, 3, seed=0)
+    age = np.random.default_rng(0).uniform(20, 60, 2000)
+    features = SensitiveFeatures.of(age)
+    new = np.random.default_rng(1).uniform(20, 60, 100)
+    found = find_alike(
+        example_rows(100, 3, seed=1), features.read(new), trained=rows, trained_features=features
+    )
+    assert np.median(np.abs(age[found] - new)) < 0.2 * np.median(np.abs(age[:100] - new))
+
+
+def test_new_people_reveal_less_with_their_features(marks, model):
     tensor, groups = marks
     new, theirs = tensor[TRAINED:], groups[TRAINED:]
     with pytest.warns(ParafairWarning, match="pass sensitive_features"):
@@ -69,12 +81,26 @@ def test_new_people_reveal_less_with_the_criterion(marks, model):
     assert after < before / 2  # 80 people: an audit cannot tell 0.1 from chance
 
 
-def test_the_trained_people_come_back_nearly_where_they_were(marks, model):
+@pytest.mark.parametrize("method", ["invariant", "fatr", "khsic", "moment-matching"])
+def test_the_people_of_the_training_come_out_where_they_are(marks, method):
+    tensor, groups = marks[0][:TRAINED], marks[1][:TRAINED]
+    model = FairCP(3, method=method, random_state=0, max_rounds=30, tolerance=0)
+    model.fit(tensor, sensitive_features=groups)
+    rows = model.transform(tensor, sensitive_features=groups)
+    np.testing.assert_allclose(rows, model.embedding_, rtol=1e-6, atol=1e-6)
+    with pytest.warns(ParafairWarning, match="pass sensitive_features"):
+        plain = model.transform(tensor)
+    assert np.linalg.norm(plain - rows) > 1e-3 * np.linalg.norm(rows)
+
+
+def test_it_does_not_matter_who_else_is_new(marks, model):
     tensor, groups = marks
-    rows = model.transform(tensor[:TRAINED], sensitive_features=groups[:TRAINED])
-    distance = np.linalg.norm(rows - model.embedding_, axis=1)
-    spread = np.linalg.norm(model.embedding_ - model.embedding_.mean(0), axis=1)
-    assert np.median(distance) < 0.2 * np.median(spread)
+    together = model.transform(tensor[TRAINED:], sensitive_features=groups[TRAINED:])
+    alone = [
+        model.transform(tensor[[person]], sensitive_features=groups[[person]])[0]
+        for person in range(TRAINED, TRAINED + 10)
+    ]
+    np.testing.assert_allclose(together[:10], alone, rtol=1e-6, atol=1e-8)
 
 
 def test_people_without_entries_or_features_are_embedded_too(marks):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parafair import ConvergenceWarning, FairCP, TensorData, split_cells, tune
+from parafair import ConvergenceWarning, FairCP, ParafairWarning, TensorData, split_cells, tune
 from parafair.penalties import Invariant
 
 N = 120
@@ -67,6 +67,13 @@ def test_the_least_error_among_the_fair_ones(marks, one_attacker):
     # Audits went from the least error on and stopped at the first that passed.
     audited = [c for c in tuning.candidates if c.passes is not None]
     assert tuning.best.rmse == max(c.rmse for c in audited)
+
+
+def test_several_strengths_without_an_audit_are_warned_of(marks):
+    tensor, groups = marks
+    model = FairCP(2, random_state=0, max_rounds=5, tolerance=0)
+    with pytest.warns(ParafairWarning, match="error alone chooses the weakest"):
+        tune(model, tensor, grid={"strength": [0.1, 5.0]}, sensitive_features=groups)
 
 
 def test_none_passes_is_said(marks, one_attacker):

@@ -188,7 +188,7 @@ class FairCP(FittedCP):
                     on_round=on_round,
                 )
         except Interrupted as interruption:
-            self._keep([interruption.fit], settings, training)
+            self._keep([interruption.fit.with_plain(problem)], settings, training)
             interruption.fit = self.fit_
             raise
         self._keep(fits, settings, training)

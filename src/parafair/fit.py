@@ -15,7 +15,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from parafair.problem import Problem
+from parafair.problem import Problem, Sweep
+from parafair.quadratic import QuadraticForm
 from parafair.storage import new_folder, read_json
 from parafair.tensors import CPTensor
 
@@ -110,6 +111,8 @@ class Fit:
         history: One entry per round, the start first.
         counts: What the solver counted, such as how often a step was capped.
         settings: What was asked for: plain values that can be written as JSON.
+        plain: The rows that fit the sensitive mode's entries best, all other factors as they are:
+            where people would be if nothing had moved them. None without sensitive features.
     """
 
     cp: CPTensor
@@ -117,6 +120,7 @@ class Fit:
     history: tuple[Round, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    plain: Tensor | None = None
 
     @property
     def rounds(self) -> int:
@@ -164,6 +168,15 @@ class Fit:
         cp = CPTensor.from_factors(factors)
         return replace(self, cp=cp, history=(*self.history, last))
 
+    def with_plain(self, problem: Problem) -> Fit:
+        """Return this fit with its plain rows, if the problem has sensitive features."""
+        if problem.sensitive is None:
+            return self
+        factors = [factor.unsqueeze(0) for factor in self.cp.factors]
+        block = Sweep(problem, factors).block(problem.mode)
+        plain = block.minimizer(QuadraticForm.zero(factors[problem.mode]))
+        return replace(self, plain=plain[0])
+
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the fit into a new folder, whole or not at all."""
         with new_folder(folder, overwrite=overwrite) as target:
@@ -173,6 +186,8 @@ class Fit:
         """Write the files of the fit into an existing folder."""
         factors = {f"factor_{mode}": factor for mode, factor in enumerate(self.cp.factors)}
         arrays = {"weights": self.cp.weights, **factors}
+        if self.plain is not None:
+            arrays["plain"] = self.plain
         save_file({name: a.cpu().contiguous() for name, a in arrays.items()}, folder / FACTORS_FILE)
         record = {
             "format": FORMAT,
@@ -196,6 +211,7 @@ class Fit:
             )
         try:
             arrays = load_file(folder / FACTORS_FILE)
+            plain = arrays.pop("plain", None)
             factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
             return cls(
                 cp=CPTensor(arrays["weights"], tuple(factors)),
@@ -203,6 +219,7 @@ class Fit:
                 history=tuple(Round(**entry) for entry in record["history"]),
                 counts=record["counts"],
                 settings=record["settings"],
+                plain=plain,
             )
         except (SafetensorError, OSError, KeyError, TypeError) as error:
             raise ValueError(

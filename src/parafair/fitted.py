@@ -24,8 +24,7 @@ from parafair.data import TensorData
 from parafair.entries import entries_of, values_at
 from parafair.errors import ParafairWarning
 from parafair.fit import Fit, best
-from parafair.methods import resolve_method
-from parafair.penalties import Invariant, Penalty
+from parafair.penalties import Penalty
 from parafair.storage import new_folder
 from parafair.tensors import CPTensor, reconstruct
 from parafair.training import Training
@@ -56,10 +55,11 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def transform(self, X: Any, sensitive_features: Any = None) -> NDArray[Any]:
         """Return embeddings of new people, with the other factors fixed.
 
-        With method "invariant" and sensitive features, their rows minimize their squared error
-        plus the criterion of everybody, the people of the training held where they are; so a row
-        depends on who else is in `X`. Otherwise only the fit counts. For the people of the training
-        use `embedding_`. Of people without entries it is the mean of the training.
+        A row is the one that fits the person's entries best. With sensitive features it is moved as
+        the penalty moved somebody of the training: one of the few with the same features whose
+        entries put them nearest. Rows do not depend on who else is in `X`, and the people of
+        the training come out where they are. Of people without entries it is the mean of the
+        training.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
@@ -69,7 +69,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         check_is_fitted(self)
         tensor = self._validate(X, reset=False)
         training = self.training_
-        penalty, features = self._penalty(), None
+        features = None
         if sensitive_features is not None and training.features is not None:
             features = training.features.read(sensitive_features)
             people = tensor.shape[training.mode]
@@ -78,15 +78,10 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                     f"sensitive_features has {len(features)} rows but X has {people} people; pass "
                     "one row per person, in the same order"
                 )
-        if self.method != "none" and (features is None or not isinstance(penalty, Invariant)):
+        if self.method != "none" and features is None:
             warnings.warn(
-                "transform fits new people without the penalty, so these embeddings may reveal "
-                "the sensitive features; "
-                + (
-                    "pass sensitive_features, or audit them before use"
-                    if isinstance(penalty, Invariant)
-                    else "only method='invariant' has a form for new people: audit them before use"
-                ),
+                "transform fits new people without regard to fairness, so these embeddings may "
+                "reveal the sensitive features; pass sensitive_features, or audit them before use",
                 ParafairWarning,
                 stacklevel=2,
             )
@@ -103,7 +98,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             tensor = training.offsets.subtract(tensor)
         values = tensor.values if isinstance(tensor, TensorData) else tensor
         factors = [factor.to(values) for factor in self.cp_.factors]
-        return np.asarray(training.embed(tensor, factors, penalty, features).cpu())
+        plain = None if self.fit_.plain is None else self.fit_.plain.to(values)
+        return np.asarray(training.embed(tensor, factors, plain, features).cpu())
 
     def _has_cells(self) -> bool:
         """Tell whether `predict` makes sense; where it does not, scikit-learn must not find it."""
@@ -203,15 +199,6 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         ):
             expected = (*trained[:people], "people", *trained[people + 1 :])
             raise ValueError(f"X must have shape {expected}, got {shape}")
-
-    def _penalty(self) -> Penalty | None:
-        """Return the penalty of the fit, with the strength that was chosen."""
-        if isinstance(self.strength, str):
-            method = resolve_method(self.method)
-            strength = self.fit_.settings["method"]["strength"]
-            return replace(method, strength=strength)  # type: ignore[type-var, return-value]
-        found = resolve_method(self.method, self.strength)
-        return None if isinstance(found, Adjustment) else found
 
     def _keep(self, fits: Sequence[Fit], settings: Mapping[str, Any], training: Training) -> None:
         """Set the attributes of a fitted model."""

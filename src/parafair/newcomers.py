@@ -1,110 +1,96 @@
-"""New people: embeddings with all other factors fixed, and with the criterion if it is known.
+"""New people: where their entries put them, moved as the people most like them were.
 
-New people's rows minimize their part of the training's objective: the squared error of their
-entries, plus the criterion of everybody, those of the training held where they are. They are
-embedded together. One by one, each would go where people with other features happen to be a little
-denser, all of them to the same places, and stand out there.
+A penalty moves the people of the training from the rows that fit their entries best to others. A
+new person is moved as one of the training was: one of the few with the same sensitive features
+whose entries put them nearest. So a row does not depend on who else is new, and people may come one
+by one.
+
+Neither of two other ways does as well. New people who minimize the criterion themselves go where
+people with other features happen to be a little denser, all of them to the same places, and stand
+out there. And the mean of several moves leads between the places that people were moved to.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from parafair.criterion import Criterion, Standardized
-from parafair.losses import Block, block_of
+from parafair.criterion import Standardized
+from parafair.losses import block_of
 from parafair.quadratic import QuadraticForm
-from parafair.solvers.decompose import WEAKER
-from parafair.solvers.majorize import Point, majorize
+from parafair.sensitive import SensitiveFeatures
 
-MOST_STEPS = 200
-# They are done when the objective falls by less than this share of itself in a step.
-TOLERANCE = 1e-5
-
-
-@dataclass(frozen=True, eq=False)
-class NewcomerTerm:
-    """A multiple of the criterion of everybody, as a function of the new people's whitened rows.
-
-    Attributes:
-        criterion: The criterion, those of the training first.
-        trained: The rows of the training, shape (n, rank).
-        unwhiten: The way from whitened rows to rows, shape (rank, rank).
-        scale: The multiple.
-    """
-
-    criterion: Criterion
-    trained: Tensor
-    unwhiten: Tensor
-    scale: float
-
-    def value(self, factor: Tensor) -> Tensor:
-        """Return the value, shape (1,)."""
-        return self.value_and_gradient(factor)[0]
-
-    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the value and its gradient in the new rows, shape (1, people, rank)."""
-        rows = self.trained.mean(0) + factor @ self.unwhiten
-        everybody = torch.cat([self.trained.expand(len(rows), -1, -1), rows], -2)
-        value, gradient = self.criterion.value_and_gradient(everybody)
-        new = gradient[:, len(self.trained) :] @ self.unwhiten.mT
-        return self.scale * value, self.scale * new
+# One of so many, as good as drawn: always the nearest would move many new people the same way.
+# Which one must depend on nothing but who they are, so it is mixed from their positions.
+ALIKE, MIXED = 5, np.array([1, 3, 7, 11, 13])
 
 
 def fit_rows(target: Tensor, gram: Tensor) -> Tensor:
-    """Return the rows that fit best, shape (people, rank); arguments as in `fair_rows`."""
+    """Return the rows that fit best, shape (people, rank).
+
+    Args:
+        target: ``M`` of the people, shape (people, rank).
+        gram: ``G``, shape (rank, rank), or (people, rank, rank) for each person.
+    """
     block = block_of(target[None], gram[None], norm_squared=0.0, entries=1, ridge=None)
     return block.minimizer(QuadraticForm.zero(target))[0]
 
 
-def fair_rows(
-    target: Tensor,
-    gram: Tensor,
+def find_alike(
+    rows: Tensor,
+    features: SensitiveFeatures,
     *,
-    norm_squared: float,
-    entries: int,
-    criterion: Criterion,
     trained: Tensor,
-    scale: float,
-) -> Tensor:
-    """Return rows that fit and leave the criterion of everybody small.
+    trained_features: SensitiveFeatures,
+) -> NDArray[np.intp]:
+    """Return for each new person the position of one of the training, among the nearest.
+
+    Categories must agree, if there is anybody with the same. Distances are between whitened rows,
+    in which numeric features count as much as the rows do. Somebody of the training finds herself.
 
     Args:
-        target: ``M`` of the new people, shape (people, rank).
-        gram: ``G``, shape (rank, rank), or (people, rank, rank) for each person.
-        norm_squared: The squares of the new people's entries.
-        entries: Number of entries of the training and of the new people.
-        criterion: The criterion of everybody, those of the training first.
-        trained: The rows of the training, shape (n, rank).
-        scale: What the criterion was multiplied by.
+        rows: The rows that fit new people best, shape (people, rank).
+        features: Their features, in terms of those of the training.
+        trained: The rows that fit the people of the training best, shape (n, rank).
+        trained_features: Their features.
     """
-    mean, basis = trained.mean(0), Standardized.of(trained).basis.to(trained)
-    # In whitened coordinates: a = mean + z basis.
-    image = (gram.expand(len(target), -1, -1) * mean).sum(-1)
-    constant = norm_squared + float(((image - 2 * target) * mean).sum())
-    block = block_of(
-        (target - image)[None], gram[None], norm_squared=constant, entries=entries, ridge=None
-    )
-    block = block.change_basis(basis[None])
-    rows = block.minimizer(QuadraticForm.zero(target))
-    for share in (*WEAKER, 1.0):
-        rows = _descend(block, NewcomerTerm(criterion, trained, basis, share * scale), rows)
-    return mean + rows[0] @ basis
+    standard = Standardized.of(trained)
+    mean, basis = trained.double().mean(0), standard.basis
+    whitened = torch.linalg.solve(basis, rows.double() - mean, left=False)
+    there = _places(standard.whitened, trained_features, trained_features)
+    here = _places(whitened, features, trained_features)
+    theirs, own = _categories(trained_features), _categories(features)
+    found = np.empty(len(own), dtype=np.intp)
+    for group in np.unique(own, axis=0):
+        people = np.flatnonzero((own == group).all(1))
+        same = np.flatnonzero((theirs == group).all(1))
+        if not len(same):
+            same = np.arange(len(theirs))
+        search = NearestNeighbors(n_neighbors=min(ALIKE, len(same))).fit(there[same])
+        distances, nearest = search.kneighbors(here[people])
+        which = same[nearest]
+        rank = which @ MIXED[: which.shape[1]] % which.shape[1]
+        rank[distances[:, 0] < np.sqrt(np.finfo(float).eps)] = 0
+        found[people] = which[np.arange(len(people)), rank]
+    return found
 
 
-def _descend(block: Block, term: NewcomerTerm, rows: Tensor) -> Tensor:
-    """Take majorize-minimize steps until little is gained."""
-    point = Point(rows, *term.value_and_gradient(rows))
-    # Moving one of n people by 1 changes about this much.
-    curvature = point.value / (len(term.trained) + rows.shape[-2])
-    after = block.value(point.factor) + point.value
-    for _ in range(MOST_STEPS):
-        before = after
-        point, curvature, accepted = majorize(block, term, point, curvature)
-        after = block.value(point.factor) + point.value
-        if not accepted or before - after <= TOLERANCE * after:
-            break
-        curvature = curvature / 2
-    return point.factor
+def _categories(features: SensitiveFeatures) -> NDArray[np.intp]:
+    """Return the categories of each person, shape (people, columns); none of them is one group."""
+    columns = [column.values for column in features.columns if column.kind == "categorical"]
+    return np.column_stack([np.zeros(len(features), dtype=np.intp), *columns])
+
+
+def _places(
+    whitened: Tensor, features: SensitiveFeatures, like: SensitiveFeatures
+) -> NDArray[np.float64]:
+    """Return whitened rows beside numeric features in units of the training's spread."""
+    places = [whitened.cpu().numpy()]
+    for column, trained in zip(features.columns, like.columns, strict=True):
+        if column.kind == "numeric":
+            spread = whitened.shape[-1] ** 0.5 / trained.values.std()
+            places.append(spread * column.values[:, None])
+    return np.hstack(places)

@@ -166,7 +166,8 @@ def select_strength(
         if latest is None:
             raise
         raise Interrupted(replace(latest, status=Status.INTERRUPTED)) from error
-    return _choose(found)
+    chosen = _choose(found)
+    return replace(chosen, fit=chosen.fit.with_plain(problem))
 
 
 def _strengths(found: list[tuple[Fit, Trial]]) -> Iterator[float]:

@@ -16,16 +16,15 @@ from parafair.data import TensorData
 from parafair.entries import entries_of
 from parafair.errors import missing_column
 from parafair.labels import as_labels, locate
-from parafair.newcomers import fair_rows, fit_rows
+from parafair.newcomers import find_alike, fit_rows
 from parafair.offsets import Offsets
-from parafair.penalties import Invariant, Penalty
 from parafair.problem import Problem, loading
 from parafair.sensitive import SensitiveFeatures
 from parafair.storage import read_json
 from parafair.tensors import Factors
 
 MODEL_FILE = "model.json"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,6 @@ class Training:
         features: Sensitive features of the people examined; None without any.
         examined: Their positions; None for everybody.
         entries: Number of observed entries.
-        mean_square: Their mean square, offsets subtracted.
         ridge: The ridge.
     """
 
@@ -51,7 +49,6 @@ class Training:
     features: SensitiveFeatures | None
     examined: NDArray[np.intp] | None
     entries: int
-    mean_square: float
     ridge: float
 
     @classmethod
@@ -67,7 +64,6 @@ class Training:
             features=problem.features if problem.sensitive else None,
             examined=None if examined is None else examined.cpu().numpy(),
             entries=problem.count,
-            mean_square=problem.norm_squared / problem.count,
             ridge=problem.ridge,
         )
 
@@ -122,16 +118,16 @@ class Training:
         self,
         tensor: Tensor | TensorData,
         factors: Factors,
-        penalty: Penalty | None,
+        plain: Tensor | None,
         features: SensitiveFeatures | None,
     ) -> Tensor:
-        """Return rows of new people, with the criterion of everybody if features are given.
+        """Return rows of new people, moved as those of the training were if features are given.
 
         Args:
             tensor: Their entries, offsets subtracted.
             factors: The factors of the model.
-            penalty: The penalty of the training.
-            features: Their features, in terms of those of the training.
+            plain: The rows that fit the people of the training best, all other factors fixed.
+            features: Features of the new people, in terms of those of the training.
         """
         people = tensor.shape[self.mode]
         others = [factor.unsqueeze(0) for factor in factors]
@@ -144,26 +140,24 @@ class Training:
             gram.diagonal(dim1=-2, dim2=-1).add_(added)
         rows, trained = fit_rows(target, gram), factors[self.mode]
         counts = entries.counts(self.mode)
-        if features is not None and self.features is not None and isinstance(penalty, Invariant):
-            known = torch.ones(people, dtype=torch.bool, device=rows.device)
-            if features.known is not None:
-                known = torch.from_numpy(features.known).to(rows.device)
-            some = (known & (counts > 0)).nonzero().flatten()
-            if self.examined is not None:
-                trained = trained[torch.from_numpy(self.examined).to(rows.device)]
-            everybody = self.features.join(features.take(some.cpu().numpy()))
-            rows[some] = fair_rows(
-                target[some],
-                gram if gram.ndim == 2 else gram[some],
-                norm_squared=float(torch.linalg.vector_norm(entries.values)) ** 2,
-                entries=self.entries + entries.values.numel(),
-                criterion=penalty.criterion(everybody, rows),
-                trained=trained,
-                scale=penalty.strength * self.mean_square,
-            )
+        if plain is not None and features is not None:
+            known = np.ones(people, dtype=bool) if features.known is None else features.known
+            some = np.flatnonzero(known & (counts > 0).cpu().numpy())
+            moves = self._moves(rows[some], features.take(some), trained, plain)
+            rows[some] += moves
         # As in the training: where nothing was observed, the mean.
         rows[counts == 0] = trained.mean(0)
         return rows
+
+    def _moves(
+        self, rows: Tensor, features: SensitiveFeatures, trained: Tensor, plain: Tensor
+    ) -> Tensor:
+        """Return how people of the training like these were moved from their plain rows."""
+        assert self.features is not None
+        if self.examined is not None:
+            trained, plain = trained[self.examined], plain[self.examined]
+        alike = find_alike(rows, features, trained=plain, trained_features=self.features)
+        return (trained - plain)[alike]
 
     def write(self, folder: Path) -> None:
         """Write it into an existing folder."""
@@ -181,7 +175,6 @@ class Training:
             "features": features and features.to_list(),
             "examined": None if self.examined is None else self.examined.tolist(),
             "entries": self.entries,
-            "mean_square": self.mean_square,
             "ridge": self.ridge,
         }
         (folder / MODEL_FILE).write_text(json.dumps(record) + "\n", encoding="utf-8")

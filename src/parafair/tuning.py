@@ -16,7 +16,7 @@ from sklearn.model_selection import ParameterGrid
 
 from parafair.audits import Audit, audit
 from parafair.data import TensorData
-from parafair.errors import ConvergenceWarning
+from parafair.errors import ConvergenceWarning, ParafairWarning
 from parafair.estimator import FairCP
 from parafair.evaluation import evaluate
 from parafair.problem import check_rank, resolve_ridge
@@ -139,6 +139,13 @@ def tune(
     data = X if isinstance(X, TensorData) else TensorData.from_array(X)
     split = split_cells(data, test=held_out, random_state=random_state)
     grids = list(ParameterGrid(grid))
+    if leakage is None and len({str(settings.get("strength")) for settings in grids}) > 1:
+        warnings.warn(
+            "the grid has several strengths but leakage is not given: error alone chooses the "
+            "weakest; pass leakage=0.05, say, to choose the best that passes an audit",
+            ParafairWarning,
+            stacklevel=2,
+        )
     models = [clone(model).set_params(**settings) for settings in grids]
     for candidate in models:
         check_rank(candidate.rank, data.shape)

@@ -11,6 +11,8 @@ from parafair.cli.shell import INTERRUPTED, numbers, output, progress, say
 from parafair.data import TensorData
 from parafair.errors import Interrupted
 from parafair.estimator import FairCP
+from parafair.methods import METHODS, PENALTIES
+from parafair.penalties.base import check_multiplier
 from parafair.sensitive import SensitiveFeatures
 from parafair.tuning import Candidate, Tuning, tune
 
@@ -19,15 +21,29 @@ SEVERAL = "; or several, as 4,8, to choose from (see --validation)."
 
 
 def read_settings(
-    *, rank: str, ridge: str | None, strength: str | None
+    *, rank: str, ridge: str | None, strength: str | None, method: str
 ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Return arguments of the model, and the values to choose from where there are several."""
+    """Return arguments of the model, and the values to choose from where there are several.
+
+    What is wrong whatever the data is refused here, before the data is read.
+    """
     values: dict[str, list[Any]] = {"rank": numbers("--rank", rank, int)}
+    if min(values["rank"]) < 1:
+        raise ValueError(f"--rank must be a whole number of at least 1, got {rank!r}")
     if ridge is not None:
         values["ridge"] = numbers("--ridge", ridge, float)
     if strength is not None:
+        if method in METHODS and method not in PENALTIES:
+            raise ValueError(
+                f"--strength {strength} was given, but --method {method} has no penalty; leave it "
+                f"out, or choose one of {', '.join(PENALTIES)}"
+            )
         auto = strength == "auto"
         values["strength"] = ["auto"] if auto else _strengths(strength)
+    for name in ("ridge", "strength"):
+        for value in values.get(name, []):
+            if value != "auto":
+                check_multiplier(f"--{name}", value)
     grid = {name: found for name, found in values.items() if len(found) > 1}
     return {name: found[0] for name, found in values.items()}, grid
 

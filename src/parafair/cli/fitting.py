@@ -130,7 +130,7 @@ def fit(
     with readable_errors():
         check_new_folder(out, overwrite=force)
         check_table_format("--format", table_format)
-        settings, grid = read_settings(rank=rank, ridge=ridge, strength=strength)
+        settings, grid = read_settings(rank=rank, ridge=ridge, strength=strength, method=method)
         if grid and not 0 < validation < 1:
             raise ValueError(
                 f"--validation must be a share between 0 and 1, such as 0.1, got {validation:g}"

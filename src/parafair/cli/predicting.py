@@ -92,10 +92,9 @@ def transform(
 ) -> None:
     """Embed people whom the model has not seen, with all other factors fixed.
 
-    With --sensitive the criterion of the training counts, so that new people's rows reveal no more
-    than those of the training; without it only the fit does. --modes and --value are those of the
-    run unless given. People of the training are in the run's embedding; embedded again, as new
-    people, they end elsewhere.
+    With --sensitive their rows are moved as the penalty moved people of the training who are like
+    them; without it only their entries count. --modes and --value are those of the run unless
+    given.
     """
     with readable_errors():
         _check_out(out, force=force)
@@ -157,13 +156,13 @@ def _read_new(source: Source, model: FairCP) -> TensorData:
 
 
 def _say_unknown(features: SensitiveFeatures, labels: Any) -> None:
-    """Say whom the criterion cannot look at; raise if that is everybody."""
+    """Say who is embedded by entries alone; raise if that is everybody."""
     if features.known is None:
         return
     if not features.known.any():
         raise ValueError(
             "nothing is known of any of the new people: check --sensitive and --key, or leave out "
-            "--sensitive to embed them without the criterion"
+            "--sensitive to embed them by their entries alone"
         )
     names = np.asarray(labels)[~features.known]
     say(
@@ -195,7 +194,7 @@ def _read_people(people: People, labels: Any, training: Training) -> SensitiveFe
             raise ValueError(
                 f"{people.path} has {what} for {unknown.sum()} of {len(labels)} new people, such "
                 f"as {people.key or 'number'} {some(np.asarray(labels)[unknown])}; add it, or "
-                "embed them without the criterion: --missing exclude"
+                "embed them by their entries alone: --missing exclude"
             )
     with naming(people.path):
         return training.features.read(found, missing=cast(Any, people.missing))

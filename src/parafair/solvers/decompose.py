@@ -51,7 +51,7 @@ def decompose(
             if problem.examined is not None:
                 adjusted = rows.index_copy(0, problem.examined, adjusted)
             fit = fit.with_embedding(problem, adjusted)
-        fit = replace(fit, cp=fill_empty(problem, fit.cp))
+        fit = replace(fit, cp=fill_empty(problem, fit.cp)).with_plain(problem)
         finished[member] = fit
         if on_fit is not None:
             on_fit(member, fit)
