@@ -258,7 +258,7 @@ def test_people_of_new_entries_are_checked(folder):
     rows = pd.read_csv("rows.csv").set_index("student")
     model = FairCP.load("run")
     data = TensorData.from_table("new.csv", modes=["student", "module", "test"], value="score")
-    with pytest.warns(ParafairWarning, match="without the penalty"):
+    with pytest.warns(ParafairWarning, match="without regard to fairness"):
         plain = model.transform(data)
     same = np.isclose(rows, plain).all(1)
     assert rows.index[same].tolist() == ["s05"]

@@ -97,7 +97,7 @@ def test_transform_warns_that_new_people_are_not_penalized(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit_transform(data.tensor, sensitive_features=data.sensitive)
-    with pytest.warns(ParafairWarning, match="without the penalty"):
+    with pytest.warns(ParafairWarning, match="without regard to fairness"):
         model.transform(data.tensor)
 
 
