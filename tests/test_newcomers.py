@@ -103,6 +103,30 @@ def test_it_does_not_matter_who_else_is_new(marks, model):
     np.testing.assert_allclose(together[:10], alone, rtol=1e-6, atol=1e-8)
 
 
+def test_many_new_people_settle_among_themselves():
+    # What several lots of new people reveal together is what matters, not each by itself.
+    random = np.random.default_rng(2)
+    groups = random.integers(0, 2, 900)
+    people = random.standard_normal((900, 3)) + 1.5 * groups[:, None] * [1, 0, 0]
+    people[:, 1] *= np.where(groups == 1, 1.8, 0.7)
+    others = [random.uniform(size=(size, 3)) for size in (12, 8)]
+    tensor = np.einsum("ir,jr,kr->ijk", people, *others)
+    model = FairCP(3, strength=30.0, random_state=0, tolerance=1e-3)
+    model.fit(tensor[:300], sensitive_features=groups[:300])
+
+    def leakage(lots):
+        rows = [
+            model.transform(tensor[lot], sensitive_features=groups[lot])
+            for lot in np.split(np.arange(300, 900), lots)
+        ]
+        settings = {"attackers": ("linear", "svm", "neighbors"), "permutations": 1}
+        return audit(np.concatenate(rows), groups[300:], **settings, repeats=1).leakage
+
+    assert leakage(2) < 0.03
+    # Fewer than 200 are moved only, which hides less. (By their entries alone it were 0.32.)
+    assert 0.05 < leakage(6) < 0.15
+
+
 def test_people_without_entries_or_features_are_embedded_too(marks):
     tensor, groups = marks
     data = TensorData.from_array(tensor).to_sparse()

@@ -311,7 +311,7 @@ class FairCP(FittedCP):
         on_trial: OnTrial | None,
     ) -> tuple[Fit, ...]:
         """Find the least strength that passes; set `selection_`."""
-        self.selection_: Selection = select_strength(
+        self.selection_ = select_strength(
             problem,
             solver,
             starts=starts,

@@ -24,7 +24,9 @@ from parafair.data import TensorData
 from parafair.entries import entries_of, values_at
 from parafair.errors import ParafairWarning
 from parafair.fit import Fit, best
-from parafair.penalties import Penalty
+from parafair.methods import resolve_method
+from parafair.penalties import Invariant, Penalty
+from parafair.selection import Selection
 from parafair.storage import new_folder
 from parafair.tensors import CPTensor, reconstruct
 from parafair.training import Training
@@ -39,6 +41,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         fit_: The best fit.
         fits_: All fits.
         training_: What is remembered of the data.
+        selection_: With ``strength="auto"``: the strength chosen and the path to it.
     """
 
     method: str | Penalty | Adjustment
@@ -51,15 +54,16 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     fit_: Fit
     fits_: tuple[Fit, ...]
     training_: Training
+    selection_: Selection
 
     def transform(self, X: Any, sensitive_features: Any = None) -> NDArray[Any]:
         """Return embeddings of new people, with the other factors fixed.
 
         A row is the one that fits the person's entries best. With sensitive features it is moved as
         the penalty moved somebody of the training: one of the few with the same features whose
-        entries put them nearest. Rows do not depend on who else is in `X`, and the people of
-        the training come out where they are. Of people without entries it is the mean of the
-        training.
+        entries put them nearest. With method "invariant", 200 new people or more then settle: they
+        minimize what the training did, among themselves. The people of the training come out where
+        they are, or nearly. Of people without entries it is the mean of the training.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
@@ -99,7 +103,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         values = tensor.values if isinstance(tensor, TensorData) else tensor
         factors = [factor.to(values) for factor in self.cp_.factors]
         plain = None if self.fit_.plain is None else self.fit_.plain.to(values)
-        return np.asarray(training.embed(tensor, factors, plain, features).cpu())
+        rows = training.embed(tensor, factors, plain, features, self._penalty())
+        return np.asarray(rows.cpu())
 
     def _has_cells(self) -> bool:
         """Tell whether `predict` makes sense; where it does not, scikit-learn must not find it."""
@@ -199,6 +204,21 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         ):
             expected = (*trained[:people], "people", *trained[people + 1 :])
             raise ValueError(f"X must have shape {expected}, got {shape}")
+
+    def _penalty(self) -> Invariant | None:
+        """Return the penalty under which new people settle.
+
+        None if they are only moved: with another method, and where the training was given noise,
+        which is part of its moves but which settling would take away.
+        """
+        strength = None if isinstance(self.strength, str) else self.strength
+        penalty = resolve_method(self.method, strength)
+        if not isinstance(penalty, Invariant):
+            return None
+        if "selection" in self.fit_.settings:
+            chosen = self.selection_
+            return None if chosen.blur else replace(penalty, strength=chosen.strength)
+        return None if isinstance(self.strength, str) else penalty
 
     def _keep(self, fits: Sequence[Fit], settings: Mapping[str, Any], training: Training) -> None:
         """Set the attributes of a fitted model."""

@@ -2,12 +2,12 @@
 
 A penalty moves the people of the training from the rows that fit their entries best to others. A
 new person is moved as one of the training was: one of the few with the same sensitive features
-whose entries put them nearest. So a row does not depend on who else is new, and people may come one
-by one.
+whose entries put them nearest. So people may come one by one.
 
-Neither of two other ways does as well. New people who minimize the criterion themselves go where
-people with other features happen to be a little denser, all of them to the same places, and stand
-out there. And the mean of several moves leads between the places that people were moved to.
+Moves of others hide less than one's own. Where there are many new people with the invariant
+criterion, they go on from there and minimize what the training did, their squared error plus the
+criterion, among themselves. The people of the training must stay out of it: pressed below what
+chance leaves, their criterion shows little but holes, to which all new people of a kind would go.
 """
 
 from __future__ import annotations
@@ -20,12 +20,20 @@ from torch import Tensor
 
 from parafair.criterion import Standardized
 from parafair.losses import block_of
+from parafair.penalties import Term
 from parafair.quadratic import QuadraticForm
 from parafair.sensitive import SensitiveFeatures
+from parafair.solvers.majorize import Point, majorize
 
 # One of so many, as good as drawn: always the nearest would move many new people the same way.
 # Which one must depend on nothing but who they are, so it is mixed from their positions.
 ALIKE, MIXED = 5, np.array([1, 3, 7, 11, 13])
+
+# Fewer new people would be matched one by one if they settled among themselves.
+MANY = 200
+MOST_STEPS = 200
+# They are settled when the objective falls by less than this share of itself in a step.
+TOLERANCE = 1e-5
 
 
 def fit_rows(target: Tensor, gram: Tensor) -> Tensor:
@@ -76,6 +84,42 @@ def find_alike(
         rank[distances[:, 0] < np.sqrt(np.finfo(float).eps)] = 0
         found[people] = which[np.arange(len(people)), rank]
     return found
+
+
+def can_settle(features: SensitiveFeatures) -> bool:
+    """Tell whether people are many enough, and differ enough, to be hidden among themselves."""
+    varied = all(len(np.unique(column.values)) > 1 for column in features.columns)
+    return varied and len(features) >= MANY
+
+
+def settle(
+    rows: Tensor, target: Tensor, gram: Tensor, *, norm_squared: float, entries: int, term: Term
+) -> Tensor:
+    """Return rows that minimize the squared error and a penalty, begun from these.
+
+    Args:
+        rows: Shape (people, rank).
+        target: ``M``, shape (people, rank).
+        gram: ``G``, shape (rank, rank), or (people, rank, rank) for each person.
+        norm_squared: The squares of the people's entries.
+        entries: Their number.
+        term: The penalty.
+    """
+    block = block_of(
+        target[None], gram[None], norm_squared=norm_squared, entries=entries, ridge=None
+    )
+    point = Point(rows[None], *term.value_and_gradient(rows[None]))
+    # Moving one of n people by 1 changes about this much.
+    curvature = point.value / len(rows)
+    after = block.value(point.factor) + point.value
+    for _ in range(MOST_STEPS):
+        before = after
+        point, curvature, accepted = majorize(block, term, point, curvature)
+        after = block.value(point.factor) + point.value
+        if not accepted or before - after <= TOLERANCE * after:
+            break
+        curvature = curvature / 2
+    return point.factor[0]
 
 
 def _categories(features: SensitiveFeatures) -> NDArray[np.intp]:

@@ -38,7 +38,7 @@ MARGIN = 0.5
 MOST_OVERFITTED = 3
 
 # Noise, as shares of the spread in every whitened direction.
-BLURS = (0.2, 0.3, 0.4)
+BLURS = (0.1, 0.15, 0.2, 0.3, 0.4)
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,12 @@ class Selection:
     strength: float
     passed: bool
     trials: tuple[Trial, ...]
+
+    @property
+    def blur(self) -> float:
+        """The noise of the fit that was chosen."""
+        same = (t for t in self.trials if t.strength == self.strength)
+        return min(same, key=lambda trial: abs(trial.residual - self.fit.residual)).blur
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the path as plain values that can be written as JSON."""

@@ -16,8 +16,9 @@ from parafair.data import TensorData
 from parafair.entries import entries_of
 from parafair.errors import missing_column
 from parafair.labels import as_labels, locate
-from parafair.newcomers import find_alike, fit_rows
+from parafair.newcomers import can_settle, find_alike, fit_rows, settle
 from parafair.offsets import Offsets
+from parafair.penalties import Invariant
 from parafair.problem import Problem, loading
 from parafair.sensitive import SensitiveFeatures
 from parafair.storage import read_json
@@ -120,6 +121,7 @@ class Training:
         factors: Factors,
         plain: Tensor | None,
         features: SensitiveFeatures | None,
+        penalty: Invariant | None,
     ) -> Tensor:
         """Return rows of new people, moved as those of the training were if features are given.
 
@@ -128,6 +130,7 @@ class Training:
             factors: The factors of the model.
             plain: The rows that fit the people of the training best, all other factors fixed.
             features: Features of the new people, in terms of those of the training.
+            penalty: Under which they settle among themselves, if they are many.
         """
         people = tensor.shape[self.mode]
         others = [factor.unsqueeze(0) for factor in factors]
@@ -143,8 +146,17 @@ class Training:
         if plain is not None and features is not None:
             known = np.ones(people, dtype=bool) if features.known is None else features.known
             some = np.flatnonzero(known & (counts > 0).cpu().numpy())
-            moves = self._moves(rows[some], features.take(some), trained, plain)
-            rows[some] += moves
+            theirs = features.take(some)
+            rows[some] += self._moves(rows[some], theirs, trained, plain)
+            if penalty is not None and can_settle(theirs):
+                rows[some] = settle(
+                    rows[some],
+                    target[some],
+                    gram if gram.ndim == 2 else gram[some],
+                    norm_squared=float(torch.linalg.vector_norm(entries.values)) ** 2,
+                    entries=int(counts[some].sum()),
+                    term=penalty.bind(theirs, entries.values),
+                )
         # As in the training: where nothing was observed, the mean.
         rows[counts == 0] = trained.mean(0)
         return rows
