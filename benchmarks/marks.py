@@ -53,7 +53,7 @@ def one_frontier(device: str) -> Row:
     )  # fmt: skip
     return {
         "seconds": perf_counter() - begin,
-        "rounds": max(point.fit.rounds for point in found.points),
+        "rounds": max(p.fit.rounds + p.fit.counts["warm rounds"] for p in found.points),
         "residual": max(point.residual for point in found.points),
     }
 

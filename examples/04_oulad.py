@@ -61,8 +61,8 @@ def main():
             model.fit(cells.train, sensitive_features=own)
             seconds = perf_counter() - begin
             error = model.predict(cells.test.cells.T) - cells.test.entries.numpy()
-            with_features = {"sensitive_features": others} if name in ours else {}
-            new = model.transform(newcomers, **with_features)
+            theirs = None if name == "plain" else others
+            new = model.transform(newcomers, sensitive_features=theirs)
             rows.append(
                 {
                     "attribute": attribute,

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, audit
-from parafair.newcomers import ALIKE, find_alike
+from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, audit, frontier
+from parafair.newcomers import find_alike
 from parafair.testing import example_rows
 
 TRAINED = 120
@@ -29,33 +29,33 @@ def model(marks):
     return model.fit(tensor[:TRAINED], sensitive_features=groups[:TRAINED])
 
 
-def test_the_alike_have_the_same_categories_and_are_among_the_nearest():
-    trained = example_rows(60, 2, seed=0) @ example_rows(2, 2, seed=1)
+def test_the_alike_are_the_nearest_with_the_same_categories():
+    plain = example_rows(60, 2, seed=0) @ example_rows(2, 2, seed=1)
     rows = example_rows(30, 2, seed=2)
     own, theirs = np.arange(60) % 3, np.arange(30) % 3
     features = SensitiveFeatures.of(own)
-    found = find_alike(rows, features.read(theirs), trained=trained, trained_features=features)
-    np.testing.assert_array_equal(own[found], theirs)
-    inverse = np.linalg.inv(np.cov(trained.numpy().T))
-    distances = cdist(rows.numpy(), trained.numpy(), "mahalanobis", VI=inverse)
-    ranks = []
-    for person, alike in enumerate(found):
-        same = np.flatnonzero(own == theirs[person])
-        nearest = same[np.argsort(distances[person, same])]
-        ranks.append(nearest.tolist().index(alike))
-    assert set(ranks) == set(range(ALIKE))
+    found = find_alike(rows, features.read(theirs), plain=plain, trained_features=features)
+    inverse = np.linalg.inv(np.cov(plain.numpy().T))
+    distances = cdist(rows.numpy(), plain.numpy(), "mahalanobis", VI=inverse)
+    expected = np.where(own == theirs[:, None], distances, np.inf).argmin(1)
+    np.testing.assert_array_equal(found, expected)
 
 
-def test_a_combination_that_nobody_has_is_like_anybody_and_a_small_group_like_itself():
+def test_a_combination_that_nobody_has_is_like_those_who_agree_in_most():
     pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame({"one": ["a", "b", "b"] * 4, "two": ["x", "x", "y"] * 4})
-    trained, features = example_rows(12, 2, seed=0), SensitiveFeatures.of(table)
-    new = pandas.DataFrame({"one": ["a", "b"], "two": ["y", "y"]})
-    found = find_alike(
-        example_rows(2, 2, seed=1), features.read(new), trained=trained, trained_features=features
+    table = pandas.DataFrame(
+        {"one": ["a", "b", "b"] * 4, "two": ["x", "x", "y"] * 4, "three": ["p", "p", "q"] * 4}
     )
-    assert 0 <= found[0] < 12
-    assert found[1] % 3 == 2
+    features = SensitiveFeatures.of(table)
+    new = pandas.DataFrame({"one": ["a"], "two": ["y"], "three": ["q"]})
+    for seed in range(10):
+        found = find_alike(
+            example_rows(1, 2, seed=seed),
+            features.read(new),
+            plain=example_rows(12, 2, seed=50),
+            trained_features=features,
+        )
+        assert table["three"][found[0]] == "q"
 
 
 def test_numeric_features_of_the_alike_are_near():
@@ -64,7 +64,7 @@ def test_numeric_features_of_the_alike_are_near():
     features = SensitiveFeatures.of(age)
     new = np.random.default_rng(1).uniform(20, 60, 100)
     found = find_alike(
-        example_rows(100, 3, seed=1), features.read(new), trained=rows, trained_features=features
+        example_rows(100, 3, seed=1), features.read(new), plain=rows, trained_features=features
     )
     assert np.median(np.abs(age[found] - new)) < 0.2 * np.median(np.abs(age[:100] - new))
 
@@ -91,6 +91,27 @@ def test_the_people_of_the_training_come_out_where_they_are(marks, method):
     with pytest.warns(ParafairWarning, match="pass sensitive_features"):
         plain = model.transform(tensor)
     assert np.linalg.norm(plain - rows) > 1e-3 * np.linalg.norm(rows)
+
+
+@pytest.mark.parametrize(("rank", "dtype"), [(3, "float32"), (18, "float64")])
+def test_so_they_do_in_single_precision_and_in_many_dimensions(rank, dtype):
+    random = np.random.default_rng(0)
+    tensor, groups = random.standard_normal((150, 9, 8)), random.integers(0, 2, 150)
+    model = FairCP(rank, random_state=0, max_rounds=20, tolerance=0, dtype=dtype)
+    model.fit(tensor, sensitive_features=groups)
+    rows = model.transform(tensor, sensitive_features=groups)
+    assert np.linalg.norm(rows - model.embedding_) < 1e-3 * np.linalg.norm(model.embedding_)
+
+
+def test_models_made_in_other_ways_move_new_people_too(marks, tmp_path):
+    tensor, groups = marks[0][:TRAINED], marks[1][:TRAINED]
+    found = frontier(
+        tensor, groups, rank=3, strengths=[1.0, 5.0], audits=None, limit=False, out=tmp_path / "all"
+    )
+    for point, model in ((point, found.model(point)) for point in found.points):
+        rows = model.transform(tensor, sensitive_features=groups)
+        embedding = point.fit.cp.factors[0].numpy()
+        np.testing.assert_allclose(rows, embedding, rtol=1e-6, atol=1e-6)
 
 
 def test_it_does_not_matter_who_else_is_new(marks, model):
@@ -123,6 +144,13 @@ def test_many_new_people_settle_among_themselves():
         return audit(np.concatenate(rows), groups[300:], **settings, repeats=1).leakage
 
     assert leakage(2) < 0.03
+    # People of whom nothing is known have no part in it.
+    some, rest = np.arange(300, 600), np.arange(600, 900)
+    alone = model.transform(tensor[some], sensitive_features=groups[some])
+    labels = [*groups[some].tolist(), *[None] * len(rest)]
+    features = SensitiveFeatures.of(labels, missing="exclude")
+    both = model.transform(np.concatenate([tensor[some], 10 * tensor[rest]]), features)
+    np.testing.assert_allclose(both[:300], alone, rtol=1e-6, atol=1e-8)
     # Fewer than 200 are moved only, which hides less. (By their entries alone it were 0.32.)
     assert 0.05 < leakage(6) < 0.15
 

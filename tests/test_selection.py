@@ -103,13 +103,35 @@ def test_noise_ends_over_matching(monkeypatch):
     model = FairCP(3, strength="auto", random_state=0, tolerance=1e-3)
     model.fit(MATRIX, sensitive_features=GROUPS)
     first, second, third = model.selection_.trials
-    assert (first.blur, second.blur, third.blur) == (0, 0.2, 0.3)
+    assert (first.blur, second.blur, third.blur) == (0, *selection.BLURS[:2])
+    assert model.selection_.blur == third.blur
     assert first.residual < second.residual < third.residual
     # The record is of the strength that was chosen.
     penalty = third.strength * third.criterion * (MATRIX**2).mean()
     assert model.fit_.history[-1].penalty == pytest.approx(penalty)
     assert model.fit_.residual == third.residual
     assert third.residual == pytest.approx(residual_fit(MATRIX, model.cp_))
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_new_people_settle_under_the_chosen_strength_but_not_if_there_is_noise(
+    monkeypatch, tmp_path, noisy
+):
+    said = ("overfitted", "passes", "leaks") if noisy else ("passes",)
+    verdicts(monkeypatch, *said)
+    monkeypatch.setattr(selection, "LAST_STRENGTH", 10.0)
+    model = FairCP(3, strength="auto", random_state=0, tolerance=1e-3)
+    model.fit(MATRIX, sensitive_features=GROUPS)
+    model.save(tmp_path / "model")
+    again = FairCP.load(tmp_path / "model")
+    assert again.selection_.blur == model.selection_.blur
+    assert (model.selection_.blur > 0) == noisy
+    people = np.random.default_rng(0).integers(0, 120, 250)
+    new, theirs = MATRIX[people] + 0.01, GROUPS[people]
+    rows = model.transform(new, sensitive_features=theirs)
+    np.testing.assert_allclose(again.transform(new, sensitive_features=theirs), rows)
+    one = model.transform(new[:1], sensitive_features=theirs[:1])
+    assert np.allclose(rows[:1], one) == noisy
 
 
 def test_interrupting_keeps_the_last_strength():

@@ -6,7 +6,7 @@ squared error is a quadratic function of row ``i`` of one factor, known from
     m_i = sum x w        and        G_i = sum w w^T        over the entries observed in row i.
 
 If nothing is missing all rows share one ``G``. No entry is ever filled in: memory is that of the
-data plus the sums.
+data, in one order for each mode if it is a list, plus the sums.
 """
 
 from __future__ import annotations
@@ -236,11 +236,16 @@ class SparseEntries:
     values: Tensor
     shape: tuple[int, ...]
 
+    def pieces(self, mode: int) -> Pieces:
+        """Return the entries in the order of a mode; they are kept."""
+        if mode not in self._pieces:
+            found = Pieces.of(self.indices, self.values, shape=self.shape, mode=mode)
+            self._pieces[mode] = found
+        return self._pieces[mode]
+
     @cached_property
-    def by_mode(self) -> tuple[Pieces, ...]:
-        """The entries in the order of each mode, in which sums over a row are contiguous."""
-        modes = range(len(self.shape))
-        return tuple(Pieces.of(self.indices, self.values, self.shape, mode) for mode in modes)
+    def _pieces(self) -> dict[int, Pieces]:
+        return {}
 
     def sums(self, factors: Factors) -> SparseSums:
         """Begin with these factors."""
@@ -284,7 +289,7 @@ class SparseSums:
 
     def _sums(self, mode: int) -> tuple[Tensor, Tensor]:
         if self._found is None or self._found[0] != mode:
-            self._found = (mode, *self.entries.by_mode[mode].sums(self.factors))
+            self._found = (mode, *self.entries.pieces(mode).sums(self.factors))
         return self._found[1:]
 
 

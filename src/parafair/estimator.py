@@ -174,8 +174,10 @@ class FairCP(FittedCP):
         settings = self._settings(method, solver, seed, problem)
         try:
             if automatic:
+                settings |= {"noise": None}  # not known before the end
                 fits = self._select(problem, solver, starts, stop, seed, on_round, on_trial)
-                settings |= {"selection": self.selection_.to_list()}
+                chosen = self.selection_
+                settings |= {"selection": chosen.to_list(), "noise": chosen.blur}
                 settings["method"] |= {"strength": self.selection_.strength}
             else:
                 fits = decompose(
@@ -256,7 +258,10 @@ class FairCP(FittedCP):
         )
         if "selection" in settings:
             model.selection_ = Selection.from_list(
-                settings["selection"], fit, settings["method"]["strength"]
+                settings["selection"],
+                fit=fit,
+                strength=settings["method"]["strength"],
+                blur=settings["noise"],
             )
         return model
 
@@ -311,7 +316,7 @@ class FairCP(FittedCP):
         on_trial: OnTrial | None,
     ) -> tuple[Fit, ...]:
         """Find the least strength that passes; set `selection_`."""
-        self.selection_ = select_strength(
+        self.selection_: Selection = select_strength(
             problem,
             solver,
             starts=starts,

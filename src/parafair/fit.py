@@ -21,7 +21,7 @@ from parafair.storage import new_folder, read_json
 from parafair.tensors import CPTensor
 
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
-FORMAT = 1
+FORMAT = 2
 
 
 class Status(Enum):

@@ -26,7 +26,6 @@ from parafair.errors import ParafairWarning
 from parafair.fit import Fit, best
 from parafair.methods import resolve_method
 from parafair.penalties import Invariant, Penalty
-from parafair.selection import Selection
 from parafair.storage import new_folder
 from parafair.tensors import CPTensor, reconstruct
 from parafair.training import Training
@@ -41,7 +40,6 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         fit_: The best fit.
         fits_: All fits.
         training_: What is remembered of the data.
-        selection_: With ``strength="auto"``: the strength chosen and the path to it.
     """
 
     method: str | Penalty | Adjustment
@@ -54,16 +52,16 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     fit_: Fit
     fits_: tuple[Fit, ...]
     training_: Training
-    selection_: Selection
 
     def transform(self, X: Any, sensitive_features: Any = None) -> NDArray[Any]:
         """Return embeddings of new people, with the other factors fixed.
 
         A row is the one that fits the person's entries best. With sensitive features it is moved as
-        the penalty moved somebody of the training: one of the few with the same features whose
-        entries put them nearest. With method "invariant", 200 new people or more then settle: they
-        minimize what the training did, among themselves. The people of the training come out where
-        they are, or nearly. Of people without entries it is the mean of the training.
+        the penalty moved somebody of the training: the one with the same features whose entries put
+        her nearest. With method "invariant" (but not if "auto" chose noise), 200 new people or more
+        then settle: they minimize what the training did, among themselves. The people of the
+        training come out where they are, or nearly. Of people without entries it is the mean of the
+        training.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
@@ -82,10 +80,11 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                     f"sensitive_features has {len(features)} rows but X has {people} people; pass "
                     "one row per person, in the same order"
                 )
-        if self.method != "none" and features is None:
+        if self.method != "none" and (features is None or self.fit_.plain is None):
+            remedy = "pass sensitive_features" if features is None else "fit again with FairCP"
             warnings.warn(
                 "transform fits new people without regard to fairness, so these embeddings may "
-                "reveal the sensitive features; pass sensitive_features, or audit them before use",
+                f"reveal the sensitive features; {remedy}, or audit them before use",
                 ParafairWarning,
                 stacklevel=2,
             )
@@ -103,7 +102,9 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         values = tensor.values if isinstance(tensor, TensorData) else tensor
         factors = [factor.to(values) for factor in self.cp_.factors]
         plain = None if self.fit_.plain is None else self.fit_.plain.to(values)
-        rows = training.embed(tensor, factors, plain, features, self._penalty())
+        rows = training.embed(
+            tensor, factors, plain=plain, features=features, penalty=self._penalty()
+        )
         return np.asarray(rows.cpu())
 
     def _has_cells(self) -> bool:
@@ -211,14 +212,12 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         None if they are only moved: with another method, and where the training was given noise,
         which is part of its moves but which settling would take away.
         """
-        strength = None if isinstance(self.strength, str) else self.strength
-        penalty = resolve_method(self.method, strength)
-        if not isinstance(penalty, Invariant):
+        automatic = isinstance(self.strength, str)
+        penalty = resolve_method(self.method, None if automatic else self.strength)  # type: ignore[arg-type]
+        settings = self.fit_.settings
+        if not isinstance(penalty, Invariant) or settings.get("noise", 0.0) != 0:
             return None
-        if "selection" in self.fit_.settings:
-            chosen = self.selection_
-            return None if chosen.blur else replace(penalty, strength=chosen.strength)
-        return None if isinstance(self.strength, str) else penalty
+        return replace(penalty, strength=settings["method"]["strength"]) if automatic else penalty
 
     def _keep(self, fits: Sequence[Fit], settings: Mapping[str, Any], training: Training) -> None:
         """Set the attributes of a fitted model."""

@@ -1,8 +1,8 @@
 """New people: where their entries put them, moved as the people most like them were.
 
 A penalty moves the people of the training from the rows that fit their entries best to others. A
-new person is moved as one of the training was: one of the few with the same sensitive features
-whose entries put them nearest. So people may come one by one.
+new person is moved as one of the training was: the one with the same sensitive features whose
+entries put her nearest. So people may come one by one.
 
 Moves of others hide less than one's own. Where there are many new people with the invariant
 criterion, they go on from there and minimize what the training did, their squared error plus the
@@ -25,15 +25,11 @@ from parafair.quadratic import QuadraticForm
 from parafair.sensitive import SensitiveFeatures
 from parafair.solvers.majorize import Point, majorize
 
-# One of so many, as good as drawn: always the nearest would move many new people the same way.
-# Which one must depend on nothing but who they are, so it is mixed from their positions.
-ALIKE, MIXED = 5, np.array([1, 3, 7, 11, 13])
-
 # Fewer new people would be matched one by one if they settled among themselves.
 MANY = 200
-MOST_STEPS = 200
+MOST_STEPS = 500
 # They are settled when the objective falls by less than this share of itself in a step.
-TOLERANCE = 1e-5
+TOLERANCE = 1e-4
 
 
 def fit_rows(target: Tensor, gram: Tensor) -> Tensor:
@@ -51,38 +47,33 @@ def find_alike(
     rows: Tensor,
     features: SensitiveFeatures,
     *,
-    trained: Tensor,
+    plain: Tensor,
     trained_features: SensitiveFeatures,
 ) -> NDArray[np.intp]:
-    """Return for each new person the position of one of the training, among the nearest.
+    """Return for each new person the position of the nearest of the training.
 
-    Categories must agree, if there is anybody with the same. Distances are between whitened rows,
-    in which numeric features count as much as the rows do. Somebody of the training finds herself.
+    Categories must agree, in as many columns as in anybody's. Distances are between whitened rows,
+    in which numeric features count as much as the rows do.
 
     Args:
         rows: The rows that fit new people best, shape (people, rank).
         features: Their features, in terms of those of the training.
-        trained: The rows that fit the people of the training best, shape (n, rank).
+        plain: The rows that fit the people of the training best, shape (n, rank).
         trained_features: Their features.
     """
-    standard = Standardized.of(trained)
-    mean, basis = trained.double().mean(0), standard.basis
-    whitened = torch.linalg.solve(basis, rows.double() - mean, left=False)
+    standard = Standardized.of(plain)
+    mean = plain.double().mean(0)
+    whitened = torch.linalg.solve(standard.basis, rows.double() - mean, left=False)
     there = _places(standard.whitened, trained_features, trained_features)
     here = _places(whitened, features, trained_features)
     theirs, own = _categories(trained_features), _categories(features)
     found = np.empty(len(own), dtype=np.intp)
     for group in np.unique(own, axis=0):
         people = np.flatnonzero((own == group).all(1))
-        same = np.flatnonzero((theirs == group).all(1))
-        if not len(same):
-            same = np.arange(len(theirs))
-        search = NearestNeighbors(n_neighbors=min(ALIKE, len(same))).fit(there[same])
-        distances, nearest = search.kneighbors(here[people])
-        which = same[nearest]
-        rank = which @ MIXED[: which.shape[1]] % which.shape[1]
-        rank[distances[:, 0] < np.sqrt(np.finfo(float).eps)] = 0
-        found[people] = which[np.arange(len(people)), rank]
+        agreeing = (theirs == group).sum(1)
+        same = np.flatnonzero(agreeing == agreeing.max())
+        search = NearestNeighbors(n_neighbors=1).fit(there[same])
+        found[people] = same[search.kneighbors(here[people], return_distance=False)[:, 0]]
     return found
 
 
@@ -93,12 +84,12 @@ def can_settle(features: SensitiveFeatures) -> bool:
 
 
 def settle(
-    rows: Tensor, target: Tensor, gram: Tensor, *, norm_squared: float, entries: int, term: Term
-) -> Tensor:
-    """Return rows that minimize the squared error and a penalty, begun from these.
+    rows: Tensor, *, target: Tensor, gram: Tensor, norm_squared: float, entries: int, term: Term
+) -> tuple[Tensor, bool]:
+    """Return rows that minimize the squared error and a penalty, and whether they got there.
 
     Args:
-        rows: Shape (people, rank).
+        rows: Where to begin, shape (people, rank).
         target: ``M``, shape (people, rank).
         gram: ``G``, shape (rank, rank), or (people, rank, rank) for each person.
         norm_squared: The squares of the people's entries.
@@ -117,9 +108,9 @@ def settle(
         point, curvature, accepted = majorize(block, term, point, curvature)
         after = block.value(point.factor) + point.value
         if not accepted or before - after <= TOLERANCE * after:
-            break
+            return point.factor[0], True
         curvature = curvature / 2
-    return point.factor[0]
+    return point.factor[0], False
 
 
 def _categories(features: SensitiveFeatures) -> NDArray[np.intp]:

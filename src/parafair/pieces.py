@@ -38,7 +38,7 @@ class Pieces:
     ends: Tensor
 
     @classmethod
-    def of(cls, indices: Tensor, values: Tensor, shape: Sequence[int], mode: int) -> Pieces:
+    def of(cls, indices: Tensor, values: Tensor, *, shape: Sequence[int], mode: int) -> Pieces:
         """Sort and cut a list of entries.
 
         Args:
@@ -72,7 +72,7 @@ class Pieces:
         total = self.values.new_zeros(rows, batch, rank, rank + 1)
         pieces, length = self.values.shape
         held = HELD.get(self.values.device.type, HELD["cpu"])
-        most = max(1, held // (length * batch * (rank + 1)))
+        most = max(1, held // (max(length, rank) * batch * (rank + 1)))
         for begin in range(0, pieces, most):
             part = slice(begin, begin + most)
             product = rows_product(wide, self.indices[:, part].flatten(1))

@@ -77,18 +77,14 @@ class Selection:
         strength: The chosen strength.
         passed: Whether it passed the audit; if not, it is the nearest to passing.
         trials: All strengths tried, in order.
+        blur: Noise that was added to the rows, as a share of their spread.
     """
 
     fit: Fit
     strength: float
     passed: bool
     trials: tuple[Trial, ...]
-
-    @property
-    def blur(self) -> float:
-        """The noise of the fit that was chosen."""
-        same = (t for t in self.trials if t.strength == self.strength)
-        return min(same, key=lambda trial: abs(trial.residual - self.fit.residual)).blur
+    blur: float = 0.0
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the path as plain values that can be written as JSON."""
@@ -96,11 +92,12 @@ class Selection:
 
     @classmethod
     def from_list(
-        cls, records: Sequence[Mapping[str, Any]], fit: Fit, strength: float
+        cls, records: Sequence[Mapping[str, Any]], *, fit: Fit, strength: float, blur: float
     ) -> Selection:
         """Return the selection whose path `to_list` wrote."""
         trials = tuple(Trial(**record) for record in records)
-        return cls(fit, strength, any(trial.verdict == "passes" for trial in trials), trials)
+        passed = any(trial.verdict == "passes" for trial in trials)
+        return cls(fit, strength, passed, trials, blur)
 
 
 def select_strength(
@@ -263,4 +260,4 @@ def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
     else:
         audited = [pair for pair in found if pair[1].leakage is not None] or found[-1:]
         fit, trial = min(audited, key=lambda pair: abs(pair[1].leakage or 0.0))
-    return Selection(fit, trial.strength, bool(passed), trials)
+    return Selection(fit, trial.strength, bool(passed), trials, trial.blur)

@@ -236,13 +236,6 @@ class SensitiveFeatures:
         columns = (c.read(raw[c.name][there]).spread(known) for c in self.columns)
         return SensitiveFeatures(tuple(columns), known)
 
-    def join(self, others: SensitiveFeatures) -> SensitiveFeatures:
-        """Return these people and others, whose features were read in terms of these."""
-        pairs = zip(self.columns, others.columns, strict=True)
-        return SensitiveFeatures(
-            tuple(replace(a, values=np.concatenate([a.values, b.values])) for a, b in pairs)
-        )
-
     def to_list(self) -> list[dict[str, Any]]:
         """Return all columns as plain values that can be written as JSON."""
         return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.data import TensorData
-from parafair.entries import entries_of
-from parafair.errors import missing_column
+from parafair.entries import Entries, entries_of
+from parafair.errors import ConvergenceWarning, missing_column
 from parafair.labels import as_labels, locate
 from parafair.newcomers import can_settle, find_alike, fit_rows, settle
 from parafair.offsets import Offsets
@@ -119,6 +120,7 @@ class Training:
         self,
         tensor: Tensor | TensorData,
         factors: Factors,
+        *,
         plain: Tensor | None,
         features: SensitiveFeatures | None,
         penalty: Invariant | None,
@@ -132,43 +134,59 @@ class Training:
             features: Features of the new people, in terms of those of the training.
             penalty: Under which they settle among themselves, if they are many.
         """
-        people = tensor.shape[self.mode]
+        target, gram, entries = self._sums(tensor, factors)
+        counts = entries.counts(self.mode)
+        rows, trained = fit_rows(target, gram), factors[self.mode]
+        if plain is not None and features is not None:
+            known = np.ones(len(rows), dtype=bool) if features.known is None else features.known
+            some = np.flatnonzero(known & (counts > 0).cpu().numpy())
+            theirs = features.take(some)
+            rows[some] += self._moves(rows[some], theirs, trained=trained, plain=plain)
+            if penalty is not None and can_settle(theirs):
+                data = tensor if isinstance(tensor, TensorData) else TensorData.from_array(tensor)
+                target, gram, entries = self._sums(data.take(self.mode, some), factors)
+                norm = torch.linalg.vector_norm(entries.values, dtype=torch.float64)
+                rows[some], settled = settle(
+                    rows[some],
+                    target=target,
+                    gram=gram,
+                    norm_squared=float(norm) ** 2,
+                    entries=entries.values.numel(),
+                    term=penalty.bind(theirs, entries.values),
+                )
+                if not settled:
+                    warnings.warn(
+                        f"{len(some)} new people were still moving when their rows were taken; "
+                        "audit them before use",
+                        ConvergenceWarning,
+                        stacklevel=3,
+                    )
+        # As in the training: where nothing was observed, the mean.
+        rows[counts == 0] = trained.mean(0)
+        return rows
+
+    def _sums(
+        self, tensor: Tensor | TensorData, factors: Factors
+    ) -> tuple[Tensor, Tensor, Entries]:
+        """Return ``M`` and ``G`` of new people, the ridge included, and their entries."""
         others = [factor.unsqueeze(0) for factor in factors]
-        others[self.mode] = factors[0].new_zeros(1, people, factors[0].shape[-1])
+        others[self.mode] = factors[0].new_zeros(1, tensor.shape[self.mode], factors[0].shape[-1])
         entries = entries_of(tensor)
         sums = entries.sums(others)
         target, gram = sums.target(self.mode)[0], sums.gram(self.mode)[0].clone()
         added = loading(factors, self.mode, self.mode, self.ridge)
         if added is not None:
             gram.diagonal(dim1=-2, dim2=-1).add_(added)
-        rows, trained = fit_rows(target, gram), factors[self.mode]
-        counts = entries.counts(self.mode)
-        if plain is not None and features is not None:
-            known = np.ones(people, dtype=bool) if features.known is None else features.known
-            some = np.flatnonzero(known & (counts > 0).cpu().numpy())
-            theirs = features.take(some)
-            rows[some] += self._moves(rows[some], theirs, trained, plain)
-            if penalty is not None and can_settle(theirs):
-                rows[some] = settle(
-                    rows[some],
-                    target[some],
-                    gram if gram.ndim == 2 else gram[some],
-                    norm_squared=float(torch.linalg.vector_norm(entries.values)) ** 2,
-                    entries=int(counts[some].sum()),
-                    term=penalty.bind(theirs, entries.values),
-                )
-        # As in the training: where nothing was observed, the mean.
-        rows[counts == 0] = trained.mean(0)
-        return rows
+        return target, gram, entries
 
     def _moves(
-        self, rows: Tensor, features: SensitiveFeatures, trained: Tensor, plain: Tensor
+        self, rows: Tensor, features: SensitiveFeatures, *, trained: Tensor, plain: Tensor
     ) -> Tensor:
         """Return how people of the training like these were moved from their plain rows."""
         assert self.features is not None
         if self.examined is not None:
             trained, plain = trained[self.examined], plain[self.examined]
-        alike = find_alike(rows, features, trained=plain, trained_features=self.features)
+        alike = find_alike(rows, features, plain=plain, trained_features=self.features)
         return (trained - plain)[alike]
 
     def write(self, folder: Path) -> None:

@@ -20,7 +20,7 @@ from parafair.sensitive import SensitiveFeatures
 from parafair.storage import new_folder, read_json, write_text
 from parafair.training import Training
 
-FORMAT = 2
+FORMAT = 3
 SETTINGS_FILE, MEMBER_FILE = "frontier.json", "member.json"
 AUDIT_FILE, EVALUATION_FILE = "audit.json", "evaluation.json"
 
