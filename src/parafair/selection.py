@@ -26,8 +26,10 @@ FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 2**0.5, 1e4
 # Begun near a solution, a fit gains little before extrapolation sets in: it must not stop there.
 PATH_SHARE, PATH_WINDOW = 0.3, 20
 
-# Attackers of the search, the quick ones first: most strengths fail at those.
+# Attackers of the search, the quick ones first: most strengths fail at those. Networks take longest,
+# and are asked only about what all others let pass.
 QUICK, THOROUGH = ("linear", "svm"), ("linear", "svm", "forest", "boosting", "neighbors")
+EVERYBODY = (*THOROUGH, "network", "paper-network")
 MOST_PEOPLE = 2000
 
 # Corrected for having been picked, the strongest attacker's advantage must be well below the
@@ -221,8 +223,8 @@ _NOT_EXAMINED = _Examined(None, "not audited", coarse=True)
 
 
 def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> _Examined:
-    """Audit an embedding, with more attackers if the quick ones find nothing."""
-    for attackers in (QUICK, THOROUGH):
+    """Audit an embedding, with more attackers as long as nothing speaks against it."""
+    for attackers in (QUICK, THOROUGH, EVERYBODY):
         result = audit(
             rows.cpu(),
             problem.features,
@@ -232,7 +234,7 @@ def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> _Examin
             random_state=seed,
         )
         verdict = _verdict(result, level)
-        if verdict == "leaks":
+        if verdict == "leaks" or (verdict == "overfitted" and attackers != QUICK):
             break
     coarse = verdict == "leaks" and attackers == QUICK and result.leakage > level
     return _Examined(result.leakage, verdict, coarse)
