@@ -26,8 +26,8 @@ FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 2**0.5, 1e4
 # Begun near a solution, a fit gains little before extrapolation sets in: it must not stop there.
 PATH_SHARE, PATH_WINDOW = 0.3, 20
 
-# Attackers of the search, the quick ones first: most strengths fail at those. Networks take longest,
-# and are asked only about what all others let pass.
+# Attackers of the search, the quick ones first: most strengths fail at those. Networks take
+# longest, and are asked only about what all others let pass.
 QUICK, THOROUGH = ("linear", "svm"), ("linear", "svm", "forest", "boosting", "neighbors")
 EVERYBODY = (*THOROUGH, "network", "paper-network")
 MOST_PEOPLE = 2000

@@ -93,8 +93,9 @@ def transform(
     """Embed people whom the model has not seen, with all other factors fixed.
 
     With --sensitive their rows are moved as the penalty moved people of the training who are like
-    them; with the invariant criterion 200 or more are then hidden among themselves, unless --strength
-    auto chose noise. Without it only their entries count. --modes and --value are those of the run unless given.
+    them; with the invariant criterion 200 or more are then hidden among themselves, unless
+    --strength auto chose noise. Without it only their entries count. --modes and --value are those
+    of the run unless given.
     """
     with readable_errors():
         _check_out(out, force=force)
