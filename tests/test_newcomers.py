@@ -149,7 +149,8 @@ def test_many_new_people_settle_among_themselves():
     alone = model.transform(tensor[some], sensitive_features=groups[some])
     labels = [*groups[some].tolist(), *[None] * len(rest)]
     features = SensitiveFeatures.of(labels, missing="exclude")
-    both = model.transform(np.concatenate([tensor[some], 10 * tensor[rest]]), features)
+    with pytest.warns(ParafairWarning, match="300 of 600 new people are not known"):
+        both = model.transform(np.concatenate([tensor[some], 10 * tensor[rest]]), features)
     np.testing.assert_allclose(both[:300], alone, rtol=1e-6, atol=1e-8)
     # Fewer than 200 are moved only, which hides less. (By their entries alone it were 0.32.)
     assert 0.05 < leakage(6) < 0.15
@@ -164,12 +165,22 @@ def test_people_without_entries_or_features_are_embedded_too(marks):
     holed[3] = np.nan
     labels = [None if place == 5 else group for place, group in enumerate(groups[TRAINED:])]
     features = SensitiveFeatures.of(labels, missing="exclude")
-    with pytest.warns(ParafairWarning, match="nothing was observed of 1 of 80 new people"):
+    with (
+        pytest.warns(ParafairWarning, match=r"1 of 80 new people are not known \(5\)"),
+        pytest.warns(ParafairWarning, match="nothing was observed of 1 of 80 new people"),
+    ):
         rows = model.transform(TensorData.from_array(holed), sensitive_features=features)
     np.testing.assert_allclose(rows[3], model.embedding_.mean(0))
     with pytest.warns(ParafairWarning):
         plain = model.transform(TensorData.from_array(holed))
     np.testing.assert_allclose(rows[5], plain[5])
+
+
+def test_features_that_the_training_did_not_have_are_refused(marks):
+    tensor, groups = marks
+    model = FairCP(2, method="none", random_state=0).fit(tensor[:40])
+    with pytest.raises(ValueError, match="fitted without sensitive features"):
+        model.transform(tensor[40:], sensitive_features=groups[40:])
 
 
 def test_features_are_matched_by_name(marks):

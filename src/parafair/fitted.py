@@ -24,8 +24,10 @@ from parafair.data import TensorData
 from parafair.entries import entries_of, values_at
 from parafair.errors import ParafairWarning
 from parafair.fit import Fit, best
+from parafair.labels import some
 from parafair.methods import resolve_method
 from parafair.penalties import Invariant, Penalty
+from parafair.sensitive import SensitiveFeatures
 from parafair.storage import new_folder
 from parafair.tensors import CPTensor, reconstruct
 from parafair.training import Training
@@ -72,14 +74,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         tensor = self._validate(X, reset=False)
         training = self.training_
         features = None
-        if sensitive_features is not None and training.features is not None:
-            features = training.features.read(sensitive_features)
-            people = tensor.shape[training.mode]
-            if len(features) != people:
-                raise ValueError(
-                    f"sensitive_features has {len(features)} rows but X has {people} people; pass "
-                    "one row per person, in the same order"
-                )
+        if sensitive_features is not None:
+            features = self._read_newcomers(tensor, sensitive_features)
         if self.method != "none" and (features is None or self.fit_.plain is None):
             remedy = "pass sensitive_features" if features is None else "fit again with FairCP"
             warnings.warn(
@@ -106,6 +102,35 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             tensor, factors, plain=plain, features=features, penalty=self._penalty()
         )
         return np.asarray(rows.cpu())
+
+    def _read_newcomers(
+        self, tensor: Tensor | TensorData, sensitive_features: Any
+    ) -> SensitiveFeatures:
+        """Return features of new people in terms of the training's; warn of those not known."""
+        training = self.training_
+        if training.features is None:
+            raise ValueError(
+                "the model was fitted without sensitive features; leave out sensitive_features"
+            )
+        features = training.features.read(sensitive_features)
+        people = tensor.shape[training.mode]
+        if len(features) != people:
+            raise ValueError(
+                f"sensitive_features has {len(features)} rows but X has {people} people; pass "
+                "one row per person, in the same order"
+            )
+        if features.known is not None:
+            labels = np.arange(people)
+            if isinstance(tensor, TensorData):
+                labels = np.asarray(tensor.labels[training.mode])
+            names = labels[~features.known]
+            warnings.warn(
+                f"{len(names)} of {people} new people are not known ({some(names)}): they are "
+                "embedded by their entries alone, so their rows may reveal the sensitive features",
+                ParafairWarning,
+                stacklevel=3,
+            )
+        return features
 
     def _has_cells(self) -> bool:
         """Tell whether `predict` makes sense; where it does not, scikit-learn must not find it."""

@@ -112,7 +112,11 @@ def transform(
                 names = (before.get("key"), name, data.modes[training.mode])
                 people = people.matched_by(names, name)
             features = _read_people(people, labels, training)
-            _say_unknown(features, labels)
+            if features.known is not None and not features.known.any():
+                raise ValueError(
+                    "nothing is known of any of the new people: check --sensitive and --key, or "
+                    "leave out --sensitive to embed them by their entries alone"
+                )
         elif key is not None:
             raise ValueError("--key needs the table of people: --sensitive")
         with naming(new):
@@ -154,22 +158,6 @@ def _read_new(source: Source, model: FairCP) -> TensorData:
     given = [data.labels[m] if m == training.mode else own for m, own in enumerate(training.labels)]
     with naming(source.path):
         return replace(data, labels=tuple(given))
-
-
-def _say_unknown(features: SensitiveFeatures, labels: Any) -> None:
-    """Say who is embedded by entries alone; raise if that is everybody."""
-    if features.known is None:
-        return
-    if not features.known.any():
-        raise ValueError(
-            "nothing is known of any of the new people: check --sensitive and --key, or leave out "
-            "--sensitive to embed them by their entries alone"
-        )
-    names = np.asarray(labels)[~features.known]
-    say(
-        f"{len(names)} of {len(labels)} new people are not known ({some(names)}): they are "
-        "embedded by their entries alone, so their rows may reveal the sensitive features"
-    )
 
 
 def _read_people(people: People, labels: Any, training: Training) -> SensitiveFeatures:
