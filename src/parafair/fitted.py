@@ -237,12 +237,12 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         None if they are only moved: with another method, and where the training was given noise,
         which is part of its moves but which settling would take away.
         """
-        automatic = isinstance(self.strength, str)
-        penalty = resolve_method(self.method, None if automatic else self.strength)  # type: ignore[arg-type]
-        settings = self.fit_.settings
+        strength = None if isinstance(self.strength, str) else self.strength
+        penalty, settings = resolve_method(self.method, strength), self.fit_.settings
         if not isinstance(penalty, Invariant) or settings.get("noise", 0.0) != 0:
             return None
-        return replace(penalty, strength=settings["method"]["strength"]) if automatic else penalty
+        found = settings["method"]["strength"] if self.strength == "auto" else penalty.strength
+        return replace(penalty, strength=found)
 
     def _keep(self, fits: Sequence[Fit], settings: Mapping[str, Any], training: Training) -> None:
         """Set the attributes of a fitted model."""
