@@ -1,9 +1,11 @@
+import contextlib
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -346,6 +348,13 @@ def test_help_teaches():
     assert "parafair" in run("--version")
 
 
+def drain(terminal):
+    """Read until the other end is closed."""
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 1000):
+            pass
+
+
 def test_ctrl_c_leaves_a_usable_result(folder):
     command = [
         sys.executable, "-m", "parafair", "fit", "tensor.npy", "--rank", "2", "--out", "run",
@@ -363,6 +372,8 @@ def test_ctrl_c_leaves_a_usable_result(folder):
         while b"residual" not in seen and time.monotonic() < deadline:
             seen += os.read(terminal, 1000)
         process.send_signal(signal.SIGINT)
+        # A terminal that nobody reads fills up, and whoever writes to it waits.
+        threading.Thread(target=drain, args=[terminal], daemon=True).start()
         out, _ = process.communicate(timeout=60)
     finally:
         process.kill()
