@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from parafair import TensorData, datasets
-from parafair.entries import entries_of
-from parafair.fit import Stop
-from parafair.problem import Problem
+from parafair.algebra.observed import entries_of
 from parafair.solvers import BlockDescent, solve_batch
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Stop
 
 Row = dict[str, object]
 RANK = 8

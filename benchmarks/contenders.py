@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from parafair.fit import Stop
-from parafair.problem import Problem
 from parafair.solvers import BlockDescent, solve_batch
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Stop
 
 # prepare(tensor, start) returns run(sweeps), which returns the factors.
 Run = Callable[[int], list[np.ndarray]]

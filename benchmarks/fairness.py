@@ -20,16 +20,16 @@ from joblib import Parallel, delayed
 
 from benchmarks.alone import alone
 from parafair import ConvergenceWarning, FairCP, audit, datasets, parity_limit
+from parafair.algebra.least_squares import shared
 from parafair.audits import Audit
-from parafair.checks import as_tensor
-from parafair.criterion import Criterion
-from parafair.fit import Stop
-from parafair.losses import shared
+from parafair.data.checks import as_tensor
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.criterion import Criterion
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
-from parafair.problem import Problem
-from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import BlockDescent, GradientBCD, solve_batch
-from parafair.starts import make_starts
+from parafair.solvers.init import make_starts
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Stop
 
 Row = dict[str, object]
 
@@ -59,7 +59,7 @@ def fair_synthetic() -> Iterable[Row]:
         result = audit(model.embedding_, data.sensitive)
         chosen = model.selection_.strength
         yield row_of(f"seed {seed}, auto", model, result, strength=chosen, limit=limit)
-        model = FairCP(8, strength=1000.0, random_state=seed, tolerance=1e-6, max_rounds=2000)
+        model = FairCP(8, strength=1000.0, random_state=seed, tol=1e-6, max_iter=2000)
         model.fit(data.tensor, sensitive_features=data.sensitive)
         result = audit(model.embedding_, data.sensitive)
         yield row_of(f"seed {seed}, 1000", model, result, strength=1000.0, limit=limit)
@@ -116,7 +116,7 @@ def fair_kind(name: str, strength: float | str) -> Row:
     torch.set_num_threads(1)
     tensor, sensitive, rank = kinds()[name]
     level = 0.02 if name == "a number on a circle" else 0.05
-    model = FairCP(rank, strength=strength, target_leakage=level, random_state=0)
+    model = FairCP(rank, strength=strength, max_leakage=level, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the row shows it
         model.fit(tensor, sensitive_features=sensitive)
@@ -131,7 +131,7 @@ def baselines() -> Iterable[Row]:
     data = datasets.synthetic(0)
     n_squared = data.tensor.shape[0] ** 2
     criterion = Criterion(SensitiveFeatures.of(data.sensitive), as_tensor(data.tensor)[:0])
-    paper = {"max_rounds": 100, "tolerance": 0}
+    paper = {"max_iter": 100, "tol": 0}
     methods: dict[str, dict[str, Any]] = {
         "plain CP": {"method": "none"},
         "plain CP + correlation removal": {"method": "correlation-removal"},
@@ -169,7 +169,7 @@ def drift() -> Iterable[Row]:
             starts = make_starts(problem, "uniform", count=1, seed=1)
             for strength in (4.0, 10.0, 20.0, 40.0):
                 member = replace(problem, penalty=Invariant(strength))
-                stop = Stop(max_rounds=100, tolerance=0)
+                stop = Stop(max_iter=100, tol=0)
                 (fit,) = solve_batch(member, BlockDescent(), starts=starts, stop=stop)
                 starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
                 yield {
@@ -203,6 +203,6 @@ def one_fit(n: int, other: int, rank: int, strength: float) -> Row:
     model.fit(data.tensor, sensitive_features=data.sensitive)
     return {
         "seconds": perf_counter() - begin,
-        "rounds": model.fit_.rounds + model.fit_.counts["warm rounds"],
+        "rounds": model.fit_.n_iter + model.fit_.counts["warm rounds"],
         "residual": model.fit_.residual,
     }

@@ -14,14 +14,14 @@ import torch
 from examples.demo import methods
 
 from parafair import Frontier, datasets, frontier
-from parafair.checks import as_tensor
-from parafair.fit import Stop
-from parafair.frontier.result import join
+from parafair.data.checks import as_tensor
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.frontiers.result import join
 from parafair.penalties import KHSIC
-from parafair.problem import Problem
-from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import GradientBCD, solve_batch
-from parafair.starts import make_starts
+from parafair.solvers.init import make_starts
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Stop
 
 Row = dict[str, object]
 
@@ -48,7 +48,7 @@ def batch_on(device: str, dtype: torch.dtype) -> Row:
     drawn = [make_starts(problem, "uniform", count=1, seed=seed) for seed in range(SEEDS)]
     starts = tuple(torch.cat(mode * STRENGTHS) for mode in zip(*drawn, strict=True))
     strengths = grid.repeat_interleave(SEEDS).to(device)
-    solver, stop = GradientBCD((0.5, 1.0)), Stop(max_rounds=ROUNDS, tolerance=0)
+    solver, stop = GradientBCD((0.5, 1.0)), Stop(max_iter=ROUNDS, tol=0)
     problem = problem.with_strengths(strengths)
 
     def run(members: torch.Tensor) -> tuple[float, list[float]]:

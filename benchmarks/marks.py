@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.alone import alone
 from parafair import FairCP, datasets, frontier
-from parafair.data import TensorData
+from parafair.data.tensor_data import TensorData
 
 Row = dict[str, object]
 SETTINGS = {"rank": 8, "center": True, "ridge": 10.0, "random_state": 0}
@@ -37,7 +37,7 @@ def one_fit(strength: float, device: str) -> Row:
     model = FairCP(**SETTINGS, **method, device=device).fit(tensor, sensitive_features=gender)
     return {
         "seconds": perf_counter() - begin,
-        "rounds": model.fit_.rounds + model.fit_.counts.get("warm rounds", 0),
+        "rounds": model.fit_.n_iter + model.fit_.counts.get("warm rounds", 0),
         "residual": model.fit_.residual,
     }
 
@@ -53,7 +53,7 @@ def one_frontier(device: str) -> Row:
     )  # fmt: skip
     return {
         "seconds": perf_counter() - begin,
-        "rounds": max(p.fit.rounds + p.fit.counts["warm rounds"] for p in found.points),
+        "rounds": max(p.fit.n_iter + p.fit.counts["warm rounds"] for p in found.points),
         "residual": max(point.residual for point in found.points),
     }
 

@@ -11,15 +11,15 @@ from time import perf_counter
 import torch
 from tests.reference import paper_bcd
 
-from parafair.checks import as_tensor
-from parafair.experiments import Item, Setup
-from parafair.experiments.config import BCD, FATR, HSIC, INNER_STEPS, KHSIC, RIDGE
-from parafair.experiments.recipes import Data, load_data, recipe
-from parafair.experiments.run import AT_ONCE
+from parafair.data.checks import as_tensor
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.paper import Item, Setup
+from parafair.paper.config import BCD, FATR, HSIC, INNER_STEPS, KHSIC, RIDGE
+from parafair.paper.recipes import Data, load_data, recipe
+from parafair.paper.run import AT_ONCE
 from parafair.penalties import Penalty
-from parafair.problem import Problem
-from parafair.sensitive import SensitiveFeatures
-from parafair.starts import make_starts
+from parafair.solvers.init import make_starts
+from parafair.solvers.problem import Problem
 
 Row = dict[str, object]
 

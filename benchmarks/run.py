@@ -30,15 +30,15 @@ from benchmarks import completion, contenders, fairness, frontiers, marks
 from benchmarks import reproduction as figures
 from benchmarks.alone import alone
 from parafair import datasets
-from parafair.checks import as_tensor
-from parafair.independence import CenteredGram, kernel_sum
-from parafair.kernels import Gaussian
-from parafair.metrics import residual_fit
+from parafair.audits.measures import residual_fit
+from parafair.data.checks import as_tensor
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.hsic import CenteredGram, kernel_sum
+from parafair.dependence.kernels import Gaussian
 from parafair.penalties import KHSIC
-from parafair.problem import Problem, Sweep
-from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import GradientBCD
-from parafair.starts import make_starts
+from parafair.solvers.init import make_starts
+from parafair.solvers.problem import Problem, Sweep
 from parafair.testing import example_groups, example_rows
 
 RESULTS = Path(__file__).parent / "results"

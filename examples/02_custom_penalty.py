@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from parafair import FairCP, SensitiveFeatures, audit, datasets
-from parafair.penalties import AutogradTerm
+from parafair.penalties import BoundAutograd
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class MeanMatching:
 
     strength: float = 1.0
 
-    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> AutogradTerm:
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundAutograd:
         """Return the term for these people."""
         group = sensitive.encode(like=tensor)[:, 0]
         weights = group / group.sum() - (1 - group) / (1 - group).sum()
@@ -25,7 +25,7 @@ class MeanMatching:
             gap = torch.einsum("n,...nr->...r", weights, factor)
             return self.strength * gap.square().sum(-1)
 
-        return AutogradTerm(value)
+        return BoundAutograd(value)
 
 
 if __name__ == "__main__":

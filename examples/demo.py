@@ -21,7 +21,7 @@ from rich.progress import Progress
 
 from parafair import datasets, frontier
 from parafair.cli.frontiers import show
-from parafair.frontier.result import join
+from parafair.frontiers.result import join
 from parafair.penalties import HSIC, KHSIC, Orthogonality
 from parafair.report import write_report
 from parafair.solvers import GradientBCD
@@ -31,7 +31,7 @@ AUDIT = {"attackers": ("linear", "svm", "forest"), "repeats": 1, "permutations":
 
 def methods(n: int) -> dict[str, dict[str, Any]]:
     """Return the methods with their settings, for n people."""
-    paper = {"max_rounds": 60, "tolerance": 0.0}
+    paper = {"max_iter": 60, "tol": 0.0}
     return {
         "BCD": {"method": "none", "solver": GradientBCD((3.0, 1.0)), **paper},
         "FATR": {

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from parafair import datasets
-from parafair.checks import as_tensor
-from parafair.data import TensorData
-from parafair.problem import Problem
-from parafair.sensitive import SensitiveFeatures
+from parafair.data.checks import as_tensor
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.solvers.problem import Problem
 
 # Real data is not part of the repository; it lies beside it where it is there at all.
 REAL_DATA = Path(__file__).parents[1].parent / "shared" / "data"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parafair.experiments.page import render_page
+from parafair.paper.page import render_page
 from parafair.testing import PenaltyContract
 
 ROOT = Path(__file__).parents[1]
@@ -92,7 +92,7 @@ def test_commands_on_the_page_about_tables_run(tmp_path, monkeypatch):
     assert [words[1] for words in commands] == [
         "fit", "audit", "predict", "transform", "frontier", "report",
     ]  # fmt: skip
-    from tests.test_cli import run
+    from tests.cli.test_commands import run
 
     for words in commands:
         if words[1] in ("fit", "predict"):  # the others have tests of their own

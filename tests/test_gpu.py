@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from parafair import ConvergenceWarning, FairCP, TensorData, audit, datasets
-from parafair.entries import entries_of
-from parafair.experiments import make_tables
-from parafair.experiments.table import read_rows
-from parafair.independence import khsic
+from parafair.algebra.observed import entries_of
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.hsic import khsic
+from parafair.paper import make_tables
+from parafair.paper.table import read_rows
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
-from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import GradientBCD
 from parafair.testing import example_groups, example_rows
-from tests.experiments.conftest import TINY
+from tests.paper.conftest import TINY
 
 pytestmark = [
     pytest.mark.gpu,
@@ -28,7 +28,7 @@ pytestmark = [
     "solver", ["block", GradientBCD((0.05, 0.05), 20)], ids=["block", "gradient"]
 )
 def test_fits_agree_with_the_cpu(data, method, solver):
-    options = {"method": method, "solver": solver, "max_rounds": 5, "tolerance": 0, "n_init": 2}
+    options = {"method": method, "solver": solver, "max_iter": 5, "tol": 0, "n_init": 2}
     models = [
         FairCP(3, **options, random_state=0, device=device).fit(
             data.tensor, sensitive_features=data.sensitive
@@ -79,7 +79,7 @@ def test_missing_entries_and_new_people_on_the_device():
         found = found.to_sparse() if listed else found
         rows = []
         for device in ("cpu", "cuda"):
-            model = FairCP(3, strength=1.0, device=device, random_state=0, max_rounds=5)
+            model = FairCP(3, strength=1.0, device=device, random_state=0, max_iter=5)
             with pytest.warns(ConvergenceWarning):
                 model.fit(found.take(0, range(50)), sensitive_features=data.sensitive[5:55])
             new = model.transform(found.take(0, range(50, 60)), data.sensitive[:10])

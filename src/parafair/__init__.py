@@ -2,19 +2,34 @@
 
 from importlib.metadata import version
 
-from parafair import adjustments, datasets, evaluation, kernels, metrics, penalties, solvers
+from parafair import (
+    algebra,
+    audits,
+    data,
+    datasets,
+    dependence,
+    errors,
+    frontiers,
+    guarantees,
+    model,
+    paper,
+    penalties,
+    report,
+    solvers,
+    storage,
+)
+from parafair.algebra.cp_tensor import CPTensor
 from parafair.audits import Audit, Measure, audit
-from parafair.data import TensorData
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.splits import split_cells, split_people
+from parafair.data.tensor_data import TensorData
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
-from parafair.estimator import FairCP
-from parafair.fit import Fit, Status, Stop
-from parafair.frontier import Frontier, frontier
-from parafair.limits import ParityLimit, parity_limit
-from parafair.problem import Problem
-from parafair.sensitive import SensitiveFeatures
-from parafair.splits import split_cells, split_people
-from parafair.tensors import CPTensor
-from parafair.tuning import Tuning, tune
+from parafair.frontiers import Frontier, frontier
+from parafair.guarantees.limits import ParityLimit, parity_limit
+from parafair.model.estimator import FairCP
+from parafair.model.tuning import Tuning, tune
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit, Status, Stop
 
 __version__ = version("parafair")
 
@@ -35,17 +50,24 @@ __all__ = [
     "Stop",
     "TensorData",
     "Tuning",
-    "adjustments",
+    "algebra",
     "audit",
+    "audits",
+    "data",
     "datasets",
-    "evaluation",
+    "dependence",
+    "errors",
     "frontier",
-    "kernels",
-    "metrics",
+    "frontiers",
+    "guarantees",
+    "model",
+    "paper",
     "parity_limit",
     "penalties",
+    "report",
     "solvers",
     "split_cells",
     "split_people",
+    "storage",
     "tune",
 ]

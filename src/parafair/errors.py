@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 if TYPE_CHECKING:
-    from parafair.fit import Fit
+    from parafair.solvers.result import Fit
 
 
 class ParafairWarning(UserWarning):
@@ -28,7 +28,7 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, fit: Fit) -> None:
-        super().__init__(f"interrupted after {fit.rounds} rounds")
+        super().__init__(f"interrupted after {fit.n_iter} rounds")
         self.fit = fit
 
     def __reduce__(self) -> tuple[type[Interrupted], tuple[Fit]]:

@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from parafair.fit import Stop
-from parafair.kernels import Kernel
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.kernels import Kernel
 from parafair.penalties import Penalty
-from parafair.problem import Problem
-from parafair.sensitive import SensitiveFeatures
 from parafair.solvers import Solver, solve_batch
-from parafair.starts import make_starts
+from parafair.solvers.init import make_starts
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Stop
 
 
 def example_rows(n: int, columns: int, seed: int) -> Tensor:

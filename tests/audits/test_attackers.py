@@ -5,7 +5,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from parafair.audits.attackers import ATTACKERS, Attacker, EvenOdds, choose
+from parafair.audits.attackers import ATTACKERS, Attacker, PriorCorrected, choose
 from parafair.testing import example_rows
 
 ROWS = example_rows(80, 4, seed=0).numpy()
@@ -26,7 +26,7 @@ def test_even_odds_do_not_favor_large_groups():
     groups = (np.arange(80) < 8).astype(int)
     alone = KNeighborsClassifier(15).fit(ROWS, groups)
     assert alone.predict(ROWS).sum() == 0
-    even = EvenOdds(KNeighborsClassifier(15)).fit(ROWS, groups)
+    even = PriorCorrected(KNeighborsClassifier(15)).fit(ROWS, groups)
     assert even.predict(ROWS)[:8].mean() > 0.5
     np.testing.assert_array_equal(even.predict_proba(ROWS), alone.predict_proba(ROWS))
 

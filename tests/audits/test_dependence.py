@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from parafair.audits.dependence import dependence_rows
-from parafair.sensitive import SensitiveFeatures
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.testing import example_groups, example_rows
 
 GROUPS = example_groups(80, seed=1).numpy().ravel()

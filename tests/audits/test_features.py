@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from parafair.audits.features import MOST_CELLS, OTHER, check_groups, join, sample
-from parafair.sensitive import SensitiveFeatures
+from parafair.data.sensitive import SensitiveFeatures
 
 
 def features(**columns):

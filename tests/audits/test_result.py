@@ -31,9 +31,9 @@ def test_the_verdict_follows_from_the_intervals():
     assert attacker(0.6, 0.4, 0.8).passes(level=0.11)
     assert attacker(0.6, 0.55, 0.65).leaks
     assert not attacker(0.6, 0.55, 0.65).passes(level=0.2)
-    assert attacker(0.4, 0.3, 0.45).overfitted
+    assert attacker(0.4, 0.3, 0.45).below_chance
     assert not attacker(0.4, 0.3, 0.45).passes()
-    assert not attacker(-0.4, -0.6, -0.2, "R squared", 0.0).overfitted
+    assert not attacker(-0.4, -0.6, -0.2, "R squared", 0.0).below_chance
 
 
 def test_the_strongest_attacker_is_a_row(result):

@@ -3,12 +3,12 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from parafair.audits.attackers import ATTACKERS
-from parafair.audits.trials import Plan, auc, guess_everybody, split_people
-from parafair.sensitive import SensitiveFeatures
+from parafair.audits.trials import CrossValidation, auc, guess_everybody, split_folds
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.testing import example_rows
 
 ROWS = example_rows(60, 3, seed=0).numpy()
-PLAN = Plan(folds=3, repeats=2, n_jobs=None, precision=2.0**-52, seed=0)
+PLAN = CrossValidation(folds=3, repeats=2, n_jobs=None, precision=2.0**-52, seed=0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -23,7 +23,7 @@ def test_auc_is_that_of_scikit_learn(seed):
 
 def test_everybody_is_tested_once_per_repeat():
     groups = SensitiveFeatures.of(np.arange(60) % 4).columns[0]
-    splits = split_people(groups, PLAN)
+    splits = split_folds(groups, PLAN)
     assert len(splits) == 6
     tested = np.concatenate([test for _, test in splits])
     assert (np.bincount(tested) == 2).all()

@@ -2,19 +2,19 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import kernels
-from parafair.criterion import Criterion
-from parafair.independence import hsic
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence import kernels
+from parafair.dependence.criterion import Criterion
+from parafair.dependence.hsic import hsic
 from parafair.penalties import (
     HSIC,
     KHSIC,
-    AutogradTerm,
+    BoundAutograd,
+    BoundInvariant,
     Invariant,
-    InvariantTerm,
     Orthogonality,
     Penalty,
 )
-from parafair.sensitive import SensitiveFeatures
 from parafair.testing import PenaltyContract, example_groups, example_rows
 from tests.reference import paper_bcd
 
@@ -114,7 +114,7 @@ class TestInvariant(PenaltyContract):
 
     def test_solvers_know_that_scale_does_not_matter(self, penalty):
         term, factor = self.bound(penalty)
-        assert isinstance(term, InvariantTerm)
+        assert isinstance(term, BoundInvariant)
         rows = torch.linalg.solve(term.basis(factor), factor - factor.mean(0), left=False)
         torch.testing.assert_close(rows.mT @ rows / len(rows), torch.eye(3).double())
 
@@ -149,7 +149,7 @@ class Spread:
 
     def bind(self, sensitive, tensor):
         groups = sensitive.encode(like=tensor)
-        return AutogradTerm(lambda factor: (groups.mT @ factor.tanh()).square().sum((-2, -1)))
+        return BoundAutograd(lambda factor: (groups.mT @ factor.tanh()).square().sum((-2, -1)))
 
 
 class TestPenaltyOfOnesOwn(PenaltyContract):

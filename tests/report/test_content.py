@@ -3,7 +3,7 @@ import pytest
 
 from parafair import SensitiveFeatures, TensorData, frontier, split_cells
 from parafair.report import content, write_report
-from tests.frontier.conftest import GROUPS, MATRIX, QUICK, small
+from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def table():
     groups = np.where(np.arange(60) != 7, GROUPS, None)
     features = SensitiveFeatures.of(groups, names=["team"], missing="exclude")
     split = split_cells(data, test=0.1)
-    settings = {"rank": 2, "method": "none", "audits": QUICK, "max_rounds": 20}
+    settings = {"rank": 2, "method": "none", "audits": QUICK, "max_iter": 20}
     return frontier(split.train, features, held_out=split.test, limit=False, **settings)
 
 

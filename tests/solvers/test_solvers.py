@@ -3,15 +3,15 @@ import pytest
 import torch
 
 from parafair import datasets
-from parafair.checks import as_tensor
-from parafair.data import TensorData
+from parafair.data.checks import as_tensor
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
-from parafair.fit import Status, Stop
-from parafair.penalties import HSIC, KHSIC, AutogradTerm, Invariant, Orthogonality
-from parafair.problem import Problem
-from parafair.sensitive import SensitiveFeatures
+from parafair.penalties import HSIC, KHSIC, BoundAutograd, Invariant, Orthogonality
 from parafair.solvers import BlockDescent, GradientBCD, solve, solve_batch
-from parafair.starts import make_starts
+from parafair.solvers.init import make_starts
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Status, Stop
 from parafair.testing import SolverContract, example_rows
 from tests.conftest import dense_of, small_problem
 from tests.reference import paper_bcd
@@ -97,7 +97,7 @@ class TestGradientBCD(SolverContract):
         (capped,) = solve_batch(
             problem, GradientBCD((3.0, 1.0)), starts=starts_of(problem), stop=Stop(60, 0)
         )
-        assert capped.status is Status.OUT_OF_ROUNDS
+        assert capped.status is Status.OUT_OF_ITERATIONS
         assert capped.counts["capped"] > 0
 
     @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ class TestBlockDescent(SolverContract):
 
         problem = small_problem(Deceptive())
         (fit,) = solve_batch(problem, BlockDescent(), starts=starts_of(problem), stop=Stop(20))
-        assert fit.status in (Status.CONVERGED, Status.OUT_OF_ROUNDS)
+        assert fit.status in (Status.CONVERGED, Status.OUT_OF_ITERATIONS)
         assert fit.counts["stalls"] > 0
         values = np.array([entry.objective for entry in fit.history])
         assert (np.diff(values) <= 1e-12 * values[:-1]).all()
@@ -310,7 +310,7 @@ class TestLoop:
         problem = small_problem()
         starts = starts_of(problem, 4)
         batch = solve_batch(problem, BlockDescent(), starts=starts, stop=Stop(300, 1e-6))
-        assert len({fit.rounds for fit in batch}) > 1  # so removal did take place
+        assert len({fit.n_iter for fit in batch}) > 1  # so removal did take place
         for member, fit in enumerate(batch):
             alone = solve(
                 problem,
@@ -319,7 +319,7 @@ class TestLoop:
                 stop=Stop(300, 1e-6),
             )
             assert fit.status is alone.status is Status.CONVERGED
-            assert fit.rounds == alone.rounds
+            assert fit.n_iter == alone.n_iter
             assert fit.objective == pytest.approx(alone.objective, rel=1e-9)
 
     def test_a_diverging_member_does_not_disturb_the_others(self):
@@ -331,7 +331,7 @@ class TestLoop:
         diverged, fine = solve_batch(problem, solver, starts=both, stop=Stop(5, 0))
         assert diverged.status is Status.DIVERGED
         (alone,) = solve_batch(problem, solver, starts=good, stop=Stop(5, 0))
-        assert fine.status is Status.OUT_OF_ROUNDS
+        assert fine.status is Status.OUT_OF_ITERATIONS
         assert fine.objective == pytest.approx(alone.objective, rel=1e-12)
 
     def test_history_has_one_entry_per_round_and_the_start(self):
@@ -342,7 +342,7 @@ class TestLoop:
             BlockDescent(),
             starts=starts_of(problem),
             stop=Stop(4, 0),
-            on_round=lambda number, objective: seen.append((number, float(objective.value))),
+            on_iteration=lambda number, objective: seen.append((number, float(objective.value))),
         )
         assert [number for number, _ in seen] == [1, 2, 3, 4]
         assert [value for _, value in seen] == [entry.objective for entry in fit.history[1:]]
@@ -363,7 +363,7 @@ class TestLoop:
                 BlockDescent(),
                 starts=starts_of(problem),
                 stop=Stop(9, 0),
-                on_round=interrupt,
+                on_iteration=interrupt,
             )
         fit = caught.value.fit
         assert fit.status is Status.INTERRUPTED
@@ -393,7 +393,7 @@ def test_a_penalty_by_automatic_differentiation_works_with_both_solvers():
 
         def bind(self, sensitive, tensor):
             groups = sensitive.encode(like=tensor)
-            return AutogradTerm(lambda a: (groups.mT @ a.tanh()).square().sum((-2, -1)))
+            return BoundAutograd(lambda a: (groups.mT @ a.tanh()).square().sum((-2, -1)))
 
     problem = small_problem(Mine())
     for solver in (BlockDescent(), GradientBCD((0.01, 0.01), 10)):

@@ -34,13 +34,13 @@ from parafair.audits.networks import (
     TunedNetworkClassifier,
     TunedNetworkRegressor,
 )
+from parafair.data.sensitive import Kind
 from parafair.errors import unknown_choice
-from parafair.sensitive import Kind
 
 Maker = Callable[[int], Any]
 
 
-class EvenOdds(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PriorCorrected(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier whose answers do not favor large groups.
 
     It answers with the class whose probability is largest relative to its share in training:
@@ -147,15 +147,15 @@ ATTACKERS: dict[str, Attacker] = {
         ),
     ),
     "neighbors": Attacker(
-        lambda seed: EvenOdds(KNeighborsClassifier(NEIGHBORS, weights="distance")),
+        lambda seed: PriorCorrected(KNeighborsClassifier(NEIGHBORS, weights="distance")),
         lambda seed: KNeighborsRegressor(NEIGHBORS, weights="distance"),
     ),
     "network": Attacker(
-        lambda seed: EvenOdds(TunedNetworkClassifier(random_state=seed)),
+        lambda seed: PriorCorrected(TunedNetworkClassifier(random_state=seed)),
         lambda seed: TunedNetworkRegressor(random_state=seed),
     ),
     "paper-network": Attacker(
-        lambda seed: EvenOdds(PaperNetworkClassifier(random_state=seed)),
+        lambda seed: PriorCorrected(PaperNetworkClassifier(random_state=seed)),
         lambda seed: PaperNetworkRegressor(random_state=seed),
         most_people=1000,
     ),

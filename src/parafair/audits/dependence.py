@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from parafair import metrics
+from parafair.audits import measures
 from parafair.audits.result import Measure
 from parafair.audits.trials import one_thread
-from parafair.criterion import Criterion
+from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.dependence.criterion import Criterion
+from parafair.dependence.hsic import PermutationTest
 from parafair.errors import ParafairWarning
-from parafair.independence import PermutationTest
-from parafair.sensitive import Column, SensitiveFeatures
 
 # The time of the test grows with the square of the number of people.
 MOST_TESTED = 2000
@@ -64,8 +64,8 @@ def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[
         with one_thread(), warnings.catch_warnings():
             # The row says it instead.
             warnings.filterwarnings("ignore", "the network of unfairness", ParafairWarning)
-            network = metrics.unfairness(rows, sensitive, random_state=seed)
-        bound = metrics.parity_bound(rows, sensitive)
+            network = measures.unfairness(rows, sensitive, random_state=seed)
+        bound = measures.parity_bound(rows, sensitive)
         about = "accuracy - even guess"
         if np.isnan(network.accuracy):
             about = "the network diverged: the columns are too large for it"
@@ -76,9 +76,9 @@ def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[
             ("largest group gap", bound.group_gap, None, "of unit-ball functions"),
         ]
     found += [
-        ("KHSIC", metrics.khsic(rows, sensitive), None, ""),
-        ("normalized KHSIC", metrics.normalized_khsic(rows, sensitive), None, "0 to 1"),
-        ("orthogonality", metrics.orthogonality(rows, sensitive), None, "||A'S||"),
+        ("KHSIC", measures.khsic(rows, sensitive), None, ""),
+        ("normalized KHSIC", measures.normalized_khsic(rows, sensitive), None, "0 to 1"),
+        ("orthogonality", measures.orthogonality(rows, sensitive), None, "||A'S||"),
     ]
     return [
         Measure(column.name, "paper", measure, value, chance=chance, about=about)

@@ -18,10 +18,10 @@ FARTHEST = 10.0
 MARGIN = 10.0
 
 
-class Columns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Columns of mean zero and variance one; whitened, they are uncorrelated too.
+class Standardizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Standardizer of mean zero and variance one; whitened, they are uncorrelated too.
 
-    Columns and directions whose variation is the rounding error of the entries are left out:
+    Standardizer and directions whose variation is the rounding error of the entries are left out:
     whitening would turn that error into noise of full size. A constant embedding gives one
     column of zeros.
 

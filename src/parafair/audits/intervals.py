@@ -28,7 +28,7 @@ class Losses:
         scales: What a loss is relative to, shape (n,).
         groups: The group of each person as a code, shape (n,).
         chance: The score of an attacker that knows nothing.
-        folds: Parts of the cross-validation that the losses are from.
+        folds: RawTensor of the cross-validation that the losses are from.
     """
 
     losses: NDArray[np.float64]

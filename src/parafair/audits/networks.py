@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 from torch.nn import functional
 
-from parafair.network import Network
+from parafair.audits.paper_network import Network
 
 # Steps between two looks at the held-out fold.
 PAUSE = 10

@@ -15,8 +15,8 @@ from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
 
 from parafair.audits.attackers import Attacker
 from parafair.audits.result import R_SQUARED, Measure
-from parafair.audits.trials import Plan, guess_everybody
-from parafair.sensitive import Column, SensitiveFeatures
+from parafair.audits.trials import CrossValidation, guess_everybody
+from parafair.data.sensitive import Column, SensitiveFeatures
 
 # Numbers among the sensitive features are cut into this many parts.
 PARTS = 4
@@ -99,7 +99,9 @@ def read_target(target: Any, people: int) -> Column:
     return column
 
 
-def predict_target(rows: NDArray[np.float64], target: Column, plan: Plan) -> list[Predicted]:
+def predict_target(
+    rows: NDArray[np.float64], target: Column, plan: CrossValidation
+) -> list[Predicted]:
     """Cross-validate every predictor of the target, on standardized columns."""
     found = []
     for name, predictor in PREDICTORS.items():
@@ -127,7 +129,7 @@ def overall_rows(predicted: list[Predicted]) -> list[Measure]:
 
 def group_rows(predicted: list[Predicted], column: Column) -> list[Measure]:
     """Compare the predictions between the groups of one sensitive feature."""
-    groups = column.cut(PARTS)
+    groups = column.bin(PARTS)
     labels = np.array(groups.categories)[groups.values]
     measures = []
     for one in predicted:

@@ -9,7 +9,7 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from parafair.tables import frame_of
+from parafair.data.frames import frame_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -124,7 +124,7 @@ class Audit:
         return any(row.above_chance for row in self.attackers)
 
     @property
-    def overfitted(self) -> bool:
+    def below_chance(self) -> bool:
         """Whether some classifier is below chance beyond doubt.
 
         It has learned the opposite of the truth, which happens if people are matched in pairs
@@ -134,7 +134,7 @@ class Audit:
 
     def passes(self, level: float = 0.05) -> bool:
         """Tell whether leakage is at most this level and no attacker is beyond doubt off chance."""
-        return self.leakage <= level and not self.leaks and not self.overfitted
+        return self.leakage <= level and not self.leaks and not self.below_chance
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class Audit:
                 f"an attacker is above chance beyond doubt; the strongest is {best.model} on "
                 f"{best.input} columns, {best.advantage:.3f} above chance on {best.feature}"
             )
-        if self.overfitted:
+        if self.below_chance:
             worst = min(self.attackers, key=lambda row: row.advantage)
             notes.append(
                 f"an attacker is {-worst.advantage:.3f} below chance: a warning, not a success. "
@@ -168,7 +168,7 @@ class Audit:
             "leakage": self.leakage,
             "leakage_interval": list(self.leakage_interval),
             "leaks": self.leaks,
-            "overfitted": self.overfitted,
+            "below_chance": self.below_chance,
             "notes": list(self.notes),
             "remarks": list(self.remarks),
             "people": self.people,

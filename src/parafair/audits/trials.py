@@ -21,19 +21,19 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import ThreadpoolController
 
 from parafair.audits.attackers import Attacker
-from parafair.audits.inputs import INPUTS, WHITENED, Columns
+from parafair.audits.inputs import INPUTS, WHITENED, Standardizer
 from parafair.audits.intervals import Losses
-from parafair.sensitive import Column, SensitiveFeatures
+from parafair.data.sensitive import Column, SensitiveFeatures
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class CrossValidation:
     """How attackers are tried.
 
     Attributes:
-        folds: Parts of the cross-validation.
+        folds: RawTensor of the cross-validation.
         repeats: How often it is repeated with other folds.
         n_jobs: Processes; None is one, or what `joblib.parallel_config` says.
         precision: Relative rounding error of the embedding.
@@ -66,16 +66,16 @@ def try_attackers(
     rows: NDArray[np.float64],
     column: Column,
     attackers: dict[str, Attacker],
-    plan: Plan,
+    plan: CrossValidation,
     on_trial: Callable[[], None],
 ) -> Trials:
     """Cross-validate all attackers that can guess this kind of feature, on both inputs."""
-    splits = split_people(column, plan)
+    splits = split_folds(column, plan)
     fitting = [name for name, attacker in attackers.items() if attacker.guesses(column.kind)]
     names = list(product(fitting, INPUTS))
     jobs = (
         delayed(_guess)(
-            Columns(whiten=form == WHITENED, precision=plan.precision),
+            Standardizer(whiten=form == WHITENED, precision=plan.precision),
             attackers[name],
             rows,
             column,
@@ -97,11 +97,11 @@ def try_attackers(
 
 
 def guess_everybody(
-    rows: NDArray[np.float64], column: Column, attacker: Attacker, plan: Plan
+    rows: NDArray[np.float64], column: Column, attacker: Attacker, plan: CrossValidation
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Return one guess about everybody, shape (n,), and its scores, shape (n, scores)."""
-    splits = split_people(column, replace(plan, repeats=1))
-    columns = Columns(precision=plan.precision)
+    splits = split_folds(column, replace(plan, repeats=1))
+    columns = Standardizer(precision=plan.precision)
     guesses = [_guess(columns, attacker, rows, column, split, plan.seed) for split in splits]
     order = np.argsort(np.concatenate([test for _, test in splits]))
     answers = np.concatenate([guess for guess, _ in guesses])[order]
@@ -110,7 +110,7 @@ def guess_everybody(
     return answers, np.concatenate([scores for _, scores in guesses])[order]
 
 
-def split_people(column: Column, plan: Plan) -> list[Split]:
+def split_folds(column: Column, plan: CrossValidation) -> list[Split]:
     """Return the training and test people of every fold, repeat after repeat."""
     settings = {"n_splits": plan.folds, "n_repeats": plan.repeats, "random_state": plan.seed}
     places = np.zeros(len(column.values))
@@ -141,7 +141,7 @@ def _libraries() -> ThreadpoolController:
 
 
 def _guess(
-    columns: Columns,
+    columns: Standardizer,
     attacker: Attacker,
     rows: NDArray[np.float64],
     column: Column,

@@ -20,13 +20,13 @@ from parafair.cli.shell import (
     Kinds,
     Missing,
     app,
+    echo,
     option,
     progress,
     readable_errors,
-    say,
 )
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
-from parafair.sensitive import SensitiveFeatures
 from parafair.storage import check_new_file
 
 
@@ -49,7 +49,7 @@ def audit_command(
     attackers: Annotated[
         str | None, option(ATTACK, f"Some of {', '.join(ATTACKERS)}, as a,b; by default all.")
     ] = None,
-    folds: Annotated[int, option(ATTACK, "Parts of the cross-validation.")] = 5,
+    folds: Annotated[int, option(ATTACK, "RawTensor of the cross-validation.")] = 5,
     repeats: Annotated[int, option(ATTACK, "Times it is repeated with other parts.")] = 2,
     max_people: Annotated[int, option(ATTACK, "Larger tables are sampled down.")] = 5000,
     jobs: Annotated[int, option(ATTACK, "Processes to use; -1 is all processors.")] = 1,
@@ -86,7 +86,7 @@ def audit_command(
                 random_state=seed,
                 on_progress=on_progress,
             )
-        say(str(result))
+        echo(str(result))
         if json is not None:
             json.write_text(result.to_json() + "\n", encoding="utf-8")
         if picture is not None:
@@ -101,7 +101,7 @@ def _pair(
     if target is not None and target not in table.columns:
         raise unknown_choice("--target", target, map(str, table.columns))
     described = table if target is None else table.drop(columns=target)
-    chosen = np.arange(len(found.rows)) if found.examined is None else found.examined
+    chosen = np.arange(len(found.rows)) if found.penalized is None else found.penalized
     if people.key is not None and found.labels is not None:
         labels = found.labels[chosen]
         features, places = people.features(described, labels), people.find(table, labels)
@@ -113,17 +113,17 @@ def _pair(
                 "give one row per person in the same order, or match them with --key"
             )
         features = features.take(chosen)
-    known = np.ones(len(chosen), bool) if features.known is None else features.known
+    known = np.ones(len(chosen), bool) if features.has_features is None else features.has_features
     _say_who_is_missing(len(found.rows) - len(chosen), int((~known).sum()), len(found.rows))
     wanted = None if target is None else table[target].to_numpy()[places[known]]
-    return found.rows[chosen[known]], features.only_known(), wanted
+    return found.rows[chosen[known]], features.with_features(), wanted
 
 
 def _say_who_is_missing(not_examined: int, unknown: int, everybody: int) -> None:
     if not_examined:
-        say(
+        echo(
             f"left out: {not_examined} of {everybody} people, whom the run did not examine, as "
             "their features were not known or nothing was observed of them"
         )
     if unknown:
-        say(f"left out: {unknown} of {everybody} people, of whom something is not known")
+        echo(f"left out: {unknown} of {everybody} people, of whom something is not known")

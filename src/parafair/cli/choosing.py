@@ -7,14 +7,14 @@ from typing import Any
 
 import typer
 
-from parafair.cli.shell import INTERRUPTED, numbers, output, progress, say
-from parafair.data import TensorData
+from parafair.cli.shell import INTERRUPTED, echo, numbers, output, progress
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
-from parafair.estimator import FairCP
-from parafair.methods import METHODS, PENALTIES
+from parafair.model.estimator import FairCP
+from parafair.model.tuning import Candidate, Tuning, tune
 from parafair.penalties.base import check_multiplier
-from parafair.sensitive import SensitiveFeatures
-from parafair.tuning import Candidate, Tuning, tune
+from parafair.penalties.registry import METHODS, PENALTIES
 
 # The end of the help of options that `read_settings` reads.
 SEVERAL = "; or several, as 4,8, to choose from (see --validation)."
@@ -63,7 +63,7 @@ def choose(
     features: SensitiveFeatures | None,
     grid: dict[str, list[Any]],
     validation: float,
-    target_leakage: float,
+    max_leakage: float,
 ) -> Tuning:
     """Try all settings, a line for each; among several strengths, only fair ones count."""
     fair = "strength" in grid or model.strength == "auto"
@@ -80,7 +80,7 @@ def choose(
             found = f"RMSE {candidate.rmse:.4g} of held-out entries"
         else:
             verdict = "passes" if candidate.passes else "does not pass"
-            verdict += ", but overfitted" if candidate.passes and candidate.overfitted else ""
+            verdict += ", but below_chance" if candidate.passes and candidate.below_chance else ""
             found = f"leakage {candidate.leakage:.3f}: {verdict}"
         output.print(f"{settings}: {found}", highlight=False)
 
@@ -92,12 +92,12 @@ def choose(
                 grid=grid,
                 sensitive_features=features,
                 held_out=validation,
-                leakage=target_leakage if fair else None,
+                leakage=max_leakage if fair else None,
                 random_state=model.random_state,
                 on_candidate=show,
             )
     except (Interrupted, KeyboardInterrupt) as error:
-        say("interrupted; nothing was written")
+        echo("interrupted; nothing was written")
         raise typer.Exit(INTERRUPTED) from error
     chosen = ", ".join(f"{name} {value:g}" for name, value in tuning.best.settings.items())
     output.print(f"chosen: {chosen}", highlight=False)

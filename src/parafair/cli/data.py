@@ -12,8 +12,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from parafair.cli.shell import Force, app, numbers, output, readable_errors, say
-from parafair.data import TensorData
+from parafair.cli.shell import Force, app, echo, numbers, output, readable_errors
+from parafair.data.tensor_data import TensorData
 from parafair.datasets import DATASETS, Dataset
 from parafair.errors import unknown_choice
 from parafair.storage import DATASET_FILES, check_new_folder, new_folder
@@ -61,7 +61,7 @@ def datasets(
             else:
                 np.save(folder / "tensor.npy", found.tensor)
             _people(found).to_csv(folder / "sensitive.csv", index=False)
-        say(f"{found.about}\nwritten to {out}")
+        echo(f"{found.about}\nwritten to {out}")
 
 
 def _people(found: Dataset) -> pandas.DataFrame:

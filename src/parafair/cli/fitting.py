@@ -34,20 +34,20 @@ from parafair.cli.shell import (
     Test,
     Value,
     app,
+    echo,
     gradient_solver,
     option,
     output,
     progress,
     readable_errors,
-    say,
 )
 from parafair.cli.tensors import Source
-from parafair.data import TensorData
+from parafair.data.splits import split_cells
+from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
-from parafair.estimator import FairCP
-from parafair.problem import Objective
-from parafair.selection import Trial
-from parafair.splits import split_cells
+from parafair.model.estimator import FairCP
+from parafair.model.strength import Trial
+from parafair.solvers.problem import Objective
 from parafair.storage import check_new_folder
 
 
@@ -84,7 +84,7 @@ def fit(
             f"Multiplier of the penalty, or auto: the closest fit that passes the audit{SEVERAL}",
         ),
     ] = None,
-    target_leakage: Annotated[
+    max_leakage: Annotated[
         float,
         option(
             MODEL,
@@ -110,8 +110,8 @@ def fit(
     ] = 200,
     start: Annotated[str, option(SOLVER, "uniform, normal or svd.")] = "uniform",
     n_init: Annotated[int, option(SOLVER, "Random starts; the best is kept.")] = 1,
-    max_rounds: Annotated[int, option(SOLVER, "Most rounds.")] = 500,
-    tolerance: Annotated[
+    max_iter: Annotated[int, option(SOLVER, "Most rounds.")] = 500,
+    tol: Annotated[
         float, option(SOLVER, "Stop when the objective falls by less than this share per round.")
     ] = 1e-4,
     seed: Annotated[int, option(SOLVER, "Seed of the random starts.")] = 0,
@@ -144,21 +144,21 @@ def fit(
         model = FairCP(
             **settings,
             method=method,
-            target_leakage=target_leakage,
+            max_leakage=max_leakage,
             mode=inputs.mode,
             center=center,
             solver=gradient_solver(step_sizes, inner_steps) if solver == "gradient" else solver,
             start=start,
             n_init=n_init,
-            max_rounds=max_rounds,
-            tolerance=tolerance,
+            max_iter=max_iter,
+            tol=tol,
             random_state=seed,
             device=device,
             dtype=dtype,
         )
         candidates, interrupted = None, False
         if grid:
-            tuning = choose(model, data, inputs.features, grid, validation, target_leakage)
+            tuning = choose(model, data, inputs.features, grid, validation, max_leakage)
             model, candidates = tuning.model, tuning.to_list()
         else:
             interrupted = _fit(model, data, inputs)
@@ -173,12 +173,12 @@ def fit(
         added = "penalty and ridge" if model.fit_.settings["ridge"] else "penalty"
         output.print(
             f"{_chosen(model)}residual {last.residual:.4f}, {added} {last.penalty:.4g}, "
-            f"{model.fit_.rounds} rounds in {last.seconds:.1f} s: {model.fit_.status.value}",
+            f"{model.fit_.n_iter} rounds in {last.seconds:.1f} s: {model.fit_.status.value}",
             highlight=False,
         )
         if errors is not None:
             output.print(_show_errors(errors))
-        say(f"written to {out}")
+        echo(f"written to {out}")
         if interrupted:
             raise typer.Exit(INTERRUPTED)
 
@@ -186,17 +186,20 @@ def fit(
 def _fit(model: FairCP, data: TensorData, inputs: Inputs) -> bool:
     """Fit with a bar; return whether it was interrupted."""
     try:
-        with progress("fitting", model.max_rounds) as advance:
+        with progress("fitting", model.max_iter) as advance:
 
-            def on_round(number: int, objective: Objective) -> None:
+            def on_iteration(number: int, objective: Objective) -> None:
                 leader = int(objective.value.nan_to_num(float("inf")).argmin())
                 residual = float(objective.residual[leader])
                 penalty = float(objective.penalty[leader])
                 state = f"residual {residual:.4f}  penalty {penalty:.4g}"
-                advance(number, model.max_rounds, state)
+                advance(number, model.max_iter, state)
 
             model.fit(
-                data, sensitive_features=inputs.features, on_round=on_round, on_trial=_show_trial
+                data,
+                sensitive_features=inputs.features,
+                on_iteration=on_iteration,
+                on_trial=_show_trial,
             )
     except Interrupted:
         return True
@@ -206,9 +209,9 @@ def _fit(model: FairCP, data: TensorData, inputs: Inputs) -> bool:
 def describe_inputs(inputs: Inputs) -> None:
     """Say what was read, if it is not simply all there is."""
     if inputs.data.coverage < 1:
-        say(str(inputs.data).removeprefix("TensorData(").removesuffix(")"))
+        echo(str(inputs.data).removeprefix("TensorData(").removesuffix(")"))
     if inputs.left_out:
-        say(inputs.left_out)
+        echo(inputs.left_out)
 
 
 def _show_errors(errors: HeldOut) -> Table:
@@ -230,9 +233,9 @@ def _show_errors(errors: HeldOut) -> Table:
 def _show_trial(trial: Trial) -> None:
     """Print a line for each strength that was tried."""
     leakage = "" if trial.leakage is None else f", leakage {trial.leakage:.3f}"
-    blur = f", noise {trial.blur:g}" if trial.blur else ""
+    noise = f", noise {trial.noise:g}" if trial.noise else ""
     output.print(
-        f"strength {trial.strength:.3g}{blur}: residual {trial.residual:.4f}, criterion "
+        f"strength {trial.strength:.3g}{noise}: residual {trial.residual:.4f}, criterion "
         f"{trial.criterion / trial.null:.2f} of its null level{leakage}: {trial.verdict}",
         highlight=False,
     )

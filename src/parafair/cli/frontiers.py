@@ -34,22 +34,22 @@ from parafair.cli.shell import (
     Test,
     Value,
     app,
+    echo,
     numbers,
     option,
     output,
     progress,
     readable_errors,
-    say,
 )
 from parafair.cli.tensors import Source
+from parafair.data.splits import split_cells
 from parafair.errors import Interrupted, unknown_choice
-from parafair.frontier import Frontier, frontier
-from parafair.frontier.folder import load, write_json
-from parafair.frontier.result import Point, join
-from parafair.frontier.run import AUDIT
-from parafair.methods import METHODS
+from parafair.frontiers import Frontier, frontier
+from parafair.frontiers.folder import load, write_json
+from parafair.frontiers.result import Point, join
+from parafair.frontiers.run import AUDIT
+from parafair.penalties.registry import METHODS
 from parafair.report import FORMATS, pick_point, write_report
-from parafair.splits import split_cells
 from parafair.storage import check_new_folder, read_json
 
 INPUTS_FILE = "inputs.json"
@@ -84,8 +84,8 @@ def frontier_command(
     center: Center = False,
     seeds: Annotated[int, option(SOLVER, "Starts for each strength.")] = 1,
     solver: Annotated[str, option(SOLVER, "block or gradient.")] = "block",
-    max_rounds: Annotated[int, option(SOLVER, "Most rounds of a fit.")] = 500,
-    tolerance: Annotated[
+    max_iter: Annotated[int, option(SOLVER, "Most rounds of a fit.")] = 500,
+    tol: Annotated[
         float, option(SOLVER, "Stop when the objective falls by less than this share per round.")
     ] = 1e-4,
     attackers: Annotated[str, option(ATTACK, "Attackers of each fit, as a,b.")] = ",".join(
@@ -134,8 +134,8 @@ def frontier_command(
                             center=center,
                             held_out=None if split is None else split.test,
                             solver=solver,
-                            max_rounds=max_rounds,
-                            tolerance=tolerance,
+                            max_iter=max_iter,
+                            tol=tol,
                             audits={**AUDIT, "attackers": attackers.split(","), "repeats": repeats},
                             limit=not found,
                             out=out,
@@ -145,11 +145,11 @@ def frontier_command(
                         )
                     )
         except (Interrupted, KeyboardInterrupt) as error:
-            say(f"interrupted; what is finished is in {out}, and the same command goes on from it")
+            echo(f"interrupted; what is finished is in {out}, and the same command goes on from it")
             raise typer.Exit(INTERRUPTED) from error
         write_json(out / INPUTS_FILE, describe_source(source, people, test))
         show(join(found), leakage)
-        say(f"written to {out}; for a page: parafair report {out}")
+        echo(f"written to {out}; for a page: parafair report {out}")
 
 
 @app.command()
@@ -171,7 +171,7 @@ def pick(
         picked = {"frontier": str(run), "most_leakage": leakage, "leakage": point.leakage}
         model.fit_ = replace(model.fit_, settings={**model.fit_.settings, "picked": picked})
         write_run(out, model, record, None, table_format=table_format, force=force)
-        say(
+        echo(
             f"{point.member.id}: residual {point.residual:.4f}, leakage {point.leakage:.3f}"
             f"{_warning(point)}\nwritten to {out}"
         )
@@ -197,7 +197,7 @@ def report(
                 raise unknown_choice("--format", name, FORMATS)
         page = run / "report.html" if out is None else out
         for path in write_report(load(run), page, title=title, leakage=leakage, formats=wanted):
-            say(str(path))
+            echo(str(path))
 
 
 def show(found: Frontier, leakage: float) -> None:
@@ -207,7 +207,7 @@ def show(found: Frontier, leakage: float) -> None:
         pad_edge=False,
         title="Fits than which no other is closer and reveals less",
     )
-    if any(point.audit is not None and point.audit.overfitted for point in found.efficient):
+    if any(point.audit is not None and point.audit.below_chance for point in found.efficient):
         table.caption = (
             "! an attacker is below chance beyond doubt: people are matched across groups"
         )
@@ -227,7 +227,7 @@ def show(found: Frontier, leakage: float) -> None:
             f"{row['low']:.3f} to {row['high']:.3f}",
             f"{row['p_value']:.3g}",
             *([f"{row['rmse']:.4g}"] if tested else []),
-            "!" if row["overfitted"] else "",
+            "!" if row["below_chance"] else "",
         )
     output.print(table)
     if found.baseline:
@@ -249,5 +249,5 @@ def show(found: Frontier, leakage: float) -> None:
 
 def _warning(point: Point) -> str:
     """Say that people are matched across groups, if they are."""
-    overfitted = point.audit is not None and point.audit.overfitted
-    return "; some attackers are below chance, see the report" if overfitted else ""
+    below_chance = point.audit is not None and point.audit.below_chance
+    return "; some attackers are below chance, see the report" if below_chance else ""

@@ -11,12 +11,12 @@ import numpy as np
 import pandas
 from numpy.typing import NDArray
 
-from parafair.cli.tensors import Source, find_mode, naming
-from parafair.data import TensorData
+from parafair.cli.tensors import Source, error_prefix, find_mode
+from parafair.data.frames import find_rows, open_table, read_table
+from parafair.data.labels import as_labels, preview
+from parafair.data.sensitive import Missing, SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
-from parafair.labels import as_labels, some
-from parafair.sensitive import Missing, SensitiveFeatures
-from parafair.tables import find_rows, open_table, read_table
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class People:
     def find(self, table: pandas.DataFrame, labels: Any) -> NDArray[np.intp]:
         """Return the row of each person, -1 where there is none."""
         assert self.key is not None
-        with naming(self.path):
+        with error_prefix(self.path):
             return find_rows(open_table(table), self.key, as_labels(labels, f"column {self.key!r}"))
 
     def features(self, table: pandas.DataFrame, labels: Any = None) -> SensitiveFeatures:
@@ -107,7 +107,7 @@ class People:
             stated[name] = value
         key = None if labels is None else self.key
         missing = cast(Missing, self.missing)
-        with naming(self.path):
+        with error_prefix(self.path):
             return SensitiveFeatures.from_table(
                 table, wanted, key=key, labels=labels, kinds=stated, missing=missing
             )
@@ -148,12 +148,12 @@ class Inputs:
     @property
     def left_out(self) -> str:
         """How many people are not known, in words; empty if nobody is."""
-        known = None if self.features is None else self.features.known
+        known = None if self.features is None else self.features.has_features
         if known is None:
             return ""
         names = self.data.labels[self.mode][~known]
         return (
-            f"{len(names)} of {len(known)} people are not known ({some(names)}): they are fitted, "
+            f"{len(names)} of {len(known)} people are not known ({preview(names)}): they are fitted, "
             "and left out of the criterion and of audits"
         )
 

@@ -23,19 +23,19 @@ from parafair.cli.shell import (
     Modes,
     Value,
     app,
+    echo,
     option,
     readable_errors,
-    say,
 )
-from parafair.cli.tensors import Source, naming
-from parafair.data import TensorData
+from parafair.cli.tensors import Source, error_prefix
+from parafair.data.frames import read_table
+from parafair.data.labels import preview
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.errors import missing_column
-from parafair.estimator import FairCP
-from parafair.labels import some
-from parafair.sensitive import SensitiveFeatures
+from parafair.model.estimator import FairCP
+from parafair.model.training import Training
 from parafair.storage import check_new_file
-from parafair.tables import read_table
-from parafair.training import Training
 
 Run = Annotated[Path, typer.Argument(help="A folder that `parafair fit` wrote.")]
 Out = Annotated[Path, option(RESULT, "Table to write, .csv or .parquet.")]
@@ -67,11 +67,11 @@ def predict(
                 raise missing_column(cells, name, map(str, table.columns))
         if column in table.columns:
             raise ValueError(f"{cells} has a column {column!r}; choose another name with --column")
-        with naming(cells):
+        with error_prefix(cells):
             wanted = table[list(modes)]
             found = _predictor(model)(wanted if model.training_.modes else wanted.to_numpy())
         write_table_file(table.assign(**{column: found}), out, force=force)
-        say(f"{len(table):,} predictions written to {out}")
+        echo(f"{len(table):,} predictions written to {out}")
 
 
 @app.command()
@@ -112,17 +112,17 @@ def transform(
                 names = (before.get("key"), name, data.modes[training.mode])
                 people = people.matched_by(names, name)
             features = _read_people(people, labels, training)
-            if features.known is not None and not features.known.any():
+            if features.has_features is not None and not features.has_features.any():
                 raise ValueError(
                     "nothing is known of any of the new people: check --sensitive and --key, or "
                     "leave out --sensitive to embed them by their entries alone"
                 )
         elif key is not None:
             raise ValueError("--key needs the table of people: --sensitive")
-        with naming(new):
+        with error_prefix(new):
             rows = model.transform(data, sensitive_features=features)
         write_table_file(rows_as_table(rows, labels, name), out, force=force)
-        say(f"embeddings of {len(rows):,} people written to {out}")
+        echo(f"embeddings of {len(rows):,} people written to {out}")
 
 
 def _predictor(model: FairCP) -> Callable[[Any], NDArray[Any]]:
@@ -156,7 +156,7 @@ def _read_new(source: Source, model: FairCP) -> TensorData:
         return data
     # An array has no labels: its indices are those of the model.
     given = [data.labels[m] if m == training.mode else own for m, own in enumerate(training.labels)]
-    with naming(source.path):
+    with error_prefix(source.path):
         return replace(data, labels=tuple(given))
 
 
@@ -182,8 +182,8 @@ def _read_people(people: People, labels: Any, training: Training) -> SensitiveFe
         if people.missing == "error" and unknown.any():
             raise ValueError(
                 f"{people.path} has {what} for {unknown.sum()} of {len(labels)} new people, such "
-                f"as {people.key or 'number'} {some(np.asarray(labels)[unknown])}; add it, or "
+                f"as {people.key or 'number'} {preview(np.asarray(labels)[unknown])}; add it, or "
                 "embed them by their entries alone: --missing exclude"
             )
-    with naming(people.path):
+    with error_prefix(people.path):
         return training.features.read(found, missing=cast(Any, people.missing))

@@ -15,16 +15,16 @@ from parafair.cli.shell import (
     RESULT,
     SOLVER,
     app,
+    echo,
     errors,
     option,
     output,
     progress,
     readable_errors,
-    say,
 )
 from parafair.errors import Interrupted
-from parafair.experiments import FORMATS, NAMES, Claim, read_readings
-from parafair.experiments import reproduce as reproduce_paper
+from parafair.paper import FORMATS, NAMES, Claim, read_readings
+from parafair.paper import reproduce as reproduce_paper
 
 EXPERIMENT = "Experiment"
 COLORS = {"reproduced": "green", "partly": "yellow", "not reproduced": "red"}
@@ -83,10 +83,10 @@ def reproduce(
                     on_progress=on_progress,
                 )
         except (Interrupted, KeyboardInterrupt) as error:
-            say(f"interrupted; finished rows are in {out}, and the same command goes on from them")
+            echo(f"interrupted; finished rows are in {out}, and the same command goes on from them")
             raise typer.Exit(INTERRUPTED) from error
         show(made.claims)
-        say(f"tables and pictures: {out}\npage: {made.page}")
+        echo(f"tables and pictures: {out}\npage: {made.page}")
         if made.left_out:
             reason = next(iter(made.left_out.values()))
             errors.print(

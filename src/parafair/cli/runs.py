@@ -14,17 +14,17 @@ import numpy as np
 import pandas
 from numpy.typing import NDArray
 
+from parafair.audits.evaluation import Evaluation, evaluate
 from parafair.cli.people import People
 from parafair.cli.tensors import ARRAYS, Source
-from parafair.data import TensorData
+from parafair.data.centering import Offsets
+from parafair.data.frames import read_table
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
-from parafair.estimator import FairCP
-from parafair.evaluation import Evaluation, evaluate
-from parafair.offsets import Offsets
-from parafair.sensitive import SensitiveFeatures
+from parafair.model.estimator import FairCP
+from parafair.model.training import MODEL_FILE, Training
 from parafair.storage import new_file, new_folder, read_tensor
-from parafair.tables import read_table
-from parafair.training import MODEL_FILE, Training
 
 EVALUATION_FILE = "evaluation.json"
 TABLE_FORMATS = ("csv", "parquet")
@@ -154,14 +154,14 @@ class Embedding:
         labels: Who they are; None if that is not known.
         mode: Name of their mode; None if they have no labels but their positions.
         key: The column of a table of people that had the labels; None if that is not known.
-        examined: Positions of those whom the criterion of the run examined; None for everybody.
+        penalized: Positions of those whom the criterion of the run examined; None for everybody.
     """
 
     rows: NDArray[Any]
     labels: NDArray[Any] | None
     mode: str | None = None
     key: str | None = None
-    examined: NDArray[np.intp] | None = None
+    penalized: NDArray[np.intp] | None = None
 
 
 def read_embedding(path: Path, key: str | None) -> Embedding:
@@ -193,7 +193,7 @@ def _embedding_of(model: FairCP) -> Embedding:
     """Return the embedding of a run, with what tells its people apart."""
     training: Training = model.training_
     if training.labels is None or training.modes is None:
-        return Embedding(model.embedding_, None, examined=training.examined)
+        return Embedding(model.embedding_, None, penalized=training.penalized)
     labels, mode = training.labels[training.mode], training.modes[training.mode]
     inputs = model.fit_.settings.get("inputs")
     if inputs is None:  # saved from Python
@@ -202,4 +202,4 @@ def _embedding_of(model: FairCP) -> Embedding:
     else:
         key = inputs["key"]
         positions = key is None and Path(inputs["tensor"]).suffix in ARRAYS
-    return Embedding(model.embedding_, labels, None if positions else mode, key, training.examined)
+    return Embedding(model.embedding_, labels, None if positions else mode, key, training.penalized)

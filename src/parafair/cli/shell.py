@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from parafair import __version__
 from parafair.errors import ParafairWarning
-from parafair.problem import DEFAULT_RIDGE, PLENTY
 from parafair.solvers import GradientBCD
+from parafair.solvers.problem import DEFAULT_RIDGE, PLENTY
 
 app = typer.Typer(
     name="parafair",
@@ -183,6 +183,6 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
         yield advance
 
 
-def say(text: str) -> None:
+def echo(text: str) -> None:
     """Print a line as it is."""
     output.print(text, highlight=False, markup=False, soft_wrap=True)

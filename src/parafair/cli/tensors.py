@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from parafair.data import TensorData
+from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
 from parafair.storage import check_file, read_tensor
 
@@ -59,13 +59,13 @@ class Source:
                     f"{self.path} is a table; say which columns name the entries and which one "
                     "holds their values, such as --modes student,test --value score"
                 )
-            with naming(self.path):
+            with error_prefix(self.path):
                 return TensorData.from_table(
                     self.path, modes=self.names, value=self.value, duplicates=duplicates
                 )
         if self.value is not None or (self.duplicates is not None and not self.has_labels):
             raise ValueError(f"--value and --duplicates are for tables, but {self.path} is not one")
-        with naming(self.path):
+        with error_prefix(self.path):
             if self.has_labels:
                 data = TensorData.from_tns(self.path, duplicates=duplicates)
             else:
@@ -95,7 +95,7 @@ def find_mode(modes: Sequence[str], mode: str | None, key: str | None) -> int:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def error_prefix(path: Path) -> Iterator[None]:
     """Say in errors which file they are about."""
     try:
         yield

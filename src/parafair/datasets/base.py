@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parafair.data import TensorData
+from parafair.data.tensor_data import TensorData
 from parafair.datasets.files import Source
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from numbers import Integral
 
 import numpy as np
 
-from parafair.data import TensorData
+from parafair.data.frames import frame_of
+from parafair.data.tensor_data import TensorData
 from parafair.datasets.base import Dataset, Entry
-from parafair.tables import frame_of
 
 MODULES = ("algebra", "art", "biology", "history", "music", "physics")
 TESTS = 3

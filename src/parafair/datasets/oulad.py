@@ -6,11 +6,11 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parafair.data import TensorData
+from parafair.data.frames import read_table
+from parafair.data.tensor_data import TensorData
 from parafair.datasets.base import Dataset, Entry
 from parafair.datasets.files import Source, fingerprint
 from parafair.errors import ParafairWarning
-from parafair.tables import read_table
 
 if TYPE_CHECKING:
     import pandas

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from parafair.penalties.base import (
-    AutogradTerm,
-    InvariantTerm,
+    BoundAutograd,
+    BoundInvariant,
+    BoundPenalty,
+    BoundQuadratic,
     Penalty,
-    QuadraticTerm,
-    Term,
-    restrict,
-    weigh,
+    restrict_rows,
+    scale_strength,
 )
 from parafair.penalties.hsic import HSIC
 from parafair.penalties.invariant import Invariant
-from parafair.penalties.khsic import KHSIC, KernelTerm
+from parafair.penalties.khsic import KHSIC, BoundKernel
 from parafair.penalties.orthogonality import Orthogonality
 
 __all__ = [
     "HSIC",
     "KHSIC",
-    "AutogradTerm",
+    "BoundAutograd",
+    "BoundInvariant",
+    "BoundKernel",
+    "BoundPenalty",
+    "BoundQuadratic",
     "Invariant",
-    "InvariantTerm",
-    "KernelTerm",
     "Orthogonality",
     "Penalty",
-    "QuadraticTerm",
-    "Term",
-    "restrict",
-    "weigh",
+    "restrict_rows",
+    "scale_strength",
 ]

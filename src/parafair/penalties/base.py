@@ -1,7 +1,7 @@
 """What a penalty is: settings that become a function of one factor once people are known.
 
 A `Penalty` holds settings and no data. `Problem` binds it to sensitive features, which gives
-a `Term`: the function a solver minimizes. A solver treats a `QuadraticTerm` exactly and
+a `BoundPenalty`: the function a solver minimizes. A solver treats a `BoundQuadratic` exactly and
 any other one by its value and gradient.
 """
 
@@ -16,12 +16,12 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from parafair.quadratic import QuadraticForm
-from parafair.sensitive import SensitiveFeatures
+from parafair.algebra.quadratic import QuadraticForm
+from parafair.data.sensitive import SensitiveFeatures
 
 
 @runtime_checkable
-class Term(Protocol):
+class BoundPenalty(Protocol):
     """A penalty bound to data: a function of one factor."""
 
     def value(self, factor: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ class Penalty(Protocol):
     def strength(self) -> float:
         """The multiplier of the penalty."""
 
-    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> Term:
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundPenalty:
         """Return the term for these people.
 
         Args:
@@ -50,7 +50,7 @@ class Penalty(Protocol):
 
 
 @runtime_checkable
-class InvariantTerm(Term, Protocol):
+class BoundInvariant(BoundPenalty, Protocol):
     """A term that stays the same when columns of the factor are rescaled or shifted.
 
     Scale may then move freely between the factors, and a solver measures steps in the term's
@@ -62,7 +62,7 @@ class InvariantTerm(Term, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedTerm:
+class Scaled:
     """A term times a number for each member of a batch.
 
     Attributes:
@@ -70,7 +70,7 @@ class WeightedTerm:
         weights: Shape (batch,).
     """
 
-    term: Term
+    term: BoundPenalty
     weights: Tensor
 
     def value(self, factor: Tensor) -> Tensor:
@@ -89,10 +89,10 @@ class WeightedTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedInvariantTerm(WeightedTerm):
+class ScaledInvariant(Scaled):
     """The same for an invariant term, whose coordinates do not depend on the weights."""
 
-    term: InvariantTerm
+    term: BoundInvariant
 
     def basis(self, factor: Tensor) -> Tensor:
         """Return the basis of the term."""
@@ -100,7 +100,7 @@ class WeightedInvariantTerm(WeightedTerm):
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticTerm:
+class BoundQuadratic:
     """A term equal to ``trace(A.T @ L @ A)``; its block is solved exactly."""
 
     form: QuadraticForm
@@ -115,7 +115,7 @@ class QuadraticTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class AutogradTerm:
+class BoundAutograd:
     """A term given by a differentiable torch function: the short way to a penalty of one's own.
 
     Attributes:
@@ -139,7 +139,7 @@ class AutogradTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class RestrictedTerm:
+class Restricted:
     """A term that looks at some rows of a factor only.
 
     Attributes:
@@ -147,7 +147,7 @@ class RestrictedTerm:
         rows: Their positions.
     """
 
-    term: Term
+    term: BoundPenalty
     rows: Tensor
 
     def value(self, factor: Tensor) -> Tensor:
@@ -161,42 +161,42 @@ class RestrictedTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class RestrictedInvariantTerm(RestrictedTerm):
+class RestrictedInvariant(Restricted):
     """The same for an invariant term."""
 
-    term: InvariantTerm
+    term: BoundInvariant
 
     def basis(self, factor: Tensor) -> Tensor:
         """Return the basis for the rows it looks at."""
         return self.term.basis(factor[..., self.rows, :])
 
 
-def restrict(term: Term, rows: Tensor, size: int) -> Term:
+def restrict_rows(term: BoundPenalty, rows: Tensor, size: int) -> BoundPenalty:
     """Return a term as a function of a factor with `size` rows, of which it sees some.
 
     A ridge of a quadratic term goes for all of them.
     """
-    if isinstance(term, QuadraticTerm):
+    if isinstance(term, BoundQuadratic):
         form = term.form
         directions = form.directions.new_zeros(size, form.directions.shape[1])
         directions[rows] = form.directions
-        return QuadraticTerm(replace(form, directions=directions))
-    if isinstance(term, InvariantTerm):
-        return RestrictedInvariantTerm(term, rows)
-    return RestrictedTerm(term, rows)
+        return BoundQuadratic(replace(form, directions=directions))
+    if isinstance(term, BoundInvariant):
+        return RestrictedInvariant(term, rows)
+    return Restricted(term, rows)
 
 
-def weigh(term: Term, weights: Tensor) -> Term:
+def scale_strength(term: BoundPenalty, weights: Tensor) -> BoundPenalty:
     """Return a term of strength 1 with a strength for each member of a batch, shape (batch,).
 
     A ridge of a quadratic term is not part of its strength.
     """
-    if isinstance(term, QuadraticTerm):
+    if isinstance(term, BoundQuadratic):
         values = weights.to(term.form.values).unsqueeze(-1) * term.form.values
-        return QuadraticTerm(replace(term.form, values=values))
-    if isinstance(term, InvariantTerm):
-        return WeightedInvariantTerm(term, weights)
-    return WeightedTerm(term, weights)
+        return BoundQuadratic(replace(term.form, values=values))
+    if isinstance(term, BoundInvariant):
+        return ScaledInvariant(term, weights)
+    return Scaled(term, weights)
 
 
 def check_multiplier(name: str, value: float) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from parafair.penalties.base import QuadraticTerm, check_multiplier
-from parafair.quadratic import QuadraticForm
-from parafair.sensitive import SensitiveFeatures
+from parafair.algebra.quadratic import QuadraticForm
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.penalties.base import BoundQuadratic, check_multiplier
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class HSIC:
     def __post_init__(self) -> None:
         check_multiplier("strength", self.strength)
 
-    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> QuadraticTerm:
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundQuadratic:
         """Return the term for these people."""
         encoded = sensitive.encode(like=tensor)
         # Centering one side is enough: A~.T S~ = A.T H H S = A.T S~.
         centered = encoded - encoded.mean(0)
         columns = centered * (self.strength**0.5 / len(encoded))
-        return QuadraticTerm(QuadraticForm.from_columns(columns))
+        return BoundQuadratic(QuadraticForm.from_columns(columns))

@@ -8,17 +8,17 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from parafair.criterion import Criterion, Standardized
-from parafair.pairs import BLOCK_PEOPLE, blocks_for
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.criterion import Criterion, Standardized
+from parafair.dependence.pairwise import CHUNK_PEOPLE, chunk_count
 from parafair.penalties.base import check_multiplier
-from parafair.sensitive import SensitiveFeatures
 
-SMALLEST_BLOCK = 50
+SMALLEST_CHUNK = 50
 
 
 @dataclass(frozen=True)
 class Invariant:
-    """``strength * mean(X**2) * criterion(A, S)``; see `parafair.criterion.Criterion`.
+    """``strength * mean(X**2) * criterion(A, S)``; see `parafair.dependence.criterion.Criterion`.
 
     The criterion is 0 without dependence and 1 if the factor is the sensitive features, in any
     units of ``A``; the mean square makes it comparable with the squared residual, in any units of
@@ -32,21 +32,21 @@ class Invariant:
     """
 
     strength: float = 1.0
-    block: int = BLOCK_PEOPLE
+    block: int = CHUNK_PEOPLE
 
     def __post_init__(self) -> None:
         check_multiplier("strength", self.strength)
-        if not isinstance(self.block, Integral) or self.block < SMALLEST_BLOCK:
+        if not isinstance(self.block, Integral) or self.block < SMALLEST_CHUNK:
             raise ValueError(
-                f"block must be a whole number of at least {SMALLEST_BLOCK} people, got "
+                f"block must be a whole number of at least {SMALLEST_CHUNK} people, got "
                 f"{self.block!r}: in a smaller one chance hides everything"
             )
 
-    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> CriterionTerm:
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundCriterion:
         """Return the term for these people."""
         norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
         scale = self.strength * norm**2 / tensor.numel()
-        return CriterionTerm(self.criterion(sensitive, tensor), scale)
+        return BoundCriterion(self.criterion(sensitive, tensor), scale)
 
     def criterion(self, sensitive: SensitiveFeatures, like: Tensor) -> Criterion:
         """Return the criterion for these people, computed where a tensor is.
@@ -56,13 +56,13 @@ class Invariant:
         chance leaves in a block, and it takes half the time.
         """
         like = like.flatten()[:0]
-        if blocks_for(sensitive, self.block) > 1:
+        if chunk_count(sensitive, self.block) > 1:
             like = like.float()
         return Criterion(sensitive, like, self.block)
 
 
 @dataclass(frozen=True, eq=False)
-class CriterionTerm:
+class BoundCriterion:
     """A multiple of the invariant criterion."""
 
     criterion: Criterion

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from parafair.independence import CenteredGram, differentiable_kernel_sum, kernel_sum
-from parafair.kernels import Gaussian, Kernel
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.hsic import CenteredGram, differentiable_kernel_sum, kernel_sum
+from parafair.dependence.kernels import Gaussian, Kernel
 from parafair.penalties.base import check_multiplier
-from parafair.sensitive import SensitiveFeatures
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class KHSIC:
         for name in ("kernel", "sensitive_kernel"):
             if not isinstance(getattr(self, name), Kernel):
                 raise TypeError(
-                    f"{name} must be a kernel such as parafair.kernels.Gaussian(1.0), got "
+                    f"{name} must be a kernel such as parafair.dependence.kernels.Gaussian(1.0), got "
                     f"{getattr(self, name)!r}"
                 )
         if getattr(self.kernel, "gamma", None) == "median":
@@ -44,15 +44,15 @@ class KHSIC:
                 "the factor during the fit; give gamma as a number"
             )
 
-    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> KernelTerm:
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundKernel:
         """Return the term for these people."""
         encoded = sensitive.encode(like=tensor)
         weights = CenteredGram.of(encoded, self.sensitive_kernel)
-        return KernelTerm(self.kernel, replace(weights, scale=weights.scale * self.strength))
+        return BoundKernel(self.kernel, replace(weights, scale=weights.scale * self.strength))
 
 
 @dataclass(frozen=True, eq=False)
-class KernelTerm:
+class BoundKernel:
     """``sum_ij W_ij k(a_i, a_j)`` for the rows ``a`` of a factor."""
 
     kernel: Kernel

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from parafair.penalties.base import QuadraticTerm, check_multiplier
-from parafair.quadratic import QuadraticForm
-from parafair.sensitive import SensitiveFeatures
+from parafair.algebra.quadratic import QuadraticForm
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.penalties.base import BoundQuadratic, check_multiplier
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Orthogonality:
         check_multiplier("strength", self.strength)
         check_multiplier("ridge", self.ridge)
 
-    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> QuadraticTerm:
+    def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundQuadratic:
         """Return the term for these people."""
         encoded = sensitive.encode(like=tensor)
         columns = encoded * self.strength**0.5
-        return QuadraticTerm(QuadraticForm.from_columns(columns, self.ridge))
+        return BoundQuadratic(QuadraticForm.from_columns(columns, self.ridge))

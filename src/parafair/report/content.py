@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from parafair.criterion import Standardized
-from parafair.fit import Status
-from parafair.frontier import Frontier, Point
-from parafair.sensitive import SensitiveFeatures
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.criterion import Standardized
+from parafair.frontiers import Frontier, Point
+from parafair.solvers.result import Status
 
 # People drawn in a picture, rows of a factor, and rounds of a history: more cannot be seen.
 MOST_PEOPLE, MOST_ROWS, MOST_ROUNDS = 1000, 300, 200
@@ -112,7 +112,7 @@ def sentences(frontier: Frontier, picked: Point | None, leakage: float) -> Itera
             f"No fit has a leakage of at most {leakage:g}. The least is {picked.leakage:.3f}, at "
             f"residual {picked.residual:.3f}: {_name(picked)}."
         )
-    if picked.audit is not None and picked.audit.overfitted:
+    if picked.audit is not None and picked.audit.below_chance:
         yield (
             "Some attackers of this fit are below chance: people are matched one by one across "
             "groups, which is a warning and not a success."

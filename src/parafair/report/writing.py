@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from parafair.frontier import Frontier
+from parafair.frontiers import Frontier
 from parafair.report.content import content
 from parafair.report.figures import draw_embeddings, draw_frontier
 from parafair.report.html import render

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from parafair.losses import Block
-from parafair.penalties import InvariantTerm, QuadraticTerm
-from parafair.problem import Objective, Problem, Sweep
-from parafair.quadratic import QuadraticForm
-from parafair.solvers.majorize import Point, majorize
+from parafair.algebra.least_squares import Block
+from parafair.algebra.quadratic import QuadraticForm
+from parafair.penalties import BoundInvariant, BoundQuadratic
+from parafair.solvers.majorize import Iterate, majorize
+from parafair.solvers.problem import Objective, Problem, Sweep
 
 # The penalty is never assumed flatter than this share of the loss's curvature.
 LEAST_CURVATURE = 1e-6
@@ -119,7 +119,7 @@ class BlockDescent:
         zero = torch.zeros_like(ones, dtype=torch.long)
         begin = tuple(sweep.factors)
         objective = problem.evaluate(begin)
-        if isinstance(problem.term, InvariantTerm):
+        if isinstance(problem.term, BoundInvariant):
             # In standardized rows, moving one of n people by 1 changes about this much.
             sizes = torch.tensor(problem.shape).to(ones)
             curvature = objective.penalty[:, None].to(ones) / sizes
@@ -170,14 +170,14 @@ class BlockDescent:
                 continue
             if term is None:
                 factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
-            elif isinstance(term, InvariantTerm):
+            elif isinstance(term, BoundInvariant):
                 factor = block.improve(factor)
             else:
                 factor = unit_columns(factor)
                 for _ in range(self.inner_steps):
                     factor = block.minimize_columns(factor)
             sweep.replace(mode, factor)
-        if isinstance(term, InvariantTerm):
+        if isinstance(term, BoundInvariant):
             # The term does not mind where the scale is, so it is moved only now.
             sweep = Sweep(problem, carry_scale(tuple(sweep.factors), problem.mode))
         return self._finish(problem, sweep, sweep.block(problem.mode), state)
@@ -190,15 +190,15 @@ class BlockDescent:
         penalty = None
         if term is None:
             factor = block.minimizer(QuadraticForm.zero(factor))
-        elif isinstance(term, QuadraticTerm):
+        elif isinstance(term, BoundQuadratic):
             factor = block.minimizer(term.form)
             penalty = term.value(factor)
         else:
             factor, penalty, state = self._majorize(problem, block, problem.mode, factor, state)
         sweep.replace(problem.mode, factor)
         factors = tuple(sweep.factors)
-        if penalty is not None and problem.also:
-            others = [problem.terms[mode].value(factors[mode]) for mode in problem.also]
+        if penalty is not None and problem.other_sensitive:
+            others = [problem.terms[mode].value(factors[mode]) for mode in problem.other_sensitive]
             penalty = penalty + torch.stack(others).sum(0)
         objective = problem.objective(factors, block.value(factor), penalty)
         return replace(state, factors=factors, objective=objective)
@@ -212,9 +212,9 @@ class BlockDescent:
             The factor, its penalty, and the state with the curvature for the next time.
         """
         term, curvature, stalls = problem.terms[mode], state.curvature[:, mode], state.stalls
-        point = Point(factor, *term.value_and_gradient(factor))
+        point = Iterate(factor, *term.value_and_gradient(factor))
         least = curvature.new_tensor(torch.finfo(factor.dtype).tiny ** 0.5)
-        if not isinstance(term, InvariantTerm):
+        if not isinstance(term, BoundInvariant):
             least = block.curvature(QuadraticForm.zero(factor)) * LEAST_CURVATURE
         for _ in range(self.inner_steps):
             point, curvature, accepted = majorize(block, term, point, curvature)

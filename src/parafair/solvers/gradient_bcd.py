@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from parafair.independence import WHOLE_BYTES, tile_size
-from parafair.losses import Block
-from parafair.penalties import QuadraticTerm, Term
-from parafair.problem import Objective, Problem, Sweep
-from parafair.quadratic import QuadraticForm
+from parafair.algebra.least_squares import Block
+from parafair.algebra.quadratic import QuadraticForm
+from parafair.dependence.hsic import WHOLE_BYTES, tile_size
+from parafair.penalties import BoundPenalty, BoundQuadratic
+from parafair.solvers.problem import Objective, Problem, Sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +81,14 @@ class GradientBCD:
         for mode in range(problem.order):
             term = problem.terms.get(mode)
             block, factor = sweep.block(mode), sweep.factors[mode]
-            form = term.form if isinstance(term, QuadraticTerm) else QuadraticForm.zero(factor)
+            form = term.form if isinstance(term, BoundQuadratic) else QuadraticForm.zero(factor)
             printed = self.step_sizes[0] if mode == problem.mode else self.step_sizes[1]
             step = factor.new_full((len(factor),), printed)
             if self.cap:
                 limit = 1 / block.curvature(form).clamp_min(torch.finfo(step.dtype).tiny)
                 capped = capped + (limit < step)
                 step = torch.minimum(step, limit)
-            if term is None or isinstance(term, QuadraticTerm):
+            if term is None or isinstance(term, BoundQuadratic):
                 factor = block.descend(factor, form, step=step, count=self.inner_steps)
             else:
                 factor = self._descend_in_parts(problem, mode, block, factor, step)
@@ -112,7 +112,7 @@ class GradientBCD:
             done.append(self._descend(block.take(part), term, factor[part], step[part]))
         return torch.cat(done)
 
-    def _descend(self, block: Block, term: Term, factor: Tensor, step: Tensor) -> Tensor:
+    def _descend(self, block: Block, term: BoundPenalty, factor: Tensor, step: Tensor) -> Tensor:
         """Take the inner steps one by one; none of them touches the tensor."""
         step, shape = step[:, None, None], factor.shape
         affine = block.affine_step(step)

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parafair.losses import Block
-from parafair.penalties import InvariantTerm, Term
+from parafair.algebra.least_squares import Block
+from parafair.penalties import BoundInvariant, BoundPenalty
 
 # Tries of one step; the curvature grows fourfold with each.
 MOST_TRIES = 20
 
 
-class Point(NamedTuple):
+class Iterate(NamedTuple):
     """A factor with the value and the slope of the penalty there."""
 
     factor: Tensor
@@ -23,8 +23,8 @@ class Point(NamedTuple):
 
 
 def majorize(
-    block: Block, term: Term, point: Point, curvature: Tensor
-) -> tuple[Point, Tensor, Tensor]:
+    block: Block, term: BoundPenalty, point: Iterate, curvature: Tensor
+) -> tuple[Iterate, Tensor, Tensor]:
     """Minimize the loss plus a bound on the penalty, raising its curvature until it is a bound.
 
     Returns:
@@ -33,7 +33,7 @@ def majorize(
     best, accepted = point, torch.zeros_like(curvature, dtype=torch.bool)
     basis, loss, mean = None, block, point.factor.mean(-2, keepdim=True)
     anchor, slope = point.factor, point.slope
-    if isinstance(term, InvariantTerm):
+    if isinstance(term, BoundInvariant):
         # Where the term has no units, no direction is stiffer than another; and it does not
         # mind a shift of all people, so the mean is left to the loss.
         basis = term.basis(point.factor)
@@ -50,11 +50,11 @@ def majorize(
             factor = factor @ basis
             deviations = factor - factor.mean(-2, keepdim=True)
             factor = deviations + loss.best_mean(deviations + mean)
-        trial = Point(factor, *term.value_and_gradient(factor))
+        trial = Iterate(factor, *term.value_and_gradient(factor))
         bound = point.value + (slope * move).sum((-2, -1))
         bound = bound + curvature / 2 * move.square().sum((-2, -1))
         good = (trial.value <= bound + rounding) & ~accepted
-        best = Point(
+        best = Iterate(
             torch.where(good[:, None, None], trial.factor, best.factor),
             torch.where(good, trial.value, best.value),
             torch.where(good[:, None, None], trial.slope, best.slope),

@@ -1,0 +1,331 @@
+"""The observed entries of a tensor, and the sums over them that least squares needs.
+
+With ``w`` the entrywise product of the other factors' rows at an observed entry ``x``, the
+squared error is a quadratic function of row ``i`` of one factor, known from
+
+    m_i = sum x w        and        G_i = sum w w^T        over the entries observed in row i.
+
+If nothing is missing all rows share one ``G``. No entry is ever filled in: memory is that of the
+data, in one order for each mode if it is a list, plus the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import Factors, contract_first, cross_gram, gram, khatri_rao, mttkrp
+from parafair.algebra.segments import Segments, rows_product
+from parafair.data.tensor_data import TensorData
+
+# Numbers held at once where the model is computed at many entries.
+BLOCK = 2**22
+
+# Copies of the Gram matrices of all rows that a solver makes on its way.
+GRAM_COPIES = 6
+
+
+class Sums(Protocol):
+    """``M`` and ``G`` of every mode, for factors that change one at a time."""
+
+    def target(self, mode: int) -> Tensor:
+        """Return ``M``, shape (batch, n, rank)."""
+
+    def gram(self, mode: int) -> Tensor:
+        """Return ``G``, shape (batch, rank, rank), or (batch, n, rank, rank) for each row."""
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Put a new factor in place."""
+
+
+class Entries(Protocol):
+    """The observed entries of a tensor."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+
+    @property
+    def values(self) -> Tensor:
+        """The observed entries, in any shape."""
+
+    def sums(self, factors: Factors) -> Sums:
+        """Begin with these factors, each (batch, size, rank)."""
+
+    def residual_squared(self, factors: Factors) -> float:
+        """Return the squared error entry by entry, for one model."""
+
+    def counts(self, mode: int) -> Tensor:
+        """Return how many entries were observed at each index of a mode, shape (size,)."""
+
+    def working_memory(self, rank: int) -> int:
+        """Return how many numbers the sums take for each member of a batch, about."""
+
+
+def entries_of(data: Tensor | TensorData) -> Entries:
+    """Return the entries of a tensor in which NaN stands for a missing one."""
+    tensor = data.values if isinstance(data, TensorData) else data
+    if isinstance(data, TensorData) and data.indices is not None:
+        return SparseEntries(data.indices, tensor, data.shape)
+    missing = torch.isnan(tensor)
+    if missing.any():
+        return MaskedEntries(tensor.masked_fill(missing, 0.0), ~missing)
+    return CompleteEntries(tensor)
+
+
+@dataclass(frozen=True, eq=False)
+class CompleteEntries:
+    """A tensor without missing entries; all rows share one ``G``."""
+
+    values: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return tuple(self.values.shape)
+
+    def sums(self, factors: Factors) -> CompleteSums:
+        """Begin with these factors."""
+        return CompleteSums(self.values, factors)
+
+    def residual_squared(self, factors: Factors) -> float:
+        """Return ``||X - [[A, B, ...]]||**2``, a few slices at a time."""
+        return sum(
+            float(torch.linalg.vector_norm(x - model, dtype=torch.float64)) ** 2
+            for x, model in _slices(self.values, factors)
+        )
+
+    def counts(self, mode: int) -> Tensor:
+        """Return the same number for each index."""
+        size = self.shape[mode]
+        return torch.full((size,), self.values.numel() // size, device=self.values.device)
+
+    def working_memory(self, rank: int) -> int:
+        """Return the size of the contraction with the first factor, twice."""
+        return 2 * rank * prod(self.shape[1:])
+
+
+class Products:
+    """The MTTKRPs of one dense tensor, reading it twice in a pass over all modes.
+
+    The contraction with mode 0 serves every later mode until the factor of mode 0 changes.
+    """
+
+    def __init__(self, tensor: Tensor, factors: Factors) -> None:
+        self.tensor = tensor
+        self.factors = list(factors)
+        self._first: Tensor | None = None
+
+    def target(self, mode: int) -> Tensor:
+        """Return the MTTKRP of a mode."""
+        if mode > 0 and self._first is None:
+            self._first = contract_first(self.tensor, self.factors[0], self.tensor.ndim)
+        return mttkrp(self.tensor, self.factors, mode, self._first)
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Put a new factor in place."""
+        self.factors[mode] = factor
+        if mode == 0:
+            self._first = None
+
+
+class CompleteSums(Products):
+    """Sums over all entries."""
+
+    def __init__(self, tensor: Tensor, factors: Factors) -> None:
+        super().__init__(tensor, factors)
+        self._grams = [gram(factor) for factor in factors]
+
+    def gram(self, mode: int) -> Tensor:
+        """Return the product of the other factors' Gram matrices."""
+        return cross_gram(self._grams, mode)
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Put a new factor in place."""
+        super().replace(mode, factor)
+        self._grams[mode] = gram(factor)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedEntries:
+    """A dense tensor of which some entries are missing.
+
+    Attributes:
+        filled: The entries, zero where missing.
+        observed: Where they were observed, True or False.
+    """
+
+    filled: Tensor
+    observed: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return tuple(self.filled.shape)
+
+    @cached_property
+    def values(self) -> Tensor:
+        """The observed entries in a row."""
+        return self.filled[self.observed]
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """One where observed, zero elsewhere."""
+        return self.observed.to(self.filled)
+
+    def sums(self, factors: Factors) -> MaskedSums:
+        """Begin with these factors."""
+        return MaskedSums(self, factors)
+
+    def residual_squared(self, factors: Factors) -> float:
+        """Return the squared error over the observed entries, a few slices at a time."""
+        total = 0.0
+        rows = self.weights.flatten(1).split(_rows_at_once(self.filled))
+        for weights, (x, model) in zip(rows, _slices(self.filled, factors), strict=True):
+            total += float(torch.linalg.vector_norm(x - weights * model, dtype=torch.float64)) ** 2
+        return total
+
+    def counts(self, mode: int) -> Tensor:
+        """Return how many entries were observed at each index."""
+        return self.observed.movedim(mode, 0).flatten(1).sum(1)
+
+    def working_memory(self, rank: int) -> int:
+        """Return the size of two contractions, twice, and of copies of the Gram matrices."""
+        columns = rank + rank * (rank + 1) // 2
+        return 2 * columns * prod(self.shape[1:]) + GRAM_COPIES * rank**2 * max(self.shape)
+
+
+class MaskedSums(Products):
+    """Sums over the observed entries of a dense tensor.
+
+    The sum of ``w_r w_s`` over observed entries is the MTTKRP of the mask with factors whose
+    columns are the products of pairs of columns.
+    """
+
+    def __init__(self, entries: MaskedEntries, factors: Factors) -> None:
+        super().__init__(entries.filled, factors)
+        self._pairs = Products(entries.weights, [pair_products(factor) for factor in factors])
+
+    def gram(self, mode: int) -> Tensor:
+        """Return a Gram matrix for each row."""
+        return from_pairs(self._pairs.target(mode), self.factors[mode].shape[-1])
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Put a new factor in place."""
+        super().replace(mode, factor)
+        self._pairs.replace(mode, pair_products(factor))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseEntries:
+    """A list of observed entries.
+
+    Attributes:
+        indices: Where they are, shape (order, count).
+        values: Shape (count,).
+        shape: Sizes of the modes.
+    """
+
+    indices: Tensor
+    values: Tensor
+    shape: tuple[int, ...]
+
+    def pieces(self, mode: int) -> Segments:
+        """Return the entries in the order of a mode; they are kept."""
+        if mode not in self._pieces:
+            found = Segments.of(self.indices, self.values, shape=self.shape, mode=mode)
+            self._pieces[mode] = found
+        return self._pieces[mode]
+
+    @cached_property
+    def _pieces(self) -> dict[int, Segments]:
+        return {}
+
+    def sums(self, factors: Factors) -> SparseSums:
+        """Begin with these factors."""
+        return SparseSums(self, factors)
+
+    def residual_squared(self, factors: Factors) -> float:
+        """Return the squared error over the observed entries."""
+        difference = self.values - values_at(self.indices, factors)
+        return float(torch.linalg.vector_norm(difference, dtype=torch.float64)) ** 2
+
+    def counts(self, mode: int) -> Tensor:
+        """Return how many entries were observed at each index."""
+        return torch.bincount(self.indices[mode], minlength=self.shape[mode])
+
+    def working_memory(self, rank: int) -> int:
+        """Return the size of copies of the Gram matrices; entries are taken in blocks."""
+        return GRAM_COPIES * rank**2 * max(self.shape)
+
+
+class SparseSums:
+    """Sums over a list of entries: one pass gives both ``M`` and ``G`` of a mode."""
+
+    def __init__(self, entries: SparseEntries, factors: Factors) -> None:
+        self.entries = entries
+        self.factors = list(factors)
+        self._found: tuple[int, Tensor, Tensor] | None = None
+
+    def target(self, mode: int) -> Tensor:
+        """Return ``M``."""
+        return self._sums(mode)[0]
+
+    def gram(self, mode: int) -> Tensor:
+        """Return a Gram matrix for each row."""
+        return self._sums(mode)[1]
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Put a new factor in place; the sums of its own mode stay as they are."""
+        self.factors[mode] = factor
+        if self._found is not None and self._found[0] != mode:
+            self._found = None
+
+    def _sums(self, mode: int) -> tuple[Tensor, Tensor]:
+        if self._found is None or self._found[0] != mode:
+            self._found = (mode, *self.entries.pieces(mode).sums(self.factors))
+        return self._found[1:]
+
+
+def pair_products(factor: Tensor) -> Tensor:
+    """Return the products of all pairs of columns, shape (..., n, rank (rank + 1) / 2)."""
+    rank = factor.shape[-1]
+    return torch.cat([factor[..., r : r + 1] * factor[..., r:] for r in range(rank)], -1)
+
+
+def from_pairs(sums: Tensor, rank: int) -> Tensor:
+    """Return symmetric matrices from their entries in the order of `pair_products`."""
+    first, second = torch.triu_indices(rank, rank, device=sums.device)
+    place = torch.empty(rank, rank, dtype=torch.long, device=sums.device)
+    place[first, second] = place[second, first] = torch.arange(len(first), device=sums.device)
+    return sums[..., place]
+
+
+def values_at(indices: Tensor, factors: Factors) -> Tensor:
+    """Return the model's values at some entries, a few at a time.
+
+    Args:
+        indices: Shape (order, count).
+        factors: One (size, rank) matrix per mode.
+    """
+    most = max(1, BLOCK // factors[0].shape[-1])
+    parts = [rows_product(factors, part).sum(-1) for part in indices.split(most, dim=1)]
+    return torch.cat(parts) if parts else factors[0].new_zeros(0)
+
+
+def _rows_at_once(tensor: Tensor) -> int:
+    return max(1, BLOCK // prod(tensor.shape[1:]))
+
+
+def _slices(tensor: Tensor, factors: Factors) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield unfolded slices of the first mode, and the model's."""
+    others = khatri_rao(factors[1:]).mT
+    rows = _rows_at_once(tensor)
+    parts = zip(tensor.flatten(1).split(rows), factors[0].split(rows), strict=True)
+    yield from ((x, a @ others) for x, a in parts)

@@ -1,0 +1,121 @@
+"""Sums over a list of entries, one for each row: cut into pieces of equal length, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import Factors
+
+# Entries in a piece. Shorter ones cost more calls than arithmetic; longer ones are filled up with
+# more nothing, for no gain in speed.
+SHORTEST, LONGEST = 8, 64
+
+# Numbers held at once; on a processor, as many as the cache holds.
+HELD = {"cpu": 2**19, "cuda": 2**26}
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Entries in the order of one mode, those of each row cut into pieces of equal length.
+
+    Where a row has no more entries, its last piece is filled up with entries that are nothing:
+    their index of the first of the other modes is one after the last, where `sums` puts zeros.
+
+    Attributes:
+        mode: The mode whose rows are summed for.
+        indices: Of the other modes, in order, shape (order - 1, pieces, length).
+        values: Shape (pieces, length).
+        ends: Where the pieces of each row end, from 0, shape (rows + 1,).
+    """
+
+    mode: int
+    indices: Tensor
+    values: Tensor
+    ends: Tensor
+
+    @classmethod
+    def of(cls, indices: Tensor, values: Tensor, *, shape: Sequence[int], mode: int) -> Segments:
+        """Sort and cut a list of entries.
+
+        Args:
+            indices: Shape (order, count).
+            values: Shape (count,).
+            shape: Sizes of the modes.
+            mode: The mode whose rows are summed for.
+        """
+        counts = torch.bincount(indices[mode], minlength=shape[mode])
+        length = _length(len(values) / shape[mode])
+        pieces = (counts + length - 1) // length
+        rows = torch.repeat_interleave(pieces)
+        before = pieces.cumsum(0) - pieces
+        number = torch.arange(len(rows), device=rows.device) - before[rows]
+        place = number[:, None] * length + torch.arange(length, device=rows.device)
+        real = place < counts[rows, None]
+        order = torch.argsort(indices[mode], stable=True)
+        entry = order[((counts.cumsum(0) - counts)[rows, None] + place).where(real, 0)]
+        others = [other for other in range(len(shape)) if other != mode]
+        cut = torch.stack([indices[other][entry] for other in others])
+        cut[0].masked_fill_(~real, shape[others[0]])
+        ends = torch.cat([pieces.new_zeros(1), pieces.cumsum(0)])
+        return cls(mode, cut, values[entry] * real, ends)
+
+    def sums(self, factors: Factors) -> tuple[Tensor, Tensor]:
+        """Return ``M``, shape (batch, n, rank), and ``G``, shape (batch, n, rank, rank)."""
+        batch, rows, rank = factors[self.mode].shape
+        # The batch becomes more columns, so that every index is looked up once for all members.
+        wide = [f.movedim(0, 1).flatten(1) for m, f in enumerate(factors) if m != self.mode]
+        wide[0] = torch.cat([wide[0], torch.zeros_like(wide[0][:1])])
+        total = self.values.new_zeros(rows, batch, rank, rank + 1)
+        pieces, length = self.values.shape
+        held = HELD.get(self.values.device.type, HELD["cpu"])
+        most = max(1, held // (max(length, rank) * batch * (rank + 1)))
+        for begin in range(0, pieces, most):
+            part = slice(begin, begin + most)
+            product = rows_product(wide, self.indices[:, part].flatten(1))
+            product = product.reshape(-1, length, batch, rank).movedim(2, 1)
+            values = self.values[part, None, :, None].expand(*product.shape[:-1], 1)
+            found = product.mT @ torch.cat([product, values], -1)
+            _add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
+        target, gram = total[..., rank], total[..., :rank]
+        return target.movedim(0, 1).contiguous(), gram.movedim(0, 1).contiguous()
+
+
+def rows_product(factors: Sequence[Tensor], indices: Tensor) -> Tensor:
+    """Return the entrywise product of all factors' rows at some indices, shape (count, columns).
+
+    Args:
+        factors: Shape (size, columns) each.
+        indices: For each factor which rows, shape (factors, count).
+    """
+    product = factors[0].index_select(0, indices[0])
+    for factor, index in zip(factors[1:], indices[1:], strict=True):
+        product.mul_(factor.index_select(0, index))
+    return product
+
+
+def _length(mean: float) -> int:
+    """Return how long pieces should be for rows of so many entries on average."""
+    length = SHORTEST
+    while length < min(LONGEST, mean / 4):
+        length *= 2
+    return length
+
+
+def _add_segments(total: Tensor, rows: Tensor, ends: Tensor, begin: int) -> None:
+    """Add to each row of `total` the sum of the rows between its ends, if they are here.
+
+    Args:
+        total: Shape (n, columns).
+        rows: Rows number `begin` and following, shape (count, columns).
+        ends: Where the rows of each row of `total` end, from 0, shape (n + 1,).
+        begin: Number of the first row.
+    """
+    edges = torch.tensor([begin, begin + len(rows)], device=ends.device)
+    first = int(torch.searchsorted(ends, edges[:1], right=True)) - 1
+    last = int(torch.searchsorted(ends, edges[1:]))
+    starts = (ends[first : last + 1] - begin).clamp(0, len(rows))
+    total[first:last] += torch.segment_reduce(rows, "sum", offsets=starts, initial=0)

@@ -1,0 +1,264 @@
+"""How good predictions of held-out entries are, overall and for each group.
+
+Independent of any model: known values and predictions in, numbers out. The measures for
+recommenders are those of Zhu, Hu and Caverlee, "Fairness-Aware Tensor-Based Recommendation", 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import isnan, nan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import ks_2samp
+from sklearn.metrics import mean_absolute_error, root_mean_squared_error
+
+from parafair.data.frames import frame_of
+from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+
+if TYPE_CHECKING:
+    import pandas
+
+EVERYBODY = "all"
+
+# Groups that a numeric feature is cut into.
+PARTS = 4
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number of an evaluation.
+
+    Attributes:
+        measure: "rmse", "mae", "precision@k", "recall@k", "MAD" or "KS".
+        feature: The sensitive feature whose groups are compared; empty for everybody.
+        group: The group, "all", or the two groups of "MAD" and "KS" that differ most.
+        value: The number; NaN if there was nobody to measure.
+        count: Entries ("rmse", "mae", "MAD", "KS") or people it was computed from.
+    """
+
+    measure: str
+    feature: str
+    group: str
+    value: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A table of scores, one row each."""
+
+    scores: tuple[Score, ...]
+
+    def value(self, measure: str, group: str = EVERYBODY, *, feature: str = "") -> float:
+        """Return one number; for "MAD" and "KS", whichever groups differ most."""
+        for score in self.scores:
+            same = score.measure == measure and score.feature == feature
+            if same and (score.group == group or measure in ("MAD", "KS")):
+                return score.value
+        raise KeyError(
+            f"no {measure!r} of group {group!r}, feature {feature!r}; there are "
+            f"{sorted({(s.measure, s.feature, s.group) for s in self.scores})}"
+        )
+
+    def gap(self, measure: str) -> float:
+        """Return how much the groups of a feature differ at most; NaN if there are no groups."""
+        found: dict[str, list[float]] = {}
+        for score in self.scores:
+            if score.measure == measure and score.feature and not isnan(score.value):
+                found.setdefault(score.feature, []).append(score.value)
+        return max((max(values) - min(values) for values in found.values()), default=nan)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return all scores as plain values that can be written as JSON."""
+        return [{**vars(s), "value": None if isnan(s.value) else s.value} for s in self.scores]
+
+    @classmethod
+    def from_list(cls, records: Sequence[Mapping[str, Any]]) -> Evaluation:
+        """Return what `to_list` was called on."""
+        return cls(
+            tuple(
+                Score(**{**r, "value": nan if r["value"] is None else r["value"]}) for r in records
+            )
+        )
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the table as a data frame."""
+        return frame_of([vars(score) for score in self.scores], for_what="Evaluation.to_frame")
+
+    def __str__(self) -> str:
+        lines = [f"{'measure':<14} {'feature':<14} {'group':<20} {'value':>9} {'count':>9}"]
+        lines += [
+            f"{s.measure:<14} {s.feature:<14} {s.group:<20} {s.value:>9.4g} {s.count:>9,}"
+            for s in self.scores
+        ]
+        return "\n".join(lines)
+
+
+def evaluate(
+    held_out: TensorData,
+    predicted: ArrayLike,
+    sensitive: Any = None,
+    *,
+    mode: int | str = 0,
+    threshold: float | None = None,
+    k: int = 10,
+) -> Evaluation:
+    """Compare predictions with held-out entries, overall and for each group of people.
+
+    Args:
+        held_out: Entries that the model has not seen.
+        predicted: A prediction for each, in the order of ``held_out.cells``, shape (observed,).
+        sensitive: Sensitive features of the people, as `SensitiveFeatures.of` takes them. Numeric
+            ones are cut into four groups; people who are not known are in no group.
+        mode: The mode whose indices are people.
+        threshold: Entries of at least this value are relevant; adds precision@k and recall@k.
+        k: Length of the list that precision and recall are about.
+    """
+    truth = held_out.entries.cpu().numpy().astype(np.float64)
+    guess = _check_predicted(predicted, len(truth))
+    number = held_out.find_mode(mode)
+    people = held_out.cells[number].cpu().numpy()
+    features = None if sensitive is None else SensitiveFeatures.of(sensitive)
+    if features is not None and len(features) != held_out.shape[number]:
+        raise ValueError(
+            f"sensitive has {len(features)} rows but mode {held_out.modes[number]!r} has "
+            f"{held_out.shape[number]} labels; pass one row per label, in the same order"
+        )
+    scores = []
+    for feature, group, chosen in _groups(features, people):
+        scores += _errors(feature, group, truth[chosen], guess[chosen])
+        if threshold is not None:
+            part = people[chosen], truth[chosen] >= threshold, guess[chosen]
+            scores += _ranking(feature, group, *part, k=k)
+    for column in () if features is None else features.columns:
+        scores += _differences(_cut(column), people, guess)
+    return Evaluation(tuple(scores))
+
+
+def ranking(
+    people: ArrayLike, relevant: ArrayLike, predicted: ArrayLike, *, k: int
+) -> tuple[float, float, int]:
+    """Return precision and recall of each person's k highest predictions, and how many people.
+
+    Both are averages over the people who have something relevant. Precision is the share of the
+    list that is relevant, where a person with fewer than k entries has a shorter list; recall is
+    the share of what is relevant that is on the list. Equal predictions are in random order, of
+    which this is the expected value.
+
+    Args:
+        people: Whose entry it is, shape (entries,).
+        relevant: Whether the entry is relevant, shape (entries,).
+        predicted: The prediction, shape (entries,).
+        k: Length of the list.
+    """
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
+    who, wanted, guess = np.asarray(people), np.asarray(relevant, float), np.asarray(predicted)
+    if not len(who):
+        return float("nan"), float("nan"), 0
+    order = np.lexsort((-guess, who))
+    who, wanted, guess = who[order], wanted[order], guess[order]
+    starts = np.flatnonzero(np.r_[True, who[1:] != who[:-1]])
+    counts = np.diff(np.r_[starts, len(who)])
+    # Entries of one person with the same prediction share the places from `above` on.
+    ties = np.flatnonzero(np.r_[True, (who[1:] != who[:-1]) | (guess[1:] != guess[:-1])])
+    sizes = np.diff(np.r_[ties, len(who)])
+    above = np.repeat(ties, sizes) - np.repeat(starts, counts)
+    listed = np.clip((k - above) / np.repeat(sizes, sizes), 0, 1)
+    hits = np.add.reduceat(listed * wanted, starts)
+    total = np.add.reduceat(wanted, starts)
+    some = total > 0
+    if not some.any():
+        return float("nan"), float("nan"), 0
+    precision = (hits / np.minimum(k, counts))[some].mean()
+    return float(precision), float((hits[some] / total[some]).mean()), int(some.sum())
+
+
+def mean_difference(first: ArrayLike, second: ArrayLike) -> float:
+    """Return MAD, the absolute difference between the mean predictions of two groups."""
+    return float(abs(np.asarray(first, float).mean() - np.asarray(second, float).mean()))
+
+
+def ks_statistic(first: ArrayLike, second: ArrayLike) -> float:
+    """Return the largest difference between the distribution functions of two groups."""
+    return float(ks_2samp(first, second, method="asymp").statistic)
+
+
+def _check_predicted(predicted: ArrayLike, count: int) -> NDArray[np.float64]:
+    guess = np.asarray(predicted, dtype=np.float64)
+    if guess.shape != (count,):
+        raise ValueError(
+            f"predicted must have shape ({count},), one number per held-out entry in the order of "
+            f"held_out.cells, got {guess.shape}"
+        )
+    if not np.isfinite(guess).all():
+        raise ValueError(f"predicted has {(~np.isfinite(guess)).sum()} NaN or infinite values")
+    return guess
+
+
+def _cut(column: Column) -> Column:
+    """Return a categorical feature; people who are not known keep the code -1."""
+    if column.kind == "categorical":
+        return column
+    known = ~np.isnan(column.values.astype(np.float64))
+    return column.take(np.flatnonzero(known)).bin(PARTS).scatter(known)
+
+
+def _groups(
+    features: SensitiveFeatures | None, people: NDArray[np.int64]
+) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    """Give everybody, then every group of every feature: names, and which entries are theirs."""
+    yield "", EVERYBODY, np.ones(len(people), bool)
+    for column in () if features is None else map(_cut, features.columns):
+        for code, name in enumerate(column.categories):
+            yield column.name, name, column.values[people] == code
+
+
+def _errors(
+    feature: str, group: str, truth: NDArray[np.float64], guess: NDArray[np.float64]
+) -> list[Score]:
+    count = len(truth)
+    found = [("rmse", root_mean_squared_error), ("mae", mean_absolute_error)]
+    return [
+        Score(name, feature, group, float(error(truth, guess)) if count else float("nan"), count)
+        for name, error in found
+    ]
+
+
+def _ranking(
+    feature: str,
+    group: str,
+    people: NDArray[np.int64],
+    relevant: NDArray[np.bool_],
+    guess: NDArray[np.float64],
+    *,
+    k: int,
+) -> list[Score]:
+    precision, recall, count = ranking(people, relevant, guess, k=k)
+    return [
+        Score(f"precision@{k}", feature, group, precision, count),
+        Score(f"recall@{k}", feature, group, recall, count),
+    ]
+
+
+def _differences(
+    column: Column, people: NDArray[np.int64], guess: NDArray[np.float64]
+) -> list[Score]:
+    """Compare the predictions of the two groups that differ most."""
+    codes = column.values[people]
+    parts = {name: guess[codes == code] for code, name in enumerate(column.categories)}
+    pairs = list(combinations([name for name, part in parts.items() if len(part)], 2))
+    scores = []
+    for measure, compare in (("MAD", mean_difference), ("KS", ks_statistic)):
+        if pairs:
+            values = [compare(parts[one], parts[two]) for one, two in pairs]
+            one, two = pairs[int(np.argmax(values))]
+            count = len(parts[one]) + len(parts[two])
+            scores.append(Score(measure, column.name, f"{one} - {two}", max(values), count))
+    return scores

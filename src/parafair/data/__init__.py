@@ -1,0 +1,1 @@
+"""Data at the boundary: tensors with missing entries, sensitive features, splits, centering."""

@@ -1,0 +1,159 @@
+"""Arrays in: every kind of array becomes values, the places of those that are there, and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from parafair.data.labels import NUMBERS, is_missing
+
+
+@dataclass(frozen=True, eq=False)
+class RawTensor:
+    """What an array consists of.
+
+    Attributes:
+        values: All entries, NaN where missing, or those that are stored, shape (count,).
+        indices: Their places, shape (order, count); None if all entries are there.
+        shape: Sizes of the modes.
+        modes: Names of the modes, None where the array has none.
+        labels: Labels of each mode, None where the array has none.
+    """
+
+    values: Tensor
+    indices: Tensor | None
+    shape: tuple[int, ...]
+    modes: tuple[str | None, ...]
+    labels: tuple[Any, ...]
+
+
+def read_array(array: Any) -> RawTensor:
+    """Take an array apart.
+
+    Takes NumPy (masked arrays too), torch (dense, sparse), SciPy sparse, xarray DataArrays and data
+    frames as matrices. What a sparse array does not store is missing; what it stores twice is
+    summed, as these libraries define it.
+    """
+    if isinstance(array, Tensor):
+        return _read_torch(array)
+    if is_sparse(array):
+        return _read_scipy(array)
+    if has_labels(array):
+        return _read_xarray(array)
+    if hasattr(array, "columns") and hasattr(array, "to_numpy"):
+        return _read_frame(array)
+    return _dense(_to_tensor(array))
+
+
+def is_sparse(array: Any) -> bool:
+    """Tell whether an array of torch or SciPy stores some of its entries only."""
+    if isinstance(array, Tensor):
+        return array.layout != torch.strided
+    return bool(sparse.issparse(array))
+
+
+def has_labels(array: Any) -> bool:
+    """Tell whether an array is one of xarray, with labels in any number of dimensions."""
+    return hasattr(array, "dims") and hasattr(array, "coords")
+
+
+def check_count(argument: str, given: Sequence[Any], order: int) -> None:
+    """Raise unless there is one of something for each mode."""
+    if len(given) != order:
+        raise ValueError(f"{argument} must have {order} entries, one per mode, got {len(given)}")
+
+
+def _dense(
+    values: Tensor, modes: tuple[str | None, ...] = (), labels: tuple[Any, ...] = ()
+) -> RawTensor:
+    nothing = (None,) * values.ndim
+    return RawTensor(values, None, tuple(values.shape), modes or nothing, labels or nothing)
+
+
+def _read_torch(array: Tensor) -> RawTensor:
+    if array.is_complex():
+        raise TypeError(f"array must hold real numbers, got {array.dtype}; split it into parts")
+    array = array.detach()
+    if not array.is_floating_point():
+        array = array.double()
+    if array.layout == torch.strided:
+        return _dense(array)
+    stored = (array if array.layout == torch.sparse_coo else array.to_sparse_coo()).coalesce()
+    if stored.dense_dim():
+        raise ValueError(
+            f"array has {stored.dense_dim()} dense dimensions beside its sparse ones; use "
+            "array.to_dense().to_sparse(), which has none"
+        )
+    nothing = (None,) * stored.ndim
+    return RawTensor(stored.values(), stored.indices(), tuple(stored.shape), nothing, nothing)
+
+
+def _read_scipy(array: Any) -> RawTensor:
+    stored = array.tocoo(copy=True)
+    stored.sum_duplicates()
+    places = getattr(stored, "coords", None) or (stored.row, stored.col)  # before SciPy 1.13
+    indices = torch.from_numpy(np.stack([place.astype(np.int64) for place in places]))
+    nothing = (None,) * len(array.shape)
+    return RawTensor(_to_tensor(stored.data), indices, tuple(array.shape), nothing, nothing)
+
+
+def _read_xarray(array: Any) -> RawTensor:
+    if hasattr(array, "data_vars"):
+        raise TypeError(
+            f"array is an xarray Dataset; pass one of its variables: {', '.join(array.data_vars)}"
+        )
+    labels = tuple(
+        array.coords[name].values if name in array.coords else None for name in array.dims
+    )
+    return _dense(_to_tensor(array.values), tuple(map(str, array.dims)), labels)
+
+
+def _read_frame(table: Any) -> RawTensor:
+    """Read a data frame as a matrix; only pandas has labels for the rows."""
+    if not hasattr(table, "index"):
+        return _dense(_to_tensor(table.to_numpy()), (None, None), (None, np.array(table.columns)))
+    for axis, name in ((table.index, "index"), (table.columns, "columns")):
+        if getattr(axis, "nlevels", 1) > 1:
+            raise ValueError(
+                f"array is a data frame with {axis.nlevels} levels in its {name}; flatten them, or "
+                "make it long and use TensorData.from_table"
+            )
+    modes = tuple(
+        None if axis.name is None else str(axis.name) for axis in (table.index, table.columns)
+    )
+    return _dense(_to_tensor(table.to_numpy()), modes, (table.index.values, table.columns.values))
+
+
+def _to_tensor(array: Any) -> Tensor:
+    """Return numbers as a tensor of floats, NaN where they are masked, None or NA."""
+    masked = isinstance(array, np.ma.MaskedArray)
+    values = np.ma.getdata(array) if masked else np.asarray(array)
+    if values.dtype.kind == "O":
+        values = _objects_to_numbers(values)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(
+            f"array must hold numbers, got an array of {values.dtype}; convert it first, for "
+            "example with numpy.asarray(values, dtype=float)"
+        )
+    native = np.float32 if values.dtype == np.float32 else np.float64
+    # torch takes neither foreign byte order, negative strides nor read-only memory.
+    found = np.ascontiguousarray(values, native)
+    if masked:
+        found = np.where(np.ma.getmaskarray(array), native(np.nan), found)
+    return torch.from_numpy(found if found.flags.writeable else found.copy())
+
+
+def _objects_to_numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return Python numbers with None or NA among them as floats, or what was given."""
+    flat = values.ravel().tolist()
+    if not all(is_missing(value) or isinstance(value, NUMBERS) for value in flat):
+        return values
+    numbers = [np.nan if is_missing(value) else float(value) for value in flat]
+    return np.array(numbers).reshape(values.shape)

@@ -1,0 +1,79 @@
+"""Offsets: the mean, and what each index of the other modes adds to it on average."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from parafair.data.tensor_data import TensorData
+
+# An index is treated as if it had this many more entries, all of them at the mean.
+EXTRA_ENTRIES = 1.0
+SWEEPS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """``mean + sum_m by_mode[m][i_m]``, to be subtracted before a fit and added to predictions.
+
+    People have no offset: it would describe them outside their embedding, where no penalty and no
+    audit looks.
+
+    Attributes:
+        mean: The mean of the observed entries.
+        by_mode: One vector for each mode but that of the people.
+    """
+
+    mean: float
+    by_mode: Mapping[int, Tensor]
+
+    @classmethod
+    def of(cls, tensor: Tensor | TensorData, people: int) -> Offsets:
+        """Fit offsets to the observed entries by least squares, one mode after the other."""
+        if isinstance(tensor, TensorData):
+            indices, values = tensor.cells, tensor.entries
+        else:
+            observed = ~torch.isnan(tensor)
+            indices, values = observed.nonzero().T, tensor[observed]
+        mean = float(values.mean())
+        left = values - mean
+        found: dict[int, Tensor] = {
+            mode: values.new_zeros(size) for mode, size in enumerate(tensor.shape) if mode != people
+        }
+        for _ in range(SWEEPS):
+            for mode, before in found.items():
+                place = indices[mode]
+                left = left + before[place]
+                count = torch.bincount(place, minlength=len(before)).to(values)
+                total = torch.zeros_like(before).index_add_(0, place, left)
+                found[mode] = total / (count + EXTRA_ENTRIES)
+                left = left - found[mode][place]
+        return cls(mean, found)
+
+    def at(self, indices: Tensor) -> Tensor:
+        """Return the offsets of some entries; indices (order, count)."""
+        total = torch.full((indices.shape[1],), self.mean, dtype=torch.float64)
+        total = total.to(indices.device)
+        for mode, vector in self.by_mode.items():
+            total = total + vector.to(total)[indices[mode]]
+        return total
+
+    def subtract(self, tensor: Tensor | TensorData) -> Tensor | TensorData:
+        """Return the tensor without its offsets."""
+        if not isinstance(tensor, TensorData):
+            return tensor - self.dense(tensor)
+        if tensor.indices is None:
+            return tensor.with_values(tensor.values - self.dense(tensor.values))
+        return tensor.with_values(tensor.values - self.at(tensor.indices).to(tensor.values))
+
+    def dense(self, like: Tensor) -> Tensor:
+        """Return the offsets of all entries, in a shape that broadcasts to that of `like`."""
+        total = like.new_full((1,) * like.ndim, self.mean)
+        for mode, vector in self.by_mode.items():
+            total = total + vector.to(like).reshape(
+                [-1 if m == mode else 1 for m in range(like.ndim)]
+            )
+        return total

@@ -1,0 +1,107 @@
+"""Labels of people and things: what they may be, and where they are in a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parafair.errors import nearest
+
+NUMBERS = (bool, int, float, Decimal, np.number)
+
+# Labels among which the nearest to an unknown one is looked for.
+COMPARED = 1000
+
+
+def as_labels(values: Any, what: str) -> NDArray[Any]:
+    """Return labels as an array of one type.
+
+    Whole numbers become integers, dates become text in ISO form, both of which keep their order.
+    """
+    if isinstance(values, np.ndarray):
+        if values.ndim == 1 and values.dtype.kind in "biU":
+            return values
+        dates = values.dtype.kind == "M"
+        values = (values.astype("datetime64[us]") if dates else values).tolist()
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    plain = [value.isoformat() if hasattr(value, "isoformat") else value for value in plain]
+    if any(map(is_missing, plain)):
+        raise ValueError(f"{what} has a label that is missing; every index needs one")
+    kinds = {type(value).__name__ for value in plain}
+    if len(kinds) > 1 and not kinds <= {"int", "float", "bool"}:
+        raise ValueError(
+            f"{what} mixes labels of different types ({', '.join(sorted(kinds))}); make them all "
+            "text or all numbers"
+        )
+    labels = np.array(plain)
+    if labels.ndim != 1 or labels.dtype.kind not in "biufU":
+        raise ValueError(
+            f"{what} must hold labels such as text or numbers, got {preview(map(repr, plain))}"
+        )
+    if labels.dtype.kind == "f" and (labels == np.floor(labels)).all():
+        labels = labels.astype(np.int64)
+    return labels
+
+
+def find_labels(wanted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the place of each wanted label among `labels`, -1 where it is not there."""
+    if (wanted.dtype.kind == "U") != (labels.dtype.kind == "U"):  # 7 and "7" mean the same
+        wanted, labels = wanted.astype(str), labels.astype(str)
+    order = np.argsort(labels, kind="stable")
+    places = order[np.searchsorted(labels, wanted, sorter=order).clip(max=len(labels) - 1)]
+    return np.where(labels[places] == wanted, places, -1)
+
+
+def first_repeated(labels: NDArray[Any]) -> Any:
+    """Return a label that occurs more than once, or None."""
+    distinct, counts = np.unique(labels, return_counts=True)
+    return None if len(distinct) == len(labels) else distinct[counts > 1][0]
+
+
+def preview(labels: Iterable[Any], most: int = 3) -> str:
+    """Return a few labels for a message."""
+    shown = [str(label) for label in labels]
+    return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")
+
+
+def is_missing(value: object) -> bool:
+    """Tell None, NaN, NaT and pandas' NA, of which the last refuses to be true or false."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
+def locate(wanted: NDArray[Any], labels: NDArray[Any], mode: str) -> NDArray[np.intp]:
+    """Return the place of each wanted label along a mode; one that is not there is an error."""
+    places = find_labels(wanted, labels)
+    unknown = np.unique(wanted[places < 0])
+    if len(unknown):
+        raise ValueError(
+            f"mode {mode!r} has no label {preview(unknown)} ({len(unknown)} unknown in all)"
+            f"{nearest(unknown[0], map(str, labels[:COMPARED]))}"
+        )
+    return places
+
+
+def check_positions(positions: ArrayLike, size: int, what: str) -> NDArray[np.int64]:
+    """Return places in a list of this size, each once, from whole numbers or a mask."""
+    places = np.asarray(positions)
+    if places.dtype == bool and places.shape == (size,):
+        places = np.flatnonzero(places)
+    if places.ndim != 1 or places.dtype.kind not in "iu" or not len(places):
+        raise ValueError(
+            f"positions of {what} must be a list of whole numbers, or {size} times true or false "
+            f"and once true; got an array of {places.dtype} with shape {places.shape}"
+        )
+    if places.min() < 0 or places.max() >= size:
+        raise ValueError(
+            f"positions of {what} must be 0 to {size - 1}, got {places.min()} to {places.max()}"
+        )
+    if first_repeated(places) is not None:
+        raise ValueError(f"positions of {what} has {first_repeated(places)} more than once")
+    return places.astype(np.int64)

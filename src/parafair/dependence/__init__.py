@@ -1,0 +1,1 @@
+"""Measures of dependence between rows and sensitive features."""

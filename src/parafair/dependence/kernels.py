@@ -1,0 +1,372 @@
+"""Kernels: how alike two rows are. One class each; gamma fixed or by the median rule."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from numbers import Real
+from typing import Literal, Self, TypeAlias
+
+import torch
+from torch import Tensor
+
+Gamma: TypeAlias = float | Literal["median"]
+
+# Rows looked at by the median rule: the median of half a million distances is good enough.
+MEDIAN_ROWS = 1000
+
+# Kernel values below these are taken as these: they are as good as zero, and denormal numbers
+# would slow every later operation tenfold.
+LEAST_EXPONENT = {torch.float32: -60.0, torch.float64: -600.0}
+
+
+class Kernel(ABC):
+    """A positive definite function of two rows."""
+
+    @abstractmethod
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m), of rows (..., n, d) and (..., m, d)."""
+
+    def resolve(self, sample: Tensor) -> Kernel:
+        """Return this kernel with every data-dependent setting fixed from a sample."""
+        return self
+
+    def within(self, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return ``sum_ij weights_ij k(x_i, x_j)`` and its gradient in the sample.
+
+        A kernel may override this automatic derivative with a formula.
+
+        Args:
+            sample: Shape (..., n, d).
+            weights: Symmetric, shape (..., n, n).
+        """
+        with torch.enable_grad():
+            sample = sample.detach().requires_grad_()
+            value = (weights * self(sample, sample)).sum((-2, -1))
+            (gradient,) = torch.autograd.grad(value.sum(), (sample,))
+        return value.detach(), gradient
+
+    def between(
+        self, first: Tensor, second: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return ``sum_ij weights_ij k(x_i, y_j)`` and its gradients in both samples.
+
+        Args:
+            first: Shape (..., n, d).
+            second: Shape (..., m, d).
+            weights: Shape (..., n, m).
+        """
+        with torch.enable_grad():
+            first, second = first.detach().requires_grad_(), second.detach().requires_grad_()
+            value = (weights * self(first, second)).sum((-2, -1))
+            for_first, for_second = torch.autograd.grad(value.sum(), (first, second))
+        return value.detach(), for_first, for_second
+
+
+@dataclass(frozen=True)
+class _Scaled(Kernel):
+    """A kernel of a distance multiplied by gamma."""
+
+    gamma: Gamma = 1.0
+
+    def __post_init__(self) -> None:
+        valid = self.gamma == "median" or (
+            isinstance(self.gamma, Real) and 0 < self.gamma < float("inf")
+        )
+        if not valid:
+            raise ValueError(
+                f"gamma must be a positive number or 'median', got {self.gamma!r}; it multiplies "
+                "the distance inside the kernel"
+            )
+
+    def resolve(self, sample: Tensor) -> Self:
+        """Replace ``gamma="median"`` by one half over the median distance of distinct rows."""
+        if self.gamma != "median":
+            return self
+        if sample.ndim > 2:
+            raise ValueError(
+                f"gamma='median' needs one sample, got a batch of shape {tuple(sample.shape)}; "
+                "resolve the kernel for one member first, or give gamma as a number"
+            )
+        rows = sample.detach()
+        if len(rows) > MEDIAN_ROWS:
+            # A fixed draw: every k-th row would fall in with a pattern in the data.
+            generator = torch.Generator().manual_seed(0)
+            rows = rows[torch.randperm(len(rows), generator=generator)[:MEDIAN_ROWS]]
+        n = len(rows)
+        distances = self._distance(rows, rows)[*torch.triu_indices(n, n, 1)]
+        distances = distances[distances > 0]
+        if not len(distances):
+            raise ValueError(
+                "the median rule needs at least two distinct rows, but all rows are equal; "
+                "give gamma as a number"
+            )
+        return replace(self, gamma=0.5 / float(distances.median()))
+
+    @property
+    def scale(self) -> float:
+        """Gamma as a number."""
+        if isinstance(self.gamma, str):
+            raise ValueError(
+                "gamma='median' must be resolved from a sample first: "
+                "call kernel.resolve(sample), or give gamma as a number"
+            )
+        return float(self.gamma)
+
+    @staticmethod
+    @abstractmethod
+    def _distance(first: Tensor, second: Tensor) -> Tensor:
+        """Return what gamma multiplies, shape (..., n, m)."""
+
+
+@dataclass(frozen=True)
+class Gaussian(_Scaled):
+    """The radial basis kernel ``exp(-gamma * ||x - y||**2)``, the paper's choice."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        center = second.mean(-2, keepdim=True)
+        return self._of_extended(_extend(first, center), _extend(second, center))
+
+    def within(self, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """With ``E = weights * K`` the gradient is ``4 gamma (E @ x - E.sum(1) * x)``."""
+        sample = sample.detach()
+        memory = _Workspace.of(sample)
+        torch.sub(sample, sample.mean(-2, keepdim=True), out=memory.points)
+        torch.linalg.vecdot(memory.points, memory.points, out=memory.squares)
+        exponent_map = _exponent_map(sample.shape[-1] + 2, self.scale, sample.dtype, sample.device)
+        torch.matmul(memory.rows, exponent_map, out=memory.image)
+        gram = torch.matmul(memory.rows, memory.columns, out=memory.gram)
+        gram.clamp_(LEAST_EXPONENT[sample.dtype], 0).exp_().mul_(weights)
+        torch.matmul(gram, memory.rows, out=memory.pulled)
+        drift = torch.addcmul(memory.pulled_points, memory.points, memory.mass, value=-1)
+        return memory.mass.sum((-2, -1)), drift.mul_(4 * self.scale)
+
+    def between(
+        self, first: Tensor, second: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `within`, with ``2 gamma`` for each side."""
+        center = second.mean(-2, keepdim=True)
+        rows, columns = _extend(first, center), _extend(second, center)
+        mass = self._of_extended(rows, columns).mul_(weights)
+        on_rows, on_columns = mass @ columns, mass.mT @ rows
+        for_first = _drift(rows, on_rows).mul_(2 * self.scale)
+        for_second = _drift(columns, on_columns).mul_(2 * self.scale)
+        return on_rows[..., -1].sum(-1), for_first, for_second
+
+    def _of_extended(self, rows: Tensor, columns: Tensor) -> Tensor:
+        exponent_map = _exponent_map(rows.shape[-1], self.scale, rows.dtype, rows.device)
+        exponent = rows @ (columns @ exponent_map).mT
+        return exponent.clamp_(LEAST_EXPONENT[rows.dtype], 0).exp_()
+
+    @staticmethod
+    def _distance(first: Tensor, second: Tensor) -> Tensor:
+        return torch.cdist(first, second).square()
+
+
+@dataclass(frozen=True)
+class MultiscaleGaussian(Kernel):
+    """A weighted mean of Gaussian kernels whose gammas grow fourfold from one to the next.
+
+    One exponential serves all of them: ``exp(-4 g d) = exp(-g d)**4``. With weights that fall
+    like ``gamma ** (-decay / 2)`` the mean is a generalized energy distance ``-|d| ** decay``,
+    cut off beyond the largest and below the smallest scale: it has no scale of its own between
+    the two, so there is none at which differences could hide.
+
+    Attributes:
+        gamma: The smallest gamma.
+        count: How many kernels.
+        decay: How fast the weights fall; 0 gives equal ones.
+    """
+
+    gamma: float = 1.0
+    count: int = 3
+    decay: float = 0.5
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        center = second.mean(-2, keepdim=True)
+        gram = Gaussian(self.gamma)._of_extended(*_extend_both(first, second, center))
+        mixed = gram * self.parts[0][1]
+        for _, weight in self.parts[1:]:
+            gram = gram.square().square()
+            mixed = mixed + weight * gram
+        return mixed
+
+    @property
+    def parts(self) -> tuple[tuple[float, float], ...]:
+        """Gamma and weight of every kernel; the weights add up to 1."""
+        weights = [4 ** (-self.decay / 2 * scale) for scale in range(self.count)]
+        total = sum(weights)
+        return tuple((self.gamma * 4**b, weight / total) for b, weight in enumerate(weights))
+
+    def within(self, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """As `Gaussian.within`, with ``E = weights * sum_b w_b gamma_b K_b``."""
+        rows = _extend(sample.detach(), sample.detach().mean(-2, keepdim=True))
+        mixed, slope = self._mix(Gaussian(self.gamma)._of_extended(rows, rows))
+        value = _weighted_sum(mixed, weights)
+        return value, _drift(rows, slope.mul_(weights) @ rows).mul_(4)
+
+    def between(
+        self, first: Tensor, second: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `within`, half of the gradient for each side."""
+        center = second.detach().mean(-2, keepdim=True)
+        rows, columns = _extend_both(first.detach(), second.detach(), center)
+        mixed, slope = self._mix(Gaussian(self.gamma)._of_extended(rows, columns))
+        value = _weighted_sum(mixed, weights)
+        slope.mul_(weights)
+        for_first, for_second = _drift(rows, slope @ columns), _drift(columns, slope.mT @ rows)
+        return value, for_first.mul_(2), for_second.mul_(2)
+
+    def _mix(self, gram: Tensor) -> tuple[Tensor, Tensor]:
+        """Return ``sum_b w_b K_b`` and ``sum_b w_b gamma_b K_b``.
+
+        Args:
+            gram: The Gram matrix of the widest kernel, whose memory is used up.
+        """
+        (gamma, weight), *finer = self.parts
+        mixed, slope = gram * weight, gram * (weight * gamma)
+        # Numbers too small for full precision are slow to work with, here and times weights.
+        smallest = torch.finfo(gram.dtype).tiny ** (0.75 / 4)
+        for gamma, weight in finer:
+            gram.clamp_(min=smallest).square_().square_()
+            mixed.add_(gram, alpha=weight)
+            slope.add_(gram, alpha=weight * gamma)
+        return mixed, slope
+
+
+def _weighted_sum(gram: Tensor, weights: Tensor) -> Tensor:
+    """Return the sum over all entries of ``gram * weights``, shape (...)."""
+    if weights.ndim == 2:
+        # A product with a vector: with a matrix of one column it takes ten times as long.
+        return gram.flatten(-2) @ weights.flatten()
+    return (gram.flatten(-2) * weights.flatten(-2)).sum(-1)
+
+
+def _extend_both(first: Tensor, second: Tensor, center: Tensor) -> tuple[Tensor, Tensor]:
+    return _extend(first, center), _extend(second, center)
+
+
+class _Workspace:
+    """Memory for `Gaussian.within`, kept from call to call while the shape stays the same.
+
+    Descents ask for the same small Gram matrix thousands of times, and a third of the time
+    would go into allocating and slicing. Each thread has its own; results are never in it.
+    """
+
+    _kept = threading.local()
+
+    def __init__(self, sample: Tensor) -> None:
+        *batch, n, d = sample.shape
+        self.rows = sample.new_ones(*batch, n, d + 2)  # [x, |x|^2, 1], as in _extend
+        self.points, self.squares = self.rows[..., :-2], self.rows[..., -2]
+        self.image = torch.empty_like(self.rows)
+        self.columns = self.image.mT
+        self.gram = sample.new_empty(*batch, n, n)
+        self.pulled = torch.empty_like(self.rows)
+        self.pulled_points, self.mass = self.pulled[..., :-2], self.pulled[..., -1:]
+
+    @classmethod
+    def of(cls, sample: Tensor) -> _Workspace:
+        """Return memory for a sample of this shape, precision and device."""
+        if sample.is_cuda:
+            return cls(sample)  # torch itself keeps freed memory there
+        key = (sample.shape, sample.dtype, sample.device)
+        if getattr(cls._kept, "key", None) != key:
+            with torch.inference_mode(False):  # it will serve calls outside of it too
+                cls._kept.key, cls._kept.workspace = key, cls(sample)
+        workspace: _Workspace = cls._kept.workspace
+        return workspace
+
+
+def _drift(rows: Tensor, pulled: Tensor) -> Tensor:
+    """Return ``E @ y - E.sum(1) * x`` from ``pulled = E @ [y, |y|^2, 1]``."""
+    return torch.addcmul(pulled[..., :-2], rows[..., :-2], pulled[..., -1:], value=-1)
+
+
+def _extend(rows: Tensor, center: Tensor) -> Tensor:
+    """Return ``[x, |x|^2, 1]`` for each row less `center`, shape (..., n, d + 2).
+
+    Centering does not change distances, and without it large means would cost digits.
+    """
+    rows = rows - center
+    squares = torch.linalg.vecdot(rows, rows).unsqueeze(-1)
+    return torch.cat([rows, squares, torch.ones_like(squares)], -1)
+
+
+@lru_cache
+def _exponent_map(size: int, gamma: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return ``C`` with ``[x, |x|^2, 1] C.T [y, |y|^2, 1].T = -gamma ||x - y||^2``.
+
+    One matrix product then gives all exponents; separate sums cost more than the product.
+    """
+    with torch.inference_mode(False):  # the cache serves calls outside of it too
+        matrix = torch.eye(size, dtype=dtype, device=device) * (2 * gamma)
+        matrix[-2:, -2:] = torch.tensor([[0.0, -gamma], [-gamma, 0.0]], dtype=dtype)
+        return matrix
+
+
+@dataclass(frozen=True)
+class Laplace(_Scaled):
+    """The kernel ``exp(-gamma * ||x - y||_1)``, as scikit-learn's laplacian_kernel."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        return (-self.scale * self._distance(first, second)).exp()
+
+    @staticmethod
+    def _distance(first: Tensor, second: Tensor) -> Tensor:
+        return torch.cdist(first, second, p=1)
+
+
+@dataclass(frozen=True)
+class InverseMultiquadric(_Scaled):
+    """The kernel ``(1 + gamma * ||x - y||**2) ** -0.5``; its tails never vanish."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        return (1 + self.scale * self._distance(first, second)).rsqrt()
+
+    @staticmethod
+    def _distance(first: Tensor, second: Tensor) -> Tensor:
+        # Not cdist: its derivative is undefined where two rows are equal.
+        center = second.mean(-2, keepdim=True).detach()
+        first, second = first - center, second - center
+        squares = first.square().sum(-1).unsqueeze(-1) + second.square().sum(-1).unsqueeze(-2)
+        return (squares - 2 * first @ second.mT).clamp_min(0)
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """The kernel ``x . y``: HSIC with it sees correlation and nothing else."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        return first @ second.mT
+
+
+@dataclass(frozen=True)
+class Delta(Kernel):
+    """1 for equal rows and 0 for different ones: the kernel of categories."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        dtype = first.dtype if first.is_floating_point() else torch.get_default_dtype()
+        # One column after the other, never (n, m, d) at once.
+        columns = zip(first.unbind(-1), second.unbind(-1), strict=True)
+        matches = (x.unsqueeze(-1) == y.unsqueeze(-2) for x, y in columns)
+        return reduce(torch.logical_and, matches).to(dtype)
+
+    def within(self, sample: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """The kernel is piecewise constant: its gradient is zero."""
+        return (weights * self(sample, sample)).sum((-2, -1)), torch.zeros_like(sample)
+
+    def between(
+        self, first: Tensor, second: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `within`."""
+        value = (weights * self(first, second)).sum((-2, -1))
+        return value, torch.zeros_like(first), torch.zeros_like(second)

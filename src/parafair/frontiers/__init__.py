@@ -1,0 +1,6 @@
+"""The whole trade-off between fit and fairness: many fits in one batch."""
+
+from parafair.frontiers.result import Frontier, Point
+from parafair.frontiers.run import frontier
+
+__all__ = ["Frontier", "Point", "frontier"]

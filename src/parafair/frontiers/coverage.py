@@ -1,0 +1,78 @@
+"""Coverage: how much of the data there is, and of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from parafair.data.tensor_data import TensorData
+from parafair.solvers.problem import Problem
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a tensor was observed.
+
+    Attributes:
+        shape: Sizes of the modes.
+        modes: Names of the modes.
+        mode: The mode of the people.
+        observed: Number of observed entries that were fitted.
+        per_person: Least, median and most entries of a person.
+        empty: Number of indices of each mode of which nothing was observed.
+        unknown: People of whom a sensitive feature is not known.
+        held_out: Number of observed entries that were held out.
+    """
+
+    shape: tuple[int, ...]
+    modes: tuple[str, ...]
+    mode: int
+    observed: int
+    per_person: tuple[int, float, int]
+    empty: tuple[int, ...]
+    unknown: int
+    held_out: int = 0
+
+    @classmethod
+    def of(cls, problem: Problem, held_out: TensorData | None = None) -> Coverage:
+        """Count the entries of a problem."""
+        data, sensitive = problem.tensor, problem.sensitive
+        counts = problem.entries.counts(problem.mode).cpu().numpy()
+        unknown = (
+            0
+            if sensitive is None or sensitive.has_features is None
+            else (~sensitive.has_features).sum()
+        )
+        numbered = tuple(f"mode {mode}" for mode in range(problem.order))
+        return cls(
+            shape=problem.shape,
+            modes=data.modes if isinstance(data, TensorData) else numbered,
+            mode=problem.mode,
+            observed=problem.count,
+            per_person=(int(counts.min()), float(np.median(counts)), int(counts.max())),
+            empty=tuple(len(problem.empty[mode]) for mode in range(problem.order)),
+            unknown=int(unknown),
+            held_out=0 if held_out is None else held_out.observed,
+        )
+
+    @property
+    def share(self) -> float:
+        """Share of the entries that was fitted."""
+        return self.observed / prod(self.shape)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that can be written as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Coverage:
+        """Return what `to_dict` was called on."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in record.items()
+        }
+        return cls(**values)

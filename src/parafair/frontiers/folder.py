@@ -1,0 +1,160 @@
+"""A frontier on disk: every finished fit is kept, whole, whatever happens to the process."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from parafair.audits import Audit
+from parafair.audits.evaluation import Evaluation
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.errors import ParafairWarning
+from parafair.frontiers.coverage import Coverage
+from parafair.frontiers.result import Frontier, Member, Point, join
+from parafair.model.training import Training
+from parafair.solvers.result import Fit
+from parafair.storage import new_folder, read_json, write_text
+
+FORMAT = 3
+SETTINGS_FILE, MEMBER_FILE = "frontier.json", "member.json"
+AUDIT_FILE, EVALUATION_FILE = "audit.json", "evaluation.json"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One method's part of a frontier's folder."""
+
+    path: Path
+
+    def open(
+        self, settings: Mapping[str, Any], about: Mapping[str, Any], training: Training
+    ) -> None:
+        """Create the folder, or check that it holds the same frontier.
+
+        Args:
+            settings: What decides the results; must be the same.
+            about: What comes with them: people, limit, coverage, versions.
+            training: What models remember of the data.
+        """
+        file = self.path / SETTINGS_FILE
+        if not file.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            training.write(self.path)
+            write_json(file, {"format": FORMAT, "settings": settings, **about})
+            return
+        before = read_json(file).get("settings", {})
+        settings = json.loads(json.dumps(settings))
+        other = sorted(
+            name for name in {*before, *settings} if before.get(name) != settings.get(name)
+        )
+        if other:
+            changes = "; ".join(
+                f"{n}: {before.get(n)!r} there, {settings.get(n)!r} now" for n in other
+            )
+            raise ValueError(
+                f"{self.path} holds a frontier with other settings ({changes}); choose another "
+                "folder, or repeat its settings to continue it"
+            )
+
+    @property
+    def limit(self) -> tuple[tuple[float, float], ...]:
+        """The limit, if an earlier run has computed it."""
+        file = self.path / SETTINGS_FILE
+        pairs = read_json(file).get("limit", []) if file.exists() else []
+        return tuple((leakage, residual) for leakage, residual in pairs)
+
+    def write(self, member: Member, fit: Fit) -> None:
+        """Keep a fit, whole or not at all; one that is there already stays."""
+        if self.read(member) is not None:
+            return
+        with new_folder(self.path / member.id) as target:
+            fit.write(target)
+            record = {"method": member.method, "strength": member.strength, "seed": member.seed}
+            write_json(target / MEMBER_FILE, record)
+
+    def write_audit(self, member: Member, audit: Audit) -> None:
+        """Keep the audit of a fit."""
+        write_json(self.path / member.id / AUDIT_FILE, audit.to_dict())
+
+    def write_evaluation(self, member: Member, evaluation: Evaluation) -> None:
+        """Keep the errors of a fit."""
+        record = {"scores": evaluation.to_list()}
+        write_json(self.path / member.id / EVALUATION_FILE, record)
+
+    def read(self, member: Member) -> Point | None:
+        """Return a member's fit, with its audit and errors if they are there, or None.
+
+        What cannot be read, after a crash of the machine, is put aside and made again.
+        """
+        path = self.path / member.id
+        if not path.is_dir():
+            return None
+        try:
+            return _read_point(path)
+        except (ValueError, OSError) as error:
+            aside = path.with_name(f".{path.name}-{uuid4().hex}")
+            path.rename(aside)
+            warnings.warn(
+                f"{path} could not be read ({error}); it is now {aside.name}, and is made again",
+                ParafairWarning,
+                stacklevel=2,
+            )
+            return None
+
+
+def load(path: str | Path) -> Frontier:
+    """Read the frontiers of all methods in a folder."""
+    path = Path(path)
+    if not path.is_dir():
+        raise FileNotFoundError(f"{path} is not a folder; give one that `parafair frontier` wrote")
+    parts = sorted(file.parent for file in path.glob(f"*/{SETTINGS_FILE}"))
+    parts += [path] if (path / SETTINGS_FILE).is_file() else []
+    found = [part for part in map(_load_one, parts) if len(part)]
+    if not found:
+        raise ValueError(f"{path} holds no finished fit of a frontier; run `parafair frontier`")
+    return join(found)
+
+
+def _load_one(path: Path) -> Frontier:
+    record = read_json(path / SETTINGS_FILE)
+    if record.get("format") != FORMAT:
+        raise ValueError(
+            f"{path / SETTINGS_FILE} has format {record.get('format')!r}, but this version of "
+            f"parafair reads format {FORMAT}; run the frontier again"
+        )
+    points = [_read_point(file.parent) for file in sorted(path.glob(f"*/{MEMBER_FILE}"))]
+    points.sort(key=lambda p: (p.member.strength or 0.0, p.member.seed))
+    limit = tuple((leakage, residual) for leakage, residual in record["limit"])
+    settings = {record["settings"]["method"]: {**record["settings"], **record["versions"]}}
+    sensitive = SensitiveFeatures.from_list(record["sensitive"])
+    training = {record["settings"]["method"]: Training.read(path)}
+    coverage, baseline = record.get("coverage"), record.get("baseline")
+    return Frontier(
+        tuple(points),
+        limit,
+        sensitive,
+        settings,
+        training,
+        coverage and Coverage.from_dict(coverage),
+        baseline and Evaluation.from_list(baseline),
+    )
+
+
+def _read_point(path: Path) -> Point:
+    record = read_json(path / MEMBER_FILE)
+    member = Member(record["method"], record["strength"], record["seed"])
+    file = path / AUDIT_FILE
+    audit = Audit.from_dict(read_json(file)) if file.exists() else None
+    file = path / EVALUATION_FILE
+    errors = Evaluation.from_list(read_json(file)["scores"]) if file.exists() else None
+    return Point(member, Fit.load(path), audit, errors)
+
+
+def write_json(file: Path, record: Mapping[str, Any]) -> None:
+    """Write a file so that it is never seen half-written."""
+    write_text(file, json.dumps(record, indent=1, allow_nan=False) + "\n")

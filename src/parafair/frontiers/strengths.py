@@ -1,0 +1,49 @@
+"""Strengths to try: from no effect to all of it, close where the curve bends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import pairwise
+from math import sqrt
+
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit
+
+# Decades around the strength whose penalty on a plain fit equals the mean square of the data.
+COARSE = (0.01, 0.1, 1.0, 10.0, 100.0)
+# Strengths added at a time: a batch of a few costs little more than one.
+AT_ONCE = 3
+
+
+def coarse_strengths(problem: Problem, plain: Fit, count: int) -> tuple[float, ...]:
+    """Return strengths over four decades that fit the data and the units of the penalty.
+
+    Args:
+        problem: The problem with its penalty.
+        plain: A fit without penalty.
+        count: The most there may be.
+    """
+    factor = plain.cp.factors[problem.mode].unsqueeze(0)
+    ones = factor.new_ones(1)
+    term = problem.with_strengths(ones).term
+    value = 0.0 if term is None else float(term.value(factor))
+    size = problem.norm_squared / problem.count
+    unit = size / value if value > 0 else 1.0
+    kept = {round(i * (len(COARSE) - 1) / (count - 1)) for i in range(count)}
+    return tuple(float(f"{unit * COARSE[i]:.3g}") for i in sorted(kept))
+
+
+def refined_strengths(
+    residuals: dict[float, float], tried: Collection[float], count: int
+) -> tuple[float, ...]:
+    """Return new strengths between those whose residuals are furthest apart.
+
+    Args:
+        residuals: The residual at each strength that gave one, in order of strength.
+        tried: All strengths so far, those that diverged too.
+        count: How many there shall be in all.
+    """
+    gaps = sorted(((abs(residuals[b] - residuals[a]), a, b) for a, b in pairwise(residuals)))
+    between = [float(f"{sqrt(a * b):.3g}") for _, a, b in reversed(gaps)]
+    new = [strength for strength in dict.fromkeys(between) if strength not in tried]
+    return tuple(sorted(new[: max(0, min(AT_ONCE, count - len(tried)))]))

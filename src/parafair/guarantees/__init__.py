@@ -1,0 +1,1 @@
+"""What holds for every model or every attacker."""

@@ -1,0 +1,352 @@
+"""What parity must cost: a lower bound on the residual of every model, whoever fits it.
+
+Where two groups share a value of the embedding a model gives them the same row, at best the
+weighted mean of theirs. So the least cost of parity is an optimal transport between the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import isnan, prod, sqrt
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from parafair.algebra.observed import entries_of
+from parafair.data.checks import as_data, check_tensor
+from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.dependence import transport
+from parafair.dependence.transport import TINY, Lines, highest
+from parafair.solvers.problem import find_mode
+
+TAUS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+
+MOST_NAMES = 4  # groups named in the notes
+MOST_GROUPS = 100  # the time grows with the number of pairs
+CLOSED = 1e-6  # relative gap between bounds that are called equal
+
+
+@dataclass(frozen=True)
+class ParityLimit:
+    """The least residual ``||X - model|| / ||X||`` that a level of parity allows.
+
+    It holds for every model whose rows along the sensitive mode are a function of an embedding,
+    of any rank and form. It is about these people: "exact parity" means that the embeddings of
+    the groups have the same distribution among them. Attackers tested on people they have not
+    seen may miss a difference, so a model they pass can lie below the limit.
+
+    Attributes:
+        residual: Exact parity costs at least this much.
+        upper: Exact parity can be had for this much, if embeddings may be random; an average
+            over samples, too high on average, if there are more than `max_people`.
+        chance: `residual` for groups of the same sizes drawn at random from these people. If it
+            is not much smaller, the limit says more about the number of people than the groups.
+        taus: Total variation distances between the embeddings of two groups, the largest of all
+            pairs.
+        residuals: Parity up to each of `taus` costs at least this much; with two groups and
+            `exact`, no more is needed.
+        groups: Name and size of every group.
+        exact: Whether `residual` is the cost of exact parity and not only a lower bound.
+        notes: How it was computed, as sentences.
+        lines: Height at 0 and slope of lines below the squared limit as a function of tau.
+    """
+
+    residual: float
+    upper: float
+    chance: float
+    taus: tuple[float, ...]
+    residuals: tuple[float, ...]
+    groups: tuple[tuple[str, int], ...]
+    exact: bool
+    notes: tuple[str, ...]
+    lines: tuple[tuple[float, float], ...]
+
+    @property
+    def leakages(self) -> tuple[float, ...]:
+        """The attacker's advantage that belongs to each of `taus`, as in `at`."""
+        return tuple(tau / len(self.groups) for tau in self.taus)
+
+    def at(self, leakage: float) -> float:
+        """Return the limit if no attacker's advantage can exceed `leakage`.
+
+        With G groups, the best attacker's advantage ``L`` in balanced accuracy obeys
+        ``tau / G <= L <= (G - 1) / G * tau``, so tau is at most ``G * L``; for two groups they
+        are equal. Between `taus` the limit is the highest of their tangents, which is not above
+        the exact curve, as that is convex.
+
+        Args:
+            leakage: Balanced accuracy, over all groups, of the best possible attacker minus
+                ``1 / G``; below 0 counts as 0. Attackers of one column among several have
+                another: pass that column alone to `parity_limit`.
+        """
+        if isnan(leakage):
+            raise ValueError("leakage must be a number, got nan; pass an attacker's advantage")
+        return _residual(self.lines, min(1.0, max(0.0, leakage) * len(self.groups)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that can be written as JSON."""
+        return {
+            "residual": self.residual,
+            "upper": self.upper,
+            "chance": self.chance,
+            "exact": self.exact,
+            "taus": list(self.taus),
+            "leakages": list(self.leakages),
+            "residuals": list(self.residuals),
+            "groups": [{"name": name, "size": size} for name, size in self.groups],
+            "notes": list(self.notes),
+            "lines": [list(line) for line in self.lines],
+        }
+
+    def __str__(self) -> str:
+        sign = "" if self.exact else "at least "
+        lines = [
+            f"exact parity costs a residual of {sign}{self.residual:.3f}",
+            "attacker's advantage at most  residual at least",
+        ]
+        for leakage, residual in zip(self.leakages, self.residuals, strict=True):
+            lines.append(f"{leakage:28.3f}  {residual:17.3f}")
+        return "\n".join([*lines, *self.notes])
+
+
+def parity_limit(
+    tensor: Any,
+    sensitive_features: Any,
+    *,
+    mode: int | str = 0,
+    taus: Sequence[float] = TAUS,
+    bins: int = 4,
+    max_people: int = 2000,
+    random_state: int | np.random.RandomState | None = 0,
+) -> ParityLimit:
+    """Return the least residual of any model, for exact parity and for some leakage.
+
+    With rows ``x`` of the data along `mode` and groups of shares ``p_g``, exact parity costs
+
+        min over couplings of all groups of  E sum_{g<h} p_g p_h |x_g - x_h|**2    per person,
+
+    the Wasserstein-2 barycenter. For two groups this is ``p_0 p_1 W2**2``. For more it is a
+    linear program, solved if it is small; otherwise every pair is coupled on its own, which is
+    a lower bound, as a coupling of all groups couples each pair.
+
+    Total variation ``tau`` between the embeddings of two groups leaves mass ``1 - tau`` in
+    common, so only that much must be transported. With G groups, tau is the largest of all
+    pairs: any two groups have ``1 - tau`` in common, and all together at least
+    ``1 - (G - 1) tau``. Each gives a bound on the loss of these groups, and a linear program
+    finds how to divide the loss of every group among them for the largest sum.
+
+    Above `max_people`, potentials of samples are averaged and made feasible for everybody, so
+    the result is still a lower bound; time grows with the square of the number of people,
+    memory does not.
+
+    Args:
+        tensor: The data, of order 2 or more.
+        sensitive_features: One row per index of `mode`. Groups are the combinations of values
+            that occur; a numeric column is cut at its quantiles. People who are not known may
+            have any embedding.
+        mode: The sensitive mode, by number, or by name for a `TensorData`.
+        taus: Total variation distances between 0 and 1.
+        bins: Groups made of a numeric column.
+        max_people: At most this many people are transported exactly.
+        random_state: Seed of the samples and of the random groups.
+
+    For rows (0, 1) of one woman and (3, 1) of one man, parity gives both (1.5, 1), and
+    ``parity_limit([[0, 1], [3, 1]], ["f", "m"]).residual`` is ``sqrt(4.5 / 11)``.
+    """
+    levels = _check_settings(taus, bins, max_people)
+    rows, sensitive, norm_squared = _check_data(tensor, sensitive_features, mode)
+    random = check_random_state(random_state)
+    groups = _groups(sensitive, bins)
+    # In these units, the loss per person is the squared relative residual.
+    rows = rows * sqrt(len(sensitive) / norm_squared)
+    rows -= rows.mean(0)
+    people, length = rows.shape
+    rows, lost = transport.project(rows, groups, random) if people > max_people else (rows, 0.0)
+    costs = _Costs.solve(rows, groups, (0.0, *levels), max_people, random)
+    shuffled = groups.take(random.permutation(people))
+    by_chance = _Costs.solve(rows, shuffled, (0.0,), max_people, random)
+    lines = [costs.line(tau) for tau in (0.0, *levels)]
+    residual, upper = _residual(lines, 0.0), sqrt(costs.upper + lost)
+    closed = upper**2 - residual**2 <= CLOSED * upper**2 + 1e-12
+    limit = ParityLimit(
+        residual=residual,
+        upper=max(residual, upper),
+        chance=_residual([by_chance.line(0.0)], 0.0),
+        taus=levels,
+        residuals=tuple(_residual(lines, tau) for tau in levels),
+        groups=tuple(zip(groups.categories, np.bincount(groups.values).tolist(), strict=True)),
+        exact=bool(closed and people <= max_people),
+        notes=(),
+        lines=tuple((float(height), float(slope)) for height, slope in lines),
+    )
+    notes = _notes(limit, sensitive, sampled=people > max_people)
+    if rows.shape[1] < length:
+        notes.append(f"rows of {length} numbers were projected to {rows.shape[1]}: a lower bound")
+    return replace(limit, notes=tuple(notes))
+
+
+def _check_settings(taus: Any, bins: int, max_people: int) -> tuple[float, ...]:
+    """Return the levels of parity; raise unless the settings make sense."""
+    levels = tuple(float(tau) for tau in np.ravel(taus))
+    for tau in levels:
+        if not 0 <= tau <= 1:
+            raise ValueError(
+                f"taus must be between 0 and 1, got {tau!r}; 0 is exact parity, 1 is none"
+            )
+    for name, value in (("bins", bins), ("max_people", max_people)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 2:
+            raise ValueError(f"{name} must be a whole number of at least 2, got {value!r}")
+    return levels
+
+
+def _check_data(
+    tensor: Any, features: Any, mode: int | str
+) -> tuple[Tensor, SensitiveFeatures, float]:
+    """Return a row for each person who is known, their features and ``||X||**2`` of everybody."""
+    found = as_data(tensor, dtype=torch.float64, device="cpu")
+    mode = find_mode(found, mode)
+    there = entries_of(found).values.numel()
+    if there < prod(found.shape):
+        raise ValueError(
+            f"tensor has {prod(found.shape) - there} missing entries of {prod(found.shape)}, but "
+            "the limit compares whole rows; complete it first, for example with FairCP.predict"
+        )
+    data = found.to_dense().values if isinstance(found, TensorData) else found
+    check_tensor(data)
+    sensitive = SensitiveFeatures.of(features)
+    if len(sensitive) != data.shape[mode]:
+        raise ValueError(
+            f"sensitive_features has {len(sensitive)} rows but mode {mode} of the tensor has "
+            f"{data.shape[mode]}; pass one row per index, in the same order"
+        )
+    norm_squared, rows = float(data.square().sum()), data.movedim(mode, 0).flatten(1)
+    if sensitive.has_features is not None:  # the others may be fitted exactly, which costs nothing
+        rows = rows[torch.from_numpy(sensitive.has_features)]
+    return rows, sensitive.with_features(), norm_squared
+
+
+def _groups(sensitive: SensitiveFeatures, bins: int) -> Column:
+    """Return the combinations of values that occur; raise if there are too many."""
+    groups = sensitive.joint(bins)
+    if len(groups.categories) > MOST_GROUPS:
+        raise ValueError(
+            f"sensitive_features make {len(groups.categories)} groups, the limit needs at most "
+            f"{MOST_GROUPS}; merge small groups, lower bins or pass fewer columns"
+        )
+    return groups
+
+
+def _notes(limit: ParityLimit, sensitive: SensitiveFeatures, *, sampled: bool) -> list[str]:
+    """Say what a reader must know besides the numbers."""
+    name, sizes = sensitive.joint_name, [size for _, size in limit.groups]
+    shown = ", ".join(f"{group} ({size})" for group, size in limit.groups[:MOST_NAMES])
+    more = ", ..." if len(sizes) > MOST_NAMES else ""
+    notes = [f"for these {sum(sizes)} people in {len(sizes)} groups of {name}: {shown}{more}"]
+    if sampled:
+        notes.append(
+            f"true for all of them, but not the highest bound: {transport.SAMPLES} samples were "
+            f"transported, whose own limit is {limit.upper:.3f}, too high on average"
+        )
+    elif not limit.exact:
+        notes.append(
+            "each pair of groups was coupled on its own, which gives a lower bound; exact parity "
+            f"is possible at {limit.upper:.3f}"
+        )
+    numeric = [repr(column.name) for column in sensitive.columns if column.kind == "numeric"]
+    if numeric:
+        notes.append(
+            f"{' and '.join(numeric)} cut into groups at quantiles: what is independent of the "
+            "numbers is independent of the groups, so the limit holds for both"
+        )
+    few = "; that is most of the limit, so there are few people for so much detail"
+    part = few if limit.chance > limit.residual / 2 else ""
+    notes.append(f"groups drawn at random would give {limit.chance:.3f}{part}")
+    return notes
+
+
+def _residual(lines: Sequence[Any], tau: float) -> float:
+    """Return the residual whose square is at least as high as every line."""
+    return sqrt(max(0.0, *(float(height - slope * tau) for height, slope in lines)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Costs:
+    """Bounds of the loss per person.
+
+    Attributes:
+        shares: Shares ``p_g`` of the groups.
+        pairs: For each pair of groups, lines below the cost of partial transport.
+        coupled: Lines below the cost of coupling all groups, where that was solved.
+        upper: A loss at which exact parity is possible.
+    """
+
+    shares: NDArray[np.float64]
+    pairs: dict[tuple[int, int], Lines]
+    coupled: Lines
+    upper: float
+
+    @classmethod
+    def solve(
+        cls,
+        rows: Tensor,
+        groups: Column,
+        taus: Sequence[float],
+        max_people: int,
+        random: np.random.RandomState,
+    ) -> _Costs:
+        """Bound the cost of parity up to each of `taus`, of which the least must be 0."""
+        parts = transport.split(rows, groups)
+        sizes = [len(part) for part in parts]
+        shares = np.array(sizes) / len(rows)
+        common = {mass for tau in taus for mass in (1 - tau, 1 - (len(sizes) - 1) * tau)}
+        masses = sorted(mass for mass in common if mass > 0)
+        samples = transport.draw_samples(rows, groups, max_people, random)
+        pairs: dict[tuple[int, int], Lines] = {}
+        plans: list[dict[tuple[int, int], Tensor]] = [{} for _ in samples]
+        for g, h in combinations(range(len(sizes)), 2):
+            drawn = [(sample[g], sample[h]) for sample in samples]
+            pairs[g, h], found = transport.between(parts[g], parts[h], masses, drawn)
+            for known, plan in zip(plans, found, strict=True):
+                known[g, h] = plan
+        uppers = [
+            transport.join_plans(sample, shares, known)
+            for sample, known in zip(samples, plans, strict=True)
+        ]
+        coupled, upper = np.zeros((1, 2)), float(np.mean(uppers))
+        if len(sizes) > 2 and prod(sizes) <= transport.LARGEST_COUPLING:
+            coupled, upper = transport.couple(parts, shares, masses)
+        return cls(shares, pairs, coupled, upper)
+
+    def line(self, tau: float) -> NDArray[np.float64]:
+        """Return height at 0 and slope of a line below the loss that is highest at `tau`."""
+        # Mass 1 - times * tau is in common, so a + b * mass = (a + b) - times * b * tau.
+        times = len(self.shares) - 1
+        together = [highest(self.coupled, 1 - times * tau), np.zeros(2)]
+        parts: list[tuple[float, float]] = []
+        members: list[Sequence[int]] = []
+        for (g, h), lines in self.pairs.items():
+            p, q = self.shares[[g, h]]
+            together[1] += p * q * highest(lines, 1 - times * tau)
+            a, b = p * q / (p + q) * highest(lines, 1 - tau)
+            parts.append((a + b, b))
+            members.append((g, h))
+        a, b = max(together, key=lambda line: line[0] + line[1] * (1 - times * tau))
+        parts.append((a + b, times * b))
+        members.append(range(len(self.shares)))
+        # Which part t of the loss of its groups goes to each bound: no group gives more than 1.
+        spent = np.zeros((len(self.shares), len(parts)))
+        for part, of in enumerate(members):
+            spent[list(of), part] = 1
+        table = np.array(parts)
+        values = table @ (1, -tau)
+        found = linprog(-values / max(values.max(), TINY), A_ub=spent, b_ub=np.ones(len(spent)))
+        t = np.maximum(found.x, 0)
+        return np.asarray(t @ table / max(1.0, (spent @ t).max()))

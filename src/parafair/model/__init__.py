@@ -1,0 +1,1 @@
+"""The estimator `FairCP`, and the choice of its settings."""

@@ -1,0 +1,308 @@
+"""Running the experiments: what is missing in the tables, fitted in batches and attacked."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import joblib
+import torch
+
+from parafair.algebra.cp_tensor import CPTensor
+from parafair.data.checks import check_device
+from parafair.errors import ParafairWarning, unknown_choice
+from parafair.frontiers.plan import Plan, make_plan
+from parafair.frontiers.result import Member
+from parafair.guarantees.limits import parity_limit
+from parafair.paper.config import (
+    FULL,
+    KHSIC,
+    NAMES,
+    QUICK,
+    SYNTHETIC,
+    TEST_SIZES,
+    Figure,
+    Item,
+    Scale,
+    Setup,
+)
+from parafair.paper.measuring import Measuring
+from parafair.paper.readings import Readings
+from parafair.paper.recipes import Data, load_data, recipe
+from parafair.paper.table import (
+    COLUMNS,
+    LIMIT_COLUMNS,
+    LIMITS_FILE,
+    THEOREMS,
+    Row,
+    key,
+    open_settings,
+    read_rows,
+    rounded,
+    write_rows,
+    write_settings,
+)
+from parafair.paper.theorems import THEOREM_COLUMNS, theorem_rows
+from parafair.solvers.result import Fit
+
+OnProgress = Callable[[str, int, int, float | None], None]
+
+# Fits of a batch on a processor, where larger batches gain nothing and lose more if interrupted.
+AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What was made.
+
+    Attributes:
+        folder: Where the tables are.
+        figures: Names of the figures whose tables are complete.
+        left_out: Why the others are not there, by name.
+    """
+
+    folder: Path
+    figures: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
+def make_tables(
+    names: Sequence[str] = NAMES,
+    *,
+    out: str | Path,
+    quick: bool = False,
+    readings: Readings | None = None,
+    scale: Scale | None = None,
+    data: str | Path | None = None,
+    device: str | torch.device | None = None,
+    n_jobs: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> Tables:
+    """Make the tables of some figures; rows that are there already are not made again.
+
+    Args:
+        names: Figures, among `NAMES`.
+        out: Folder for the tables.
+        quick: Small data, few points and few rounds, to see that everything works.
+        readings: Readings of the paper.
+        scale: Sizes of everything; by default the paper's, or small ones if `quick`.
+        data: Folder with `cmc/cmc.data`; None is PARAFAIR_DATA, or a download.
+        device: Where to fit, such as "cuda".
+        n_jobs: Processes for fits and audits.
+        on_progress: Called with what is being done, rows done, all rows and the seconds left,
+            which are None at first.
+
+    Raises:
+        ValueError: If `out` holds tables with other settings.
+        OSError: If the data of all figures is missing; if only some need it, they are left out.
+    """
+    for name in names:
+        if name not in NAMES:
+            raise unknown_choice("figure", name, NAMES)
+    check_device(device)
+    setup = Setup(readings or Readings(), scale or (QUICK if quick else FULL))
+    found, left_out = _load(names, setup, data)
+    folder = Path(out)
+    record = open_settings(folder, asdict(setup))
+    figures = [setup.figures[name] for name in names if name not in left_out]
+    work = _Work(setup, folder, found, device, n_jobs, on_progress)
+    try:
+        work.complete(figures)
+    finally:
+        if work.done:
+            record["runs"].append(_about(work))
+            write_settings(folder, record)
+    work.report("parity limit")
+    _add_limits(folder, found)
+    write_rows(_table(folder, THEOREMS), theorem_rows(), THEOREM_COLUMNS)
+    return Tables(folder, tuple(figure.name for figure in figures), left_out)
+
+
+@dataclass(eq=False)
+class _Work:
+    """Fits and measures what is missing in the tables of a folder."""
+
+    setup: Setup
+    folder: Path
+    data: Mapping[tuple[str, int], Data]
+    device: str | torch.device | None
+    n_jobs: int | None
+    on_progress: OnProgress | None
+    done: int = 0
+    total: int = 0
+    spent: float = 0.0
+    left: float = 0.0
+    begin: float = field(default_factory=perf_counter)
+
+    def complete(self, figures: Sequence[Figure]) -> None:
+        """Write the tables of figures, batch by batch as they come."""
+        store = {key(row): row for name in NAMES for row in read_rows(_table(self.folder, name))}
+        wanted = dict.fromkeys(item for figure in figures for item in figure.items)
+        batches = list(self._batches(list(wanted)))
+        # A batch is made whole or not at all, so that going on gives what one run would have.
+        missing = [b for b in batches if any(item.key not in store for item in b.items)]
+        self.total = sum(len(batch.items) for batch in missing)
+        self.left = sum(batch.cost for batch in missing)
+        for batch in missing:
+            for item, row in zip(batch.items, self._rows(batch), strict=True):
+                store.setdefault(item.key, row)
+            self.done += len(batch.items)
+            self.spent, self.left = self.spent + batch.cost, self.left - batch.cost
+            self._write([f for f in figures if set(batch.items) & set(f.items)], store)
+        self._write(figures, store)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether fits are made on a GPU."""
+        return self.device is not None and torch.device(self.device).type == "cuda"
+
+    def _write(self, figures: Iterable[Figure], store: Mapping[tuple[str, ...], Row]) -> None:
+        for figure in figures:
+            rows = [store[item.key] for item in figure.items if item.key in store]
+            write_rows(_table(self.folder, figure.name), rows, COLUMNS)
+
+    def _batches(self, items: Sequence[Item]) -> Iterator[_Batch]:
+        """Yield fits that differ in strength and seed alone; on a GPU as many as there are."""
+        apart = self.setup.readings.runs == "data"
+        groups: dict[tuple[Any, ...], list[Item]] = {}
+        for item in items:
+            seed = item.seed if apart and item.data == SYNTHETIC else 0
+            groups.setdefault((item.data, seed, item.method, item.rounds), []).append(item)
+        for (name, seed, _, _), group in groups.items():
+            size = len(group) if self.on_gpu else AT_ONCE
+            for start in range(0, len(group), size):
+                some = tuple(group[start : start + size])
+                yield _Batch(self.data[name, seed], some, on_gpu=self.on_gpu)
+
+    def _rows(self, batch: _Batch) -> list[Row]:
+        """Fit, attack and measure one batch; the rows are in the order of its items."""
+        data, readings, scale = batch.data, self.setup.readings, self.setup.scale
+        made = recipe(data, batch.items[0].method, batch.items[0].rounds, readings)
+        plan = make_plan(
+            data.tensor, data.sensitive, mode=0, start="uniform", audits=scale.audits, dtype=None,
+            device=self.device, **made.arguments,
+        )  # fmt: skip
+        members = [Member(plan.name, made.strength(i.strength), i.seed) for i in batch.items]
+        self.report(f"{plan.name}: {len(members)} fits")
+        fits = self._fit(plan, members)
+        measuring = Measuring(
+            data.sensitive,
+            audits=scale.audits,
+            network={
+                "test_size": TEST_SIZES[data.name],
+                "hidden": scale.hidden,
+                "batch_size": readings.batch_size,
+            },
+        )
+        jobs = (
+            joblib.delayed(measuring.row)(item, fit)
+            for item, fit in zip(batch.items, fits, strict=True)
+        )
+        rows: list[Row] = []
+        for row in joblib.Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):
+            rows.append(rounded(row))
+            self.report(f"{plan.name}: audits {len(rows)}/{len(fits)}")
+        return rows
+
+    def _fit(self, plan: Plan, members: Sequence[Member]) -> list[Fit]:
+        """Return the fits: one batch on a GPU, else one for each process."""
+        workers = 1 if self.on_gpu else max(1, int(joblib.effective_n_jobs(self.n_jobs)))
+        size = max(1, min(plan.members_at_once, -(-len(members) // workers)))
+        parts = [members[start : start + size] for start in range(0, len(members), size)]
+        found = joblib.Parallel(n_jobs=workers)(
+            joblib.delayed(_fit_part)(plan, part) for part in parts
+        )
+        return [fit for part in found for fit in part]
+
+    def report(self, what: str) -> None:
+        """Tell what is being done, and how long the rest may take."""
+        if self.on_progress is not None:
+            elapsed = perf_counter() - self.begin
+            ahead = elapsed / self.spent * self.left if self.spent else None
+            self.on_progress(what, self.done, self.total, ahead)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Fits of one method to one data set."""
+
+    data: Data
+    items: tuple[Item, ...]
+    on_gpu: bool
+
+    @property
+    def cost(self) -> float:
+        """About how many seconds it takes on one core, to tell how much time is left."""
+        first, people = self.items[0], self.data.people
+        fit = 1.0
+        if first.method == KHSIC and first.rounds is not None and not self.on_gpu:
+            fit = 8e-7 * people**2 * first.rounds
+        return len(self.items) * (fit + 0.01 * people)
+
+
+def _fit_part(plan: Plan, members: Sequence[Member]) -> list[Fit]:
+    """Return fits whose numbers are where attackers can read them."""
+    fits = plan.fit(members, lambda position, fit: None)
+    return [replace(f, cp=CPTensor.from_factors([a.cpu() for a in f.cp.factors])) for f in fits]
+
+
+def _table(folder: Path, name: str) -> Path:
+    return folder / f"{name}.csv"
+
+
+def _load(
+    names: Sequence[str], setup: Setup, folder: str | Path | None
+) -> tuple[dict[tuple[str, int], Data], dict[str, str]]:
+    """Return the data by name and seed, and why figures whose data is missing are left out."""
+    found: dict[tuple[str, int], Data] = {}
+    left_out: dict[str, str] = {}
+    for name in names:
+        data = setup.figures[name].data
+        seeds = range(setup.scale.runs) if setup.readings.runs == "data" else range(1)
+        try:
+            for seed in seeds if data == SYNTHETIC else (0,):
+                if (data, seed) not in found:
+                    found[data, seed] = load_data(data, seed, setup, folder)
+        except (OSError, ImportError) as error:
+            if all(setup.figures[other].data == data for other in names):
+                raise
+            left_out[name] = str(error)
+    return found, left_out
+
+
+def _add_limits(folder: Path, found: Mapping[tuple[str, int], Data]) -> None:
+    """Add the limits of data that has none in the folder yet."""
+    rows = read_rows(folder / LIMITS_FILE)
+    for name, data in {name: data for (name, seed), data in found.items() if seed == 0}.items():
+        if any(row["data"] == name for row in rows):
+            continue
+        try:
+            limit = parity_limit(data.tensor, data.sensitive)
+        except ImportError as error:
+            warnings.warn(
+                f"the limit is left out of the figures ({error}); the same command adds it later",
+                ParafairWarning,
+                stacklevel=3,
+            )
+            return
+        pairs = zip(limit.leakages, limit.residuals, strict=True)
+        rows += [{"data": name, "leakage": at, "residual": residual} for at, residual in pairs]
+        write_rows(folder / LIMITS_FILE, rows, LIMIT_COLUMNS)
+
+
+def _about(work: _Work) -> dict[str, Any]:
+    """Return where and how rows were made."""
+    return {
+        "rows": work.done,
+        "seconds": round(perf_counter() - work.begin, 1),
+        "device": torch.cuda.get_device_name(work.device) if work.on_gpu else "cpu",
+        "jobs": joblib.effective_n_jobs(work.n_jobs),
+        "parafair": version("parafair"),
+        "torch": torch.__version__,
+        "scikit-learn": version("scikit-learn"),
+    }

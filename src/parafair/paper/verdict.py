@@ -1,0 +1,215 @@
+"""What a verdict is: checks against thresholds.
+
+A claim is a few checks, each a comparison with a threshold. All that speak of fairness are made
+twice: with the paper's classifier and with the strongest attacker of the audit. If all checks
+hold, the claim is reproduced; if none of its conclusions holds, it is not; otherwise partly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parafair.paper.table import Row
+
+# The least difference in unfairness or leakage that counts: five points of accuracy.
+MARGIN = 0.05
+# A residual of this much more than that of BCD is still a small cost.
+SMALL_COST = 0.05
+# A measure that falls below this share of its first value goes to zero.
+VANISHED = 0.1
+
+REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
+MEASURES = {"unfairness": "the paper's classifier", "leakage": "the strongest attacker"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison.
+
+    Attributes:
+        text: What should hold.
+        holds: Whether it does.
+        premise: Whether it is only what the claim starts from.
+    """
+
+    text: str
+    holds: bool
+    premise: bool = False
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper.
+
+    Attributes:
+        where: The figure or theorem.
+        paper: What the paper says.
+        measured: What was measured that is no fairness.
+        unfairness: What the paper's classifier found.
+        leakage: What the strongest attacker found.
+        checks: What the verdict follows from.
+        remarks: What explains the numbers, where they show it.
+    """
+
+    where: str
+    paper: str
+    measured: str
+    unfairness: str
+    leakage: str
+    checks: tuple[Check, ...]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The verdict, from the checks alone."""
+        conclusions = [check.holds for check in self.checks if not check.premise]
+        if all(check.holds for check in self.checks):
+            return REPRODUCED
+        return PARTLY if any(conclusions) else NOT
+
+    @property
+    def reason(self) -> str:
+        """Which checks failed and what explains it, in words."""
+        failed = [check.text for check in self.checks if not check.holds]
+        text = "does not hold: " + "; ".join(failed) if failed else "all checks hold"
+        return ". ".join([text[0].upper() + text[1:], *self.remarks])
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """One method at one strength, run by run; undefined values are NaN."""
+
+    rows: list[Row]
+
+    def __getitem__(self, measure: str) -> NDArray[np.float64]:
+        values = [row[measure] for row in sorted(self.rows, key=lambda row: row["seed"])]
+        return np.array(values, dtype=float)
+
+    def mean(self, measure: str) -> float:
+        """Return the mean over the runs."""
+        return mean(self[measure])
+
+    def text(self, measure: str) -> str:
+        """Return mean and deviation over the runs, as text."""
+        return spread(self[measure])
+
+
+def runs_of(rows: Sequence[Row], method: str, strength: float | None) -> Runs:
+    """Return the runs of a method at one strength."""
+    return Runs([r for r in rows if (r["method"], r["strength"]) == (method, strength)])
+
+
+def ends(rows: Sequence[Row], method: str) -> tuple[Runs, Runs]:
+    """Return the runs of a method at no strength and at the largest."""
+    strengths = [row["strength"] for row in rows if row["method"] == method]
+    return runs_of(rows, method, min(strengths)), runs_of(rows, method, max(strengths))
+
+
+def uncovered(rows: Sequence[Row], method: str, measure: str) -> NDArray[np.float64]:
+    """Return, run by run, the share of the plane that no point of a method covers.
+
+    Of strengths that all runs have, so that runs can be compared.
+    """
+    own = [row for row in rows if row["method"] == method]
+    seeds = sorted({row["seed"] for row in own})
+    common = set.intersection(*({r["strength"] for r in own if r["seed"] == s} for s in seeds))
+    areas = []
+    for seed in seeds:
+        points = [
+            (r["residual"], max(r[measure], 0.0))
+            for r in own
+            if r["seed"] == seed and r["strength"] in common and r[measure] is not None
+        ]
+        covered, last = 0.0, 0.5
+        for residual, height in sorted(points):
+            if height < last:
+                covered += max(0.0, 1 - residual) * (last - height)
+                last = height
+        areas.append(1 - covered / 0.5)
+    return np.array(areas)
+
+
+def lower(first: NDArray[np.float64], second: NDArray[np.float64], margin: float = 0.0) -> bool:
+    """Tell whether the first is lower by more than a margin and twice its standard error."""
+    differences = second - first
+    known = differences[np.isfinite(differences)]
+    if not len(known):
+        return False
+    error = known.std(ddof=1) / len(known) ** 0.5 if len(known) > 1 else 0.0
+    return bool(known.mean() > max(margin, 2 * error))
+
+
+def not_lower(first: NDArray[np.float64], second: NDArray[np.float64], margin: float) -> bool:
+    """Tell whether the first is known and not lower by more than a margin."""
+    return bool(np.isfinite(second - first).any()) and not lower(first, second, margin)
+
+
+def mean(values: NDArray[np.float64]) -> float:
+    """Return the mean of what is defined."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def spread(values: NDArray[np.float64]) -> str:
+    """Return mean and standard deviation over the runs, as text."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return "undefined"
+    average = float(known.mean())
+    form = ".3f" if average == 0 or 0.001 <= abs(average) < 10 else ".2g"
+    text = f"{average:{form}}"
+    if len(known) > 1:
+        text += f" ± {known.std(ddof=1):{form}}"
+    return text if len(known) == len(values) else f"{text} ({len(known)} of {len(values)} runs)"
+
+
+def from_to(first: Runs, last: Runs) -> tuple[str, str]:
+    """Return both measures of fairness of two sets of runs, as text."""
+    unfairness, leakage = (f"{first.text(m)} to {last.text(m)}" for m in MEASURES)
+    return unfairness, leakage
+
+
+def each(runs: Mapping[str, Runs], measure: str) -> str:
+    """Return one measure of several methods, as text."""
+    return "; ".join(f"{method} {own.text(measure)}" for method, own in runs.items())
+
+
+def blind(runs: Mapping[str, Runs]) -> tuple[str, ...]:
+    """Say which methods have groups that the classifier misses and attackers see."""
+    missed = [
+        method
+        for method, own in runs.items()
+        if own.mean("leakage") - own.mean("balanced") > 2 * MARGIN
+    ]
+    if not missed:
+        return ()
+    return (
+        f"The paper's classifier sees the columns of {' and '.join(missed)} as they are and misses "
+        "the groups in some or all runs; attackers that standardize the columns first do not",
+    )
+
+
+def nothing_to_find(runs: Runs) -> tuple[str, ...]:
+    """Say so if the classifier does no better than the most frequent answer."""
+    if not runs.mean("unfairness") - runs.mean("floor") < MARGIN:
+        return ()
+    return (
+        "Without any penalty the paper's classifier already does no better than always answering "
+        "with the majority, so its figure cannot fall",
+    )
+
+
+def reveals_more(pairs: Mapping[str, tuple[Runs, Runs]]) -> tuple[str, ...]:
+    """Say which methods have more leakage with their penalty than without it."""
+    found = [
+        f"{method} (by {mean(on['leakage'] - off['leakage']):.3f})"
+        for method, (off, on) in pairs.items()
+        if lower(off["leakage"], on["leakage"], MARGIN)
+    ]
+    if not found:
+        return ()
+    return (f"Leakage rises with the penalty of {' and '.join(found)}",)

@@ -1,0 +1,226 @@
+"""The one loop that runs every solver, and what it expects of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Protocol, Self, TypeVar, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import CPTensor, Factors
+from parafair.errors import Interrupted
+from parafair.solvers.problem import Objective, Problem
+from parafair.solvers.result import Fit, Iteration, Status, Stop, best
+
+
+class State(Protocol):
+    """Where a solver is, for every member of a batch."""
+
+    @property
+    def factors(self) -> tuple[Tensor, ...]:
+        """One per mode, each (batch, size, rank)."""
+
+    @property
+    def objective(self) -> Objective:
+        """The objective at `factors`."""
+
+    @property
+    def counts(self) -> Mapping[str, Tensor]:
+        """Totals worth reporting, each (batch,)."""
+
+    def take(self, members: Tensor) -> Self:
+        """Return the state of some members."""
+
+
+S = TypeVar("S", bound=State)
+
+
+@runtime_checkable
+class Solver(Protocol[S]):
+    """Settings of a solver; usually a frozen dataclass. Members of a batch must not mix."""
+
+    def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> S:
+        """Return the state before the first round."""
+
+    def step(self, problem: Problem, state: S) -> S:
+        """Return the state after one more round."""
+
+
+OnIteration = Callable[[int, Objective], None]
+OnFit = Callable[[int, Fit], None]
+
+# On the way to another problem a rough solution is good enough.
+WARM_TOLERANCE, WARM_WINDOW = 1e-3, 5
+
+
+def solve(
+    problem: Problem,
+    solver: Solver[S],
+    *,
+    start: Factors,
+    stop: Stop | None = None,
+    on_iteration: OnIteration | None = None,
+) -> Fit:
+    """Run a solver from one start until `stop` says so.
+
+    Args:
+        problem: What to minimize.
+        solver: How.
+        start: One factor (size, rank) per mode.
+        stop: When to stop; ``Stop()`` if None.
+        on_iteration: Called after each round with its number and the objective.
+    """
+    factors = tuple(factor[None] for factor in start)
+    return solve_batch(problem, solver, starts=factors, stop=stop, on_iteration=on_iteration)[0]
+
+
+def solve_batch(
+    problem: Problem,
+    solver: Solver[S],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop | None = None,
+    on_iteration: OnIteration | None = None,
+    on_fit: OnFit | None = None,
+) -> tuple[Fit, ...]:
+    """Run a solver from many starts at once; a member that is done leaves the batch.
+
+    Args:
+        problem: What to minimize.
+        solver: How.
+        starts: One factor (batch, size, rank) per mode.
+        stop: When a member stops; ``Stop()`` if None.
+        on_iteration: Called after each round with its number and the objective of the members
+            still running.
+        on_fit: Called with the number of a member and its fit as soon as it is done.
+
+    Returns:
+        One fit per start, in order.
+
+    Raises:
+        Interrupted: On Ctrl-C, with the best fit after the last finished round.
+    """
+    stop = stop or Stop()
+    # An objective this small is rounding error of the data.
+    floor = torch.finfo(problem.like.dtype).eps ** 2 * problem.norm_squared / problem.count
+    begin = perf_counter()
+    state = solver.init(problem, starts)
+    histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]
+    sound = torch.isfinite(state.objective.value)
+    if not sound.any():
+        raise ValueError("the objective is not finite at the start; begin from smaller factors")
+    fits: dict[int, Fit] = {}
+    for member in (~sound).nonzero().flatten().tolist():
+        fits[member] = _finish(state, member, Status.DIVERGED, histories[member])
+        if on_fit is not None:
+            on_fit(member, fits[member])
+    if fits:
+        positions = sound.nonzero().flatten()
+        state, problem = state.take(positions), problem.take(positions)
+    # The state, the member at each of its positions and the rounds done: replaced together, so
+    # that an interruption at any moment finds them in agreement.
+    current = (state, [member for member in range(len(histories)) if member not in fits], 0)
+    try:
+        while current[1]:
+            previous, running, rounds = current
+            state = solver.step(problem, previous)
+            kept = []
+            entries = _entries(state.objective, perf_counter() - begin)
+            for position, (member, entry) in enumerate(zip(running, entries, strict=True)):
+                histories[member].append(entry)
+                status = stop.judge(histories[member], floor)
+                if status is Status.RUNNING:
+                    kept.append(position)
+                    continue
+                if status is Status.DIVERGED:
+                    fits[member] = _finish(previous, position, status, histories[member][:-1])
+                else:
+                    fits[member] = _finish(state, position, status, histories[member])
+                if on_fit is not None:
+                    on_fit(member, fits[member])
+            objective = state.objective
+            if len(kept) < len(running):
+                positions = torch.tensor(kept, dtype=torch.long, device=starts[0].device)
+                state, problem = state.take(positions), problem.take(positions)
+            current = (state, [running[position] for position in kept], rounds + 1)
+            if on_iteration is not None:
+                on_iteration(rounds + 1, objective)
+    except KeyboardInterrupt as error:
+        state, running, rounds = current
+        for position, member in enumerate(running):
+            history = histories[member][: rounds + 1]
+            fits[member] = _finish(state, position, Status.INTERRUPTED, history)
+        raise Interrupted(best(list(fits.values()))) from error
+    return tuple(fits[member] for member in range(len(histories)))
+
+
+def solve_path(
+    problems: Sequence[Problem],
+    solver: Solver[S],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop | None = None,
+    on_iteration: OnIteration | None = None,
+    on_fit: OnFit | None = None,
+) -> tuple[Fit, ...]:
+    """Run a solver on problems that lead to the last one, each from the solution of the one before.
+
+    Returns:
+        The fits of the last problem. Their histories are of that problem alone, but the time and
+        the count "warm rounds" include the others.
+    """
+    stop, seconds, rounds = stop or Stop(), 0.0, 0
+    *easier, last = problems
+    loose = replace(
+        stop,
+        tol=max(stop.tol, WARM_TOLERANCE),
+        window=min(stop.window, WARM_WINDOW),
+    )
+    for problem in easier:
+        fits = solve_batch(
+            problem, solver, starts=starts, stop=loose, on_iteration=_shift(on_iteration, rounds)
+        )
+        members = zip(*(fit.cp.factors for fit in fits), strict=True)
+        starts = tuple(torch.stack(factors) for factors in members)
+        seconds += max(fit.seconds for fit in fits)
+        rounds += max(fit.n_iter for fit in fits)
+
+    def complete(fit: Fit) -> Fit:
+        if not easier:
+            return fit
+        history = tuple(replace(r, seconds=r.seconds + seconds) for r in fit.history)
+        return replace(fit, history=history, counts={**fit.counts, "warm rounds": rounds})
+
+    fits = solve_batch(
+        last,
+        solver,
+        starts=starts,
+        stop=stop,
+        on_iteration=_shift(on_iteration, rounds),
+        on_fit=None if on_fit is None else lambda member, fit: on_fit(member, complete(fit)),
+    )
+    return tuple(map(complete, fits))
+
+
+def _shift(on_iteration: OnIteration | None, rounds: int) -> OnIteration | None:
+    """Return a callback that counts on from earlier rounds."""
+    if on_iteration is None:
+        return None
+    return lambda number, objective: on_iteration(rounds + number, objective)
+
+
+def _entries(objective: Objective, seconds: float) -> list[Iteration]:
+    """Return one line of history for each member."""
+    columns = (objective.value, objective.loss, objective.penalty, objective.residual)
+    rows: list[list[float]] = torch.stack(columns, 1).tolist()
+    return [Iteration(value, loss, pen, residual, seconds) for value, loss, pen, residual in rows]
+
+
+def _finish(state: State, position: int, status: Status, history: list[Iteration]) -> Fit:
+    """Return the fit of one member, with its own copy of the factors."""
+    cp = CPTensor.from_factors([factor[position].clone() for factor in state.factors])
+    counts = {name: int(count[position]) for name, count in state.counts.items()}
+    return Fit(cp, status, tuple(history), counts)

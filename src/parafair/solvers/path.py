@@ -1,0 +1,89 @@
+"""From starts to finished fits: the path to a strong penalty, and a change after the fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import CPTensor
+from parafair.penalties import Invariant
+from parafair.penalties.postprocessing import Postprocessing
+from parafair.solvers.loop import OnFit, OnIteration, Solver, solve_path
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit, Stop
+
+# A path to a strong invariant penalty: these shares of its strength first.
+WEAKER = (0.1, 0.3)
+
+
+def decompose(
+    problem: Problem,
+    solver: Solver[Any],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    postprocessing: Postprocessing | None = None,
+    warm: bool = True,
+    on_iteration: OnIteration | None = None,
+    on_fit: OnFit | None = None,
+) -> tuple[Fit, ...]:
+    """Return one fit for each start of a batch.
+
+    Args:
+        problem: What to minimize; its members may differ in strength.
+        solver: How.
+        starts: One factor (batch, size, rank) per mode.
+        stop: When a member stops.
+        postprocessing: Changes the embedding after the fit; None leaves it.
+        warm: Whether to go through weaker penalties first, where that helps.
+        on_iteration: Called after each round, as in `solve_batch`.
+        on_fit: Called with the position of a member and its fit as soon as it is done.
+    """
+    finished: dict[int, Fit] = {}
+
+    def finish(member: int, fit: Fit) -> None:
+        if postprocessing is not None and problem.sensitive is not None:
+            rows = fit.cp.factors[problem.mode]
+            adjusted = postprocessing.apply(problem.penalized_rows(rows), problem.features)
+            if problem.penalized is not None:
+                adjusted = rows.index_copy(0, problem.penalized, adjusted)
+            fit = fit.with_embedding(problem, adjusted)
+        fit = replace(fit, cp=fill_empty(problem, fit.cp)).with_plain(problem)
+        finished[member] = fit
+        if on_fit is not None:
+            on_fit(member, fit)
+
+    members = len(starts[0])
+    path = path_to(problem, members) if warm else (problem,)
+    solve_path(path, solver, starts=starts, stop=stop, on_iteration=on_iteration, on_fit=finish)
+    return tuple(finished[member] for member in range(members))
+
+
+def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:
+    """Return the decomposition with the mean row wherever nothing was observed."""
+    factors = list(cp.factors)
+    for mode, empty in problem.empty.items():
+        if len(empty):
+            mean = factors[mode].sum(0) - factors[mode][empty].sum(0)
+            mean = mean / (len(factors[mode]) - len(empty))
+            factors[mode] = factors[mode].index_copy(0, empty, mean.expand(len(empty), -1))
+    return replace(cp, factors=tuple(factors))
+
+
+def path_to(problem: Problem, members: int) -> tuple[Problem, ...]:
+    """Return easier problems that lead to this one: a strong penalty from nowhere ends badly.
+
+    With the invariant criterion a random start at full strength first gives up the fit and
+    then finds no way back; from a weaker penalty's solution it keeps what can be kept.
+    """
+    penalty = problem.penalty
+    if not isinstance(penalty, Invariant):
+        return (problem,)
+    strengths = problem.strengths
+    if strengths is None:
+        strengths = torch.full((members,), float(penalty.strength), device=problem.like.device)
+    strengths = strengths.double()
+    return (*(problem.with_strengths(strengths * share) for share in WEAKER), problem)

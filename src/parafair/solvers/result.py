@@ -1,0 +1,237 @@
+"""The result of a fit: the decomposition, why the solver stopped and how it got there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from math import isfinite
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import CPTensor
+from parafair.algebra.quadratic import QuadraticForm
+from parafair.solvers.problem import Problem, Sweep
+from parafair.storage import new_folder, read_json
+
+FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
+FORMAT = 2
+
+
+class Status(Enum):
+    """Why a solver stopped, in words fit for a report."""
+
+    RUNNING = "still running"
+    CONVERGED = "the objective stopped decreasing"
+    OUT_OF_ITERATIONS = "the round limit came first; raise max_iter or tol"
+    OUT_OF_TIME = "the time limit came first; raise max_seconds or tol"
+    DIVERGED = "the objective became infinite or undefined; these are the last finite factors"
+    INTERRUPTED = "interrupted; these are the factors of the last finished round"
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One line of a history: the objective after a round, and when.
+
+    Attributes:
+        objective: Loss plus penalty.
+        loss: ``||X - model||**2 / |X|``.
+        penalty: The penalty, its strength included.
+        residual: ``||X - model|| / ||X||``.
+        seconds: Since the solver began.
+    """
+
+    objective: float
+    loss: float
+    penalty: float
+    residual: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When to stop.
+
+    Attributes:
+        max_iter: Most rounds.
+        tol: Stop when the objective falls by less than this share of itself per round,
+            on average over `window` rounds. Zero: only the limits count.
+        max_seconds: Stop after the round in which this time has passed.
+        window: Rounds to average over; extrapolated steps gain unevenly.
+    """
+
+    max_iter: int = 1000
+    tol: float = 1e-6
+    max_seconds: float | None = None
+    window: int = 10
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
+            raise ValueError(
+                f"max_iter must be a whole number of at least 1, got {self.max_iter!r}"
+            )
+        if not self.tol >= 0:
+            raise ValueError(f"tolerance must be at least 0, got {self.tol!r}")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise ValueError(f"max_seconds must be positive, got {self.max_seconds!r}")
+        if self.window < 1:
+            raise ValueError(f"window must be at least 1, got {self.window!r}")
+
+    def judge(self, history: Sequence[Iteration], floor: float = 0.0) -> Status:
+        """Return the status after the rounds so far; `floor` is an objective as good as zero."""
+        now = history[-1]
+        if not isfinite(now.objective):
+            return Status.DIVERGED
+        if self.tol > 0 and now.objective <= floor:
+            return Status.CONVERGED
+        if self.tol > 0 and len(history) > self.window:
+            gained = abs(history[-1 - self.window].objective - now.objective)
+            if gained <= self.window * self.tol * now.objective:
+                return Status.CONVERGED
+        if len(history) > self.max_iter:
+            return Status.OUT_OF_ITERATIONS
+        if self.max_seconds is not None and now.seconds >= self.max_seconds:
+            return Status.OUT_OF_TIME
+        return Status.RUNNING
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The decomposition a solver found, and how it got there.
+
+    Attributes:
+        cp: The decomposition.
+        status: Why the solver stopped.
+        history: One entry per round, the start first.
+        counts: What the solver counted, such as how often a step was capped.
+        settings: What was asked for: plain values that can be written as JSON.
+        plain: The rows that fit the sensitive mode's entries best, all other factors as they are:
+            where people would be if nothing had moved them. None without sensitive features.
+    """
+
+    cp: CPTensor
+    status: Status
+    history: tuple[Iteration, ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    plain: Tensor | None = None
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations."""
+        return len(self.history) - 1
+
+    @property
+    def objective(self) -> float:
+        """The last objective."""
+        return self.history[-1].objective
+
+    @property
+    def residual(self) -> float:
+        """The last relative residual, ``||X - model|| / ||X||``."""
+        return self.history[-1].residual
+
+    @property
+    def seconds(self) -> float:
+        """Time taken."""
+        return self.history[-1].seconds
+
+    def __repr__(self) -> str:
+        return (
+            f"Fit(rank {self.cp.rank}, {self.n_iter} rounds in {self.seconds:.2f} s, "
+            f"residual {self.residual:.4f}: {self.status.value})"
+        )
+
+    def with_embedding(self, problem: Problem, rows: Tensor) -> Fit:
+        """Return this fit with other rows of the sensitive mode and one more line of history.
+
+        Args:
+            problem: What was fitted.
+            rows: The new factor of its mode, shape (n, rank).
+        """
+        factors = list(self.cp.factors)
+        factors[problem.mode] = rows
+        judged = problem.evaluate([factor.unsqueeze(0) for factor in factors])
+        last = Iteration(
+            objective=float(judged.value),
+            loss=float(judged.loss),
+            penalty=float(judged.penalty),
+            residual=float(judged.residual),
+            seconds=self.seconds,
+        )
+        cp = CPTensor.from_factors(factors)
+        return replace(self, cp=cp, history=(*self.history, last))
+
+    def with_plain(self, problem: Problem) -> Fit:
+        """Return this fit with its plain rows, if the problem has sensitive features."""
+        if problem.sensitive is None:
+            return self
+        factors = [factor.unsqueeze(0) for factor in self.cp.factors]
+        block = Sweep(problem, factors).block(problem.mode)
+        plain = block.minimizer(QuadraticForm.zero(factors[problem.mode]))
+        return replace(self, plain=plain[0])
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the fit into a new folder, whole or not at all."""
+        with new_folder(folder, overwrite=overwrite) as target:
+            self.write(target)
+
+    def write(self, folder: Path) -> None:
+        """Write the files of the fit into an existing folder."""
+        factors = {f"factor_{mode}": factor for mode, factor in enumerate(self.cp.factors)}
+        arrays = {"weights": self.cp.weights, **factors}
+        if self.plain is not None:
+            arrays["plain"] = self.plain
+        save_file({name: a.cpu().contiguous() for name, a in arrays.items()}, folder / FACTORS_FILE)
+        record = {
+            "format": FORMAT,
+            "status": self.status.name,
+            "status_text": self.status.value,
+            "settings": dict(self.settings),
+            "counts": dict(self.counts),
+            "history": [asdict(round_) for round_ in self.history],
+        }
+        (folder / FIT_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Fit:
+        """Read a fit that `save` wrote."""
+        folder = Path(folder)
+        record = read_json(folder / FIT_FILE)
+        if record.get("format") != FORMAT:
+            raise ValueError(
+                f"{folder / FIT_FILE} has format {record.get('format')!r}, but this version of "
+                f"parafair reads format {FORMAT}; fit again or install the version that wrote it"
+            )
+        try:
+            arrays = load_file(folder / FACTORS_FILE)
+            plain = arrays.pop("plain", None)
+            factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
+            return cls(
+                cp=CPTensor(arrays["weights"], tuple(factors)),
+                status=Status[record["status"]],
+                history=tuple(Iteration(**entry) for entry in record["history"]),
+                counts=record["counts"],
+                settings=record["settings"],
+                plain=plain,
+            )
+        except (SafetensorError, OSError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{folder} does not hold a complete fit ({error}); it may be truncated: fit again"
+            ) from error
+
+
+def best(fits: Sequence[Fit]) -> Fit:
+    """Return the fit with the least objective; a diverged one only if all diverged."""
+
+    def rank(fit: Fit) -> tuple[bool, float]:
+        value = fit.objective if isfinite(fit.objective) else float("inf")
+        return fit.status is Status.DIVERGED, value
+
+    return min(fits, key=rank)

@@ -1,0 +1,132 @@
+import itertools
+import json
+from math import isnan, sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parafair import SensitiveFeatures, TensorData
+from parafair.audits.evaluation import Evaluation, evaluate, ks_statistic, mean_difference, ranking
+
+NAN = float("nan")
+HELD = TensorData.from_array([[1.0, 5.0, NAN], [2.0, NAN, NAN], [4.0, 4.0, 3.0], [NAN, NAN, 5.0]])
+GUESS = [2.0, 5.0, 2.0, 3.0, 5.0, 1.0, 4.0]
+GROUPS = pd.DataFrame({"gender": ["f", "m", "m", "f"]})
+
+
+def test_errors_overall_and_for_each_group():
+    found = evaluate(HELD, GUESS, GROUPS)
+    assert found.value("rmse") == pytest.approx(sqrt(8 / 7))
+    assert found.value("mae") == pytest.approx(6 / 7)
+    assert found.value("rmse", "f", feature="gender") == pytest.approx(sqrt(2 / 3))
+    assert found.value("mae", "m", feature="gender") == pytest.approx(1)
+    counts = {(s.measure, s.group): s.count for s in found.scores}
+    assert (counts["rmse", "all"], counts["rmse", "f"], counts["rmse", "m"]) == (7, 3, 4)
+
+
+def test_plain_values_come_back():
+    found = evaluate(HELD, GUESS, GROUPS)
+    assert Evaluation.from_list(json.loads(json.dumps(found.to_list(), allow_nan=False))) == found
+    nobody = evaluate(HELD.keep([0]), GUESS[:1], GROUPS)
+    assert None in [score["value"] for score in nobody.to_list()]
+    assert isnan(Evaluation.from_list(nobody.to_list()).value("rmse", "m", feature="gender"))
+
+
+def test_the_gap_is_that_of_the_feature_whose_groups_differ_most():
+    found = evaluate(HELD, GUESS, GROUPS)
+    both = [found.value("rmse", group, feature="gender") for group in "fm"]
+    assert found.gap("rmse") == pytest.approx(abs(both[0] - both[1]))
+    assert isnan(evaluate(HELD, GUESS).gap("rmse"))
+
+
+def test_differences_between_groups():
+    found = evaluate(HELD, GUESS, GROUPS)
+    women, men = [2, 5, 4], [2, 3, 5, 1]
+    assert found.value("MAD", feature="gender") == pytest.approx(abs(11 / 3 - 11 / 4))
+    steps = [abs(np.mean(np.array(women) <= x) - np.mean(np.array(men) <= x)) for x in range(6)]
+    assert found.value("KS", feature="gender") == pytest.approx(max(steps))
+    assert mean_difference([1, 2], [4]) == 2.5
+    assert ks_statistic([1, 2], [3, 4]) == 1
+
+
+def test_the_two_groups_that_differ_most_are_named():
+    found = evaluate(HELD, GUESS, ["a", "b", "b", "c"])
+    (mad,) = [score for score in found.scores if score.measure == "MAD"]
+    means = {"a": 3.5, "b": 11 / 4, "c": 4.0}
+    assert mad.group == "b - c"
+    assert mad.value == pytest.approx(means["c"] - means["b"])
+    assert mad.count == 5
+
+
+def test_numeric_features_are_cut_and_unknown_people_are_in_no_group():
+    ages = SensitiveFeatures.of([20.5, NAN, 30.5, 40.5], missing="exclude")
+    found = evaluate(HELD, GUESS, ages)
+    groups = {s.group: s.count for s in found.scores if s.measure == "rmse"}
+    assert groups == {"all": 7, "20.5 to 20.5": 2, "30.5 to 30.5": 3, "40.5 to 40.5": 1}
+
+
+def test_recommendations_with_a_stated_threshold():
+    found = evaluate(HELD, GUESS, GROUPS, threshold=4, k=1)
+    # Relevant: 5 of person 0, both 4 of person 2, 5 of person 3; each has one on top.
+    assert found.value("precision@1") == 1
+    assert found.value("recall@1") == pytest.approx((1 + 0.5 + 1) / 3)
+    assert found.value("recall@1", "m", feature="gender") == 0.5
+    counts = {s.group: s.count for s in found.scores if s.measure == "recall@1"}
+    assert counts == {"all": 3, "f": 2, "m": 1}
+    assert isnan(evaluate(HELD, GUESS, threshold=9).value("precision@10"))
+
+
+def slow_ranking(people, relevant, predicted, k):
+    """The obvious way: an average over all orders that predictions allow."""
+    scores = []
+    for person in set(people):
+        mine = [i for i, other in enumerate(people) if other == person]
+        wanted = sum(relevant[i] for i in mine)
+        if not wanted:
+            continue
+        precisions, recalls = [], []
+        for order in itertools.permutations(mine):
+            if any(predicted[a] < predicted[b] for a, b in itertools.pairwise(order)):
+                continue
+            hits = sum(relevant[i] for i in order[:k])
+            precisions.append(hits / min(k, len(mine)))
+            recalls.append(hits / wanted)
+        scores.append((np.mean(precisions), np.mean(recalls)))
+    return np.mean(scores, axis=0) if scores else (NAN, NAN)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.integers(0, 3)), max_size=6),
+    st.integers(1, 4),
+)
+def test_ranking_equals_the_obvious_way(entries, k):
+    people, relevant, predicted = zip(*entries, strict=True) if entries else ((), (), ())
+    precision, recall, _ = ranking(people, relevant, predicted, k=k)
+    np.testing.assert_allclose((precision, recall), slow_ranking(people, relevant, predicted, k))
+
+
+def test_a_table_of_scores():
+    found = evaluate(HELD, GUESS, GROUPS)
+    assert list(found.to_frame()) == ["measure", "feature", "group", "value", "count"]
+    assert len(found.to_frame()) == len(found.scores) == 8
+    assert str(found).splitlines()[1].split() == ["rmse", "all", "1.069", "7"]
+    with pytest.raises(KeyError, match="no 'rmsd' of group 'all'"):
+        found.value("rmsd")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((GUESS[:-1],), r"predicted must have shape \(7,\).* got \(6,\)"),
+        (([NAN, *GUESS[1:]],), "predicted has 1 NaN or infinite values"),
+        ((GUESS, ["a", "b"]), "sensitive has 2 rows but mode 'mode_0' has 4 labels"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(HELD, *arguments)
+    with pytest.raises(ValueError, match="k must be a whole number of at least 1, got 0"):
+        evaluate(HELD, GUESS, threshold=1, k=0)

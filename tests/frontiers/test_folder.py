@@ -1,0 +1,120 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from parafair import ParafairWarning
+from parafair.frontiers.folder import load
+from tests.frontiers.conftest import small
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {root!r})
+from tests.frontiers.conftest import small
+small(out={out!r}, strengths=(0.01, 0.1, 1.0, 10.0), seeds=2)
+"""
+
+
+def test_a_folder_holds_the_frontier(tmp_path, curve):
+    written = small(out=tmp_path / "run", strengths=(0.01, 0.3, 3.0, 30.0), seeds=2)
+    read = load(tmp_path / "run")
+    assert read.to_frame().equals(written.to_frame())
+    assert read.methods == ("invariant",)
+    assert [c.name for c in read.sensitive.columns] == [c.name for c in curve.sensitive.columns]
+    model = read.pick(leakage=0.3)
+    assert model.embedding_.shape == (60, 3)
+
+
+def test_finished_fits_are_not_computed_again(tmp_path, monkeypatch):
+    small(out=tmp_path)
+    from parafair.frontiers import run
+
+    def refuse(*_):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(run, "_fit_batch", refuse)
+    monkeypatch.setattr(run, "_audit_rows", refuse)
+    assert len(small(out=tmp_path)) == 2
+
+
+def test_more_strengths_may_be_added(tmp_path):
+    small(out=tmp_path, strengths=(0.1,))
+    assert len(small(out=tmp_path, strengths=(0.1, 1.0))) == 2
+    assert len(load(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("change", [{"rank": 2}, {"max_iter": 7}, {"tol": 1e-3}])
+def test_other_settings_are_refused(tmp_path, change):
+    small(out=tmp_path, strengths=(0.1,))
+    name = next(iter(change))
+    with pytest.raises(ValueError, match=f"holds a frontier with other settings .*{name}"):
+        small(out=tmp_path, strengths=(0.1,), **change)
+    assert len(load(tmp_path)) == 1
+
+
+def test_a_damaged_fit_is_made_again(tmp_path):
+    whole = small(out=tmp_path)
+    broken = tmp_path / "invariant" / whole.points[0].member.id / "factors.safetensors"
+    broken.write_bytes(broken.read_bytes()[:20])
+    with pytest.warns(ParafairWarning, match="could not be read .* made again"):
+        again = small(out=tmp_path)
+    # A batch of one rounds differently from a batch of two.
+    assert again.points[0].residual == pytest.approx(whole.points[0].residual, rel=1e-3)
+
+
+def test_other_features_are_refused(tmp_path):
+    from parafair import frontier
+    from parafair.data.sensitive import SensitiveFeatures
+    from tests.frontiers.conftest import MATRIX, QUICK
+
+    numbers = [i % 4 for i in range(60)]
+    settings = {"rank": 2, "strengths": (1.0,), "limit": False, "audits": QUICK, "out": tmp_path}
+    frontier(MATRIX, SensitiveFeatures.of(numbers, kinds="categorical"), **settings)
+    with pytest.raises(ValueError, match="other settings .*data"):
+        frontier(MATRIX, SensitiveFeatures.of(numbers, kinds="numeric"), **settings)
+
+
+@pytest.mark.parametrize(
+    "wait_for", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 6, 8))]
+)
+def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
+    root = os.fspath(__import__("pathlib").Path(__file__).parents[2])
+    out = tmp_path / "run"
+    script = SCRIPT.format(root=root, out=os.fspath(out))
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL)
+    members = out / "invariant"
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if members.is_dir() and len(list(members.glob("*/member.json"))) >= wait_for:
+            break
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = {path.parent.name for path in members.glob("*/member.json")}
+    assert kept
+    before = {point.member.id: point.residual for point in load(out).points}
+    resumed = small(out=out, strengths=(0.01, 0.1, 1.0, 10.0), seeds=2)
+    assert len(resumed) == 8
+    # What was finished is kept as it was.
+    after = {point.member.id: point.residual for point in resumed.points}
+    assert {name: after[name] for name in before} == before
+    whole = small(strengths=(0.01, 0.1, 1.0, 10.0), seeds=2)
+    expected = {point.member.id: point.residual for point in whole.points}
+    assert after == pytest.approx(expected, rel=1e-3)
+    assert not list(members.glob(".*-old"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: None, "is not a folder"),
+        (lambda path: path.mkdir(), "holds no finished fit"),
+    ],
+)
+def test_what_is_no_frontier_says_so(tmp_path, damage, message):
+    damage(tmp_path / "run")
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        load(tmp_path / "run")

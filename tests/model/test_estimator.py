@@ -1,0 +1,387 @@
+import itertools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from parafair import (
+    ConvergenceWarning,
+    CPTensor,
+    FairCP,
+    Fit,
+    Interrupted,
+    ParafairWarning,
+    SensitiveFeatures,
+    Status,
+)
+from parafair.audits.measures import residual_fit
+from parafair.dependence.criterion import Criterion
+from parafair.penalties import HSIC, Orthogonality
+from parafair.solvers import GradientBCD
+
+# A fairness method needs sensitive_features, which scikit-learn's checks do not pass; the checks
+# run on the plain decomposition.
+EXCUSED = {
+    "check_estimators_pickle": "puts NaN into X, of which `predict` predicts cells, not rows"
+}
+
+
+@parametrize_with_checks(
+    [FairCP(rank=1, method="none", random_state=0)],
+    expected_failed_checks=lambda estimator: EXCUSED,
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def matrix():
+    random = np.random.default_rng(0)
+    groups = np.repeat(["a", "b"], 30)
+    loadings = random.standard_normal((60, 3)) + (groups == "a")[:, None]
+    return loadings @ random.standard_normal((3, 8)) + 0.1 * random.standard_normal((60, 8)), groups
+
+
+@pytest.mark.parametrize("method", ["invariant", "khsic", "hsic", "fatr", "none"])
+@pytest.mark.parametrize("solver", ["block", "gradient"])
+def test_every_method_runs_with_every_solver(data, method, solver):
+    model = FairCP(3, method=method, solver=solver, max_iter=5, tol=0, random_state=0)
+    model.fit(data.tensor, sensitive_features=data.sensitive)
+    assert model.embedding_.shape == (40, 3)
+    assert model.cp_.shape == data.tensor.shape
+    assert model.fit_.residual == pytest.approx(residual_fit(data.tensor, model.cp_))
+    assert model.fit_.objective < model.fit_.history[0].objective
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize("mode", [0, 1])
+def test_any_order_and_any_sensitive_mode(order, mode):
+    tensor = np.random.default_rng(0).uniform(size=(6, 6, 5, 4)[:order])
+    model = FairCP(2, method="hsic", mode=mode, tol=1e-3, random_state=0)
+    model.fit(tensor, sensitive_features=[0, 1, 0, 1, 1, 0])
+    assert model.embedding_.shape == (6, 2)
+    np.testing.assert_array_equal(model.embedding_, model.cp_.factors[mode])
+
+
+def test_transform_of_the_training_data_is_the_embedding(data):
+    for mode in (0, 1, 2):
+        tensor = np.moveaxis(data.tensor, 0, mode)
+        model = FairCP(3, method="none", mode=mode, random_state=0).fit(tensor)
+        np.testing.assert_allclose(model.transform(tensor), model.embedding_, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            model.inverse_transform(model.embedding_), model.cp_.reconstruct(), rtol=1e-10
+        )
+
+
+def test_transform_takes_new_people_and_checks_their_shape(data):
+    model = FairCP(3, method="none", random_state=0).fit(data.tensor)
+    assert model.transform(data.tensor[:5]).shape == (5, 3)
+    with pytest.raises(
+        ValueError, match=r"X must have shape \('people', 12, 10\), got \(40, 12, 9\)"
+    ):
+        model.transform(data.tensor[:, :, :9])
+    with pytest.raises(ValueError, match="X must have 3 columns"):
+        model.inverse_transform(np.ones((2, 4)))
+
+
+def test_transform_warns_that_new_people_are_not_penalized(data):
+    model = FairCP(2, method="hsic", tol=1e-3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit_transform(data.tensor, sensitive_features=data.sensitive)
+    with pytest.warns(ParafairWarning, match="without regard to fairness"):
+        model.transform(data.tensor)
+
+
+def test_pipeline_and_pandas_output(matrix):
+    values, groups = matrix
+    table = pd.DataFrame(values, columns=[f"item {i}" for i in range(8)])
+    pipeline = make_pipeline(StandardScaler(), FairCP(2, method="hsic", random_state=0))
+    pipeline.set_output(transform="pandas")
+    embedded = pipeline.fit_transform(table, faircp__sensitive_features=groups)
+    assert list(embedded.columns) == ["faircp0", "faircp1"]
+    assert list(embedded.index) == list(table.index)
+    assert list(pipeline[-1].feature_names_in_) == list(table.columns)
+
+
+def test_metadata_routing(matrix):
+    values, groups = matrix
+    with config_context(enable_metadata_routing=True):
+        step = FairCP(2, method="none", random_state=0)
+        step.set_fit_request(sensitive_features=True)
+        step.set_transform_request(sensitive_features=True)
+        pipeline = make_pipeline(step, LogisticRegression())
+        pipeline.fit(values, groups, sensitive_features=groups)
+        assert pipeline.predict(values).shape == (60,)
+
+
+def test_clone_keeps_every_setting():
+    model = FairCP(3, method=Orthogonality(0.1, ridge=1.0), solver=GradientBCD((3, 1)), n_init=4)
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert copy is not model
+
+
+def test_seed_reaches_everything(data):
+    fits = [
+        FairCP(3, method="khsic", random_state=s, max_iter=5, tol=0)
+        .fit(data.tensor, sensitive_features=data.sensitive)
+        .embedding_
+        for s in (0, 0, 1)
+    ]
+    assert np.array_equal(fits[0], fits[1])
+    assert not np.array_equal(fits[0], fits[2])
+
+
+def test_best_of_many_starts_is_kept(data):
+    model = FairCP(3, method="none", n_init=5, random_state=0).fit(data.tensor)
+    assert len(model.fits_) == 5
+    assert model.fit_.objective == min(fit.objective for fit in model.fits_)
+    single = FairCP(3, method="none", random_state=0).fit(data.tensor)
+    assert model.fits_[0].objective == pytest.approx(single.fit_.objective, rel=1e-6)
+
+
+def test_warm_start_from_an_earlier_model(data):
+    first = FairCP(3, method="none", random_state=0).fit(data.tensor)
+    second = FairCP(3, method="none", start=first.cp_, max_iter=2, tol=0).fit(data.tensor)
+    assert second.fit_.objective <= first.fit_.objective
+    third = FairCP(3, method="none", start=[f.numpy() for f in first.cp_.factors], tol=1e-2)
+    assert third.fit(data.tensor).fit_.n_iter <= 10  # as many as it needs to know
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        lambda s: s,
+        lambda s: s.tolist(),
+        lambda s: pd.Series(s, name="group"),
+        lambda s: pd.DataFrame({"group": s}),
+        lambda s: s == "normal",
+        lambda s: SensitiveFeatures.of(s),
+        lambda s: torch.from_numpy((s == "uniform").astype(int)),
+    ],
+)
+def test_all_forms_of_sensitive_features_give_the_same_fit(data, features):
+    options = {"method": "hsic", "random_state": 0, "max_iter": 3, "tol": 0}
+    expected = FairCP(2, **options).fit(data.tensor, sensitive_features=data.sensitive)
+    model = FairCP(2, **options).fit(data.tensor, sensitive_features=features(data.sensitive))
+    np.testing.assert_allclose(model.embedding_, expected.embedding_, rtol=1e-8)
+
+
+def test_several_features_of_both_kinds(data):
+    table = pd.DataFrame({"group": data.sensitive, "age": np.linspace(20, 60, 40)})
+    model = FairCP(2, method="khsic", random_state=0, max_iter=3, tol=0)
+    assert model.fit(data.tensor, sensitive_features=table).embedding_.shape == (40, 2)
+
+
+def test_data_may_be_a_torch_tensor_or_a_frame(data, matrix):
+    tensor = torch.from_numpy(data.tensor).float()
+    model = FairCP(2, method="none", random_state=0, tol=1e-3).fit(tensor)
+    assert model.embedding_.dtype == np.float32
+    double = FairCP(2, method="none", random_state=0, tol=1e-3, dtype="float64").fit(tensor)
+    assert double.embedding_.dtype == np.float64
+    frame = pd.DataFrame(matrix[0])
+    assert FairCP(2, method="none", random_state=0).fit(frame).n_features_in_ == 8
+
+
+def test_settings_are_recorded(data):
+    model = FairCP(2, method=HSIC(3.0), random_state=5, tol=1e-3)
+    settings = model.fit(data.tensor, sensitive_features=data.sensitive).fit_.settings
+    assert settings["method"] == {"name": "HSIC", "strength": 3.0}
+    assert settings["solver"] == {"name": "BlockDescent", "extrapolate": True, "inner_steps": 2}
+    assert settings["seed"] == 5
+    groups = ["normal", "uniform"]
+    assert settings["sensitive"] == [
+        {"name": "sensitive", "kind": "categorical", "categories": groups}
+    ]
+    assert settings["shape"] == [40, 12, 10]
+
+
+def test_not_converging_is_a_status_and_one_warning(data):
+    with pytest.warns(ConvergenceWarning, match="after 2 rounds: the round limit came first") as w:
+        model = FairCP(3, method="none", max_iter=2, random_state=0).fit(data.tensor)
+    assert len(w) == 1
+    assert model.fit_.status is Status.OUT_OF_ITERATIONS
+
+
+def test_diverging_is_a_status_and_a_warning_and_leaves_finite_factors(data):
+    solver = GradientBCD((1e6, 1e6), cap=False)
+    with pytest.warns(ConvergenceWarning, match="infinite or undefined"):
+        model = FairCP(3, method="none", solver=solver, random_state=0).fit(data.tensor)
+    assert model.fit_.status is Status.DIVERGED
+    assert np.isfinite(model.embedding_).all()
+
+
+def test_a_rising_objective_is_said(data):
+    with pytest.warns(ConvergenceWarning, match="larger objective than it began with"):
+        FairCP(3, method="khsic", strength=1e6, solver="gradient", random_state=0).fit(
+            data.tensor, sensitive_features=data.sensitive
+        )
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_units_of_the_data_do_not_matter(data, scale):
+    options = {"method": "hsic", "strength": 10.0, "random_state": 0, "tol": 1e-4}
+    models = [
+        FairCP(3, **options).fit(tensor, sensitive_features=data.sensitive)
+        for tensor in (data.tensor, scale * data.tensor)
+    ]
+    assert models[1].fit_.residual == pytest.approx(models[0].fit_.residual, rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e6])
+def test_random_starts_find_the_units_of_the_data(data, scale):
+    # Where the penalty is negligible (rows far apart, or all alike), the fit is the plain one's.
+    options = {"random_state": 0, "tol": 1e-4}
+    model = FairCP(3, method="khsic", strength=1e-3, **options)
+    model.fit(scale * data.tensor, sensitive_features=data.sensitive)
+    plain = FairCP(3, method="none", **options).fit(data.tensor)
+    assert model.fit_.residual == pytest.approx(plain.fit_.residual, abs=0.02)
+
+
+def test_people_without_any_entry_get_zero(data):
+    model = FairCP(3, method="none", random_state=0).fit(data.tensor)
+    assert not model.transform(np.zeros((2, 12, 10))).any()
+    assert not model.inverse_transform(np.zeros((2, 3))).any()
+
+
+def test_interrupted_model_is_usable(data):
+    def interrupt(number, objective):
+        if number == 2:
+            raise KeyboardInterrupt
+
+    model = FairCP(3, method="none", random_state=0)
+    with pytest.raises(Interrupted):
+        model.fit(data.tensor, on_iteration=interrupt)
+    assert model.fit_.status is Status.INTERRUPTED
+    assert model.fit_.settings["rank"] == 3
+    assert model.transform(data.tensor).shape == (40, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "sensitive", "message"),
+    [
+        ({"method": "khsic"}, None, "method='khsic' needs sensitive_features, but none were given"),
+        ({"method": "ksic"}, [0, 1], "did you mean 'khsic'"),
+        (
+            {"method": "hsic", "strength": -2.0},
+            [0, 1],
+            "strength must be a finite number.*got -2.0",
+        ),
+        ({"method": "none", "solver": "blok"}, None, "solver must be one of.*did you mean 'block'"),
+        ({"method": "none", "solver": None}, None, "solver must be one of block, gradient"),
+        ({"method": "none", "solver": GradientBCD}, None, "solver must be one of block, gradient"),
+        ({"method": "none", "loss": "huber"}, None, "loss must be one of squared; got 'huber'"),
+        ({"method": "none", "dtype": "float16"}, None, "dtype must be one of float32, float64"),
+        ({"method": "none", "max_iter": 2.5}, None, "max_iter must be a whole number"),
+        ({"method": "none", "random_state": -1}, None, "random_state must be between 0 and"),
+        ({"method": "none", "device": "gpu"}, None, "device='gpu' cannot be used here"),
+        ({"method": "none", "strength": -1}, None, "strength must be a finite number"),
+        ({"method": "none"}, [0, 1], "sensitive_features has 2 rows but mode 0 .* has 40"),
+        ({"method": "none", "rank": 0}, None, "rank must be a whole number of at least 1, got 0"),
+        ({"method": "none", "rank": 500}, None, "rank must be at most 120 for shape"),
+        ({"method": "none", "mode": 3}, None, "mode must be between 0 and 2"),
+        ({"method": "none", "n_init": 0}, None, "n_init must be at least 1"),
+        ({"method": "none", "max_iter": 0}, None, "max_iter must be a whole number"),
+        ({"method": "none", "start": "zero"}, None, "start must be one of"),
+        ({"method": "hsic"}, [0, 1], "sensitive_features has 2 rows but mode 0 .* has 40"),
+        ({"method": "hsic"}, [1] * 40, "is constant"),
+        ({"method": "hsic"}, [1, None] * 20, "has 20 missing values"),
+    ],
+)
+def test_bad_settings_are_refused_before_any_work(data, options, sensitive, message):
+    with pytest.raises(ValueError, match=message):
+        FairCP(**{"rank": 2, **options}).fit(data.tensor, sensitive_features=sensitive)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "error", "message"),
+    [
+        (np.full((3, 3), np.nan), ValueError, "no observed entry"),
+        (np.array([[1.0, np.inf], [3.0, 4.0]]), ValueError, r"1 infinite entries, the first at"),
+        (np.ones((3, 0, 3)), ValueError, "empty mode"),
+        (np.array([[["x", "y"]]]), TypeError, "must hold numbers"),
+        (np.ones(3), ValueError, "Expected 2D array, got 1D array"),
+    ],
+)
+def test_bad_tensors_are_refused(tensor, error, message):
+    with pytest.raises(error, match=message):
+        FairCP(1, method="none").fit(tensor)
+
+
+def test_result_unpacks_like_tensorlys(data):
+    tensorly = pytest.importorskip("tensorly")
+    model = FairCP(2, method="none", random_state=0).fit(data.tensor)
+    weights, factors = model.cp_
+    assert isinstance(model.cp_, CPTensor)
+    rebuilt = tensorly.cp_to_tensor((weights.numpy(), [factor.numpy() for factor in factors]))
+    np.testing.assert_allclose(rebuilt, model.cp_.reconstruct())
+
+
+def test_saved_settings_are_the_same(data, tmp_path):
+    model = FairCP(2, method="none", solver=GradientBCD((3.0, 1.0)), max_iter=2, tol=0)
+    model.fit(data.tensor).fit_.save(tmp_path / "run")
+    assert Fit.load(tmp_path / "run").settings == model.fit_.settings
+
+
+def test_refitting_forgets_the_columns_of_an_earlier_matrix(data, matrix):
+    model = FairCP(2, method="none", random_state=0).fit(matrix[0])
+    assert model.n_features_in_ == 8
+    assert not hasattr(model.fit(data.tensor), "n_features_in_")
+
+
+@pytest.fixture(scope="module")
+def two_modes():
+    """People and items in two groups each, both visible in the factors."""
+    random = np.random.default_rng(3)
+    groups = [random.integers(0, 2, size) for size in (60, 50)]
+    factors = [
+        random.standard_normal((len(group), 3)) + 2 * np.outer(group, [1, 0, 0]) for group in groups
+    ]
+    tensor = np.einsum("ir,jr,kr->ijk", *factors, random.uniform(size=(8, 3)))
+    return tensor, groups
+
+
+def dependence(rows, groups):
+    features = SensitiveFeatures.of(groups)
+    rows = torch.as_tensor(rows)
+    criterion = Criterion(features, rows.flatten()[:0])
+    return float(criterion.value_and_gradient(rows)[0] / criterion.null(rows))
+
+
+@pytest.mark.parametrize("solver", ["block", GradientBCD((0.05, 0.05), inner_steps=5)])
+def test_several_sensitive_modes_at_once(two_modes, solver):
+    tensor, (people, items) = two_modes
+    rounds = 60 if solver == "block" else 3
+    settings = {"random_state": 0, "max_iter": rounds, "tol": 0, "solver": solver}
+    model = FairCP(3, strength=10.0, **settings)
+    model.fit(tensor, sensitive_features={0: people, 1: items})
+    objective = [entry.objective for entry in model.fit_.history]
+    assert objective[-1] < objective[0]
+    if solver == "block":
+        one = FairCP(3, strength=10.0, **settings).fit(tensor, sensitive_features=people)
+        both = [dependence(model.cp_.factors[mode], g) for mode, g in enumerate((people, items))]
+        assert max(both) < 1.5
+        assert dependence(one.cp_.factors[1], items) > 3
+        assert all(a >= b * (1 - 1e-9) for a, b in itertools.pairwise(objective))
+
+
+def test_several_sensitive_modes_need_the_invariant_criterion(two_modes):
+    tensor, (people, items) = two_modes
+    features = {0: people, 1: items}
+    with pytest.raises(ValueError, match="several modes need method='invariant'"):
+        FairCP(2, method="khsic").fit(tensor, sensitive_features=features)
+    with pytest.raises(ValueError, match="has no entry for the mode of the people"):
+        FairCP(2, mode=2).fit(tensor, sensitive_features=features)
+    with pytest.raises(ValueError, match="looks at one sensitive mode"):
+        FairCP(2, strength="auto").fit(tensor, sensitive_features=features)
+    with pytest.raises(ValueError, match="has 60 rows but mode 1"):
+        FairCP(2).fit(tensor, sensitive_features={0: people, 1: people})

@@ -1,0 +1,225 @@
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, audit, frontier
+from parafair.model.out_of_sample import nearest_trained
+from parafair.testing import example_rows
+
+TRAINED = 120
+
+
+@pytest.fixture(scope="module")
+def marks():
+    """200 people in two groups, whose first coordinate differs in mean and second in spread."""
+    random = np.random.default_rng(1)
+    groups = random.integers(0, 2, 200)
+    people = random.standard_normal((200, 3))
+    people[:, 0] += 1.5 * groups
+    people[:, 1] *= np.where(groups == 1, 1.8, 0.7)
+    others = [random.uniform(size=(size, 3)) for size in (12, 8)]
+    tensor = np.einsum("ir,jr,kr->ijk", people, *others)
+    return tensor + 0.1 * random.standard_normal(tensor.shape), groups
+
+
+@pytest.fixture(scope="module")
+def model(marks):
+    tensor, groups = marks
+    model = FairCP(3, strength=3.0, random_state=0)
+    return model.fit(tensor[:TRAINED], sensitive_features=groups[:TRAINED])
+
+
+def test_the_alike_are_the_nearest_with_the_same_categories():
+    plain = example_rows(60, 2, seed=0) @ example_rows(2, 2, seed=1)
+    rows = example_rows(30, 2, seed=2)
+    own, theirs = np.arange(60) % 3, np.arange(30) % 3
+    features = SensitiveFeatures.of(own)
+    found = nearest_trained(rows, features.read(theirs), plain=plain, trained_features=features)
+    inverse = np.linalg.inv(np.cov(plain.numpy().T))
+    distances = cdist(rows.numpy(), plain.numpy(), "mahalanobis", VI=inverse)
+    expected = np.where(own == theirs[:, None], distances, np.inf).argmin(1)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_combination_that_nobody_has_is_like_those_who_agree_in_most():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(
+        {"one": ["a", "b", "b"] * 4, "two": ["x", "x", "y"] * 4, "three": ["p", "p", "q"] * 4}
+    )
+    features = SensitiveFeatures.of(table)
+    new = pandas.DataFrame({"one": ["a"], "two": ["y"], "three": ["q"]})
+    for seed in range(10):
+        found = nearest_trained(
+            example_rows(1, 2, seed=seed),
+            features.read(new),
+            plain=example_rows(12, 2, seed=50),
+            trained_features=features,
+        )
+        assert table["three"][found[0]] == "q"
+
+
+def test_numeric_features_of_the_alike_are_near():
+    rows = example_rows(2000, 3, seed=0)
+    age = np.random.default_rng(0).uniform(20, 60, 2000)
+    features = SensitiveFeatures.of(age)
+    new = np.random.default_rng(1).uniform(20, 60, 100)
+    found = nearest_trained(
+        example_rows(100, 3, seed=1), features.read(new), plain=rows, trained_features=features
+    )
+    assert np.median(np.abs(age[found] - new)) < 0.2 * np.median(np.abs(age[:100] - new))
+
+
+def test_new_people_reveal_less_with_their_features(marks, model):
+    tensor, groups = marks
+    new, theirs = tensor[TRAINED:], groups[TRAINED:]
+    with pytest.warns(ParafairWarning, match="pass sensitive_features"):
+        plain = model.transform(new)
+    fair = model.transform(new, sensitive_features=theirs)
+    settings = {"attackers": ("linear", "svm"), "repeats": 2, "permutations": 1}
+    before, after = (audit(rows, theirs, **settings).leakage for rows in (plain, fair))
+    assert before > 0.15
+    assert after < before / 2  # 80 people: an audit cannot tell 0.1 from chance
+
+
+@pytest.mark.parametrize("method", ["invariant", "fatr", "khsic", "moment-matching"])
+def test_the_people_of_the_training_come_out_where_they_are(marks, method):
+    tensor, groups = marks[0][:TRAINED], marks[1][:TRAINED]
+    model = FairCP(3, method=method, random_state=0, max_iter=30, tol=0)
+    model.fit(tensor, sensitive_features=groups)
+    rows = model.transform(tensor, sensitive_features=groups)
+    np.testing.assert_allclose(rows, model.embedding_, rtol=1e-6, atol=1e-6)
+    with pytest.warns(ParafairWarning, match="pass sensitive_features"):
+        plain = model.transform(tensor)
+    assert np.linalg.norm(plain - rows) > 1e-3 * np.linalg.norm(rows)
+
+
+@pytest.mark.parametrize(("rank", "dtype"), [(3, "float32"), (18, "float64")])
+def test_so_they_do_in_single_precision_and_in_many_dimensions(rank, dtype):
+    random = np.random.default_rng(0)
+    tensor, groups = random.standard_normal((150, 9, 8)), random.integers(0, 2, 150)
+    model = FairCP(rank, random_state=0, max_iter=20, tol=0, dtype=dtype)
+    model.fit(tensor, sensitive_features=groups)
+    rows = model.transform(tensor, sensitive_features=groups)
+    assert np.linalg.norm(rows - model.embedding_) < 1e-3 * np.linalg.norm(model.embedding_)
+
+
+def test_models_made_in_other_ways_move_new_people_too(marks, tmp_path):
+    tensor, groups = marks[0][:TRAINED], marks[1][:TRAINED]
+    found = frontier(
+        tensor, groups, rank=3, strengths=[1.0, 5.0], audits=None, limit=False, out=tmp_path / "all"
+    )
+    for point, model in ((point, found.model(point)) for point in found.points):
+        rows = model.transform(tensor, sensitive_features=groups)
+        embedding = point.fit.cp.factors[0].numpy()
+        np.testing.assert_allclose(rows, embedding, rtol=1e-6, atol=1e-6)
+
+
+def test_it_does_not_matter_who_else_is_new(marks, model):
+    tensor, groups = marks
+    together = model.transform(tensor[TRAINED:], sensitive_features=groups[TRAINED:])
+    alone = [
+        model.transform(tensor[[person]], sensitive_features=groups[[person]])[0]
+        for person in range(TRAINED, TRAINED + 10)
+    ]
+    np.testing.assert_allclose(together[:10], alone, rtol=1e-6, atol=1e-8)
+
+
+def test_many_new_people_settle_among_themselves():
+    # What several lots of new people reveal together is what matters, not each by itself.
+    random = np.random.default_rng(2)
+    groups = random.integers(0, 2, 900)
+    people = random.standard_normal((900, 3)) + 1.5 * groups[:, None] * [1, 0, 0]
+    people[:, 1] *= np.where(groups == 1, 1.8, 0.7)
+    others = [random.uniform(size=(size, 3)) for size in (12, 8)]
+    tensor = np.einsum("ir,jr,kr->ijk", people, *others)
+    model = FairCP(3, strength=30.0, random_state=0, tol=1e-3)
+    model.fit(tensor[:300], sensitive_features=groups[:300])
+
+    def leakage(lots):
+        rows = [
+            model.transform(tensor[lot], sensitive_features=groups[lot])
+            for lot in np.split(np.arange(300, 900), lots)
+        ]
+        settings = {"attackers": ("linear", "svm", "neighbors"), "permutations": 1}
+        return audit(np.concatenate(rows), groups[300:], **settings, repeats=1).leakage
+
+    assert leakage(2) < 0.03
+    # People of whom nothing is known have no part in it.
+    some, rest = np.arange(300, 600), np.arange(600, 900)
+    alone = model.transform(tensor[some], sensitive_features=groups[some])
+    labels = [*groups[some].tolist(), *[None] * len(rest)]
+    features = SensitiveFeatures.of(labels, missing="exclude")
+    with pytest.warns(ParafairWarning, match="300 of 600 new people are not known"):
+        both = model.transform(np.concatenate([tensor[some], 10 * tensor[rest]]), features)
+    np.testing.assert_allclose(both[:300], alone, rtol=1e-6, atol=1e-8)
+    # Fewer than 200 are moved only, which hides less. (By their entries alone it were 0.32.)
+    assert 0.05 < leakage(6) < 0.15
+
+
+def test_people_without_entries_or_features_are_embedded_too(marks):
+    tensor, groups = marks
+    data = TensorData.from_array(tensor).to_sparse()
+    model = FairCP(3, strength=1.0, random_state=0, ridge=0.0)
+    model.fit(data.take(0, range(TRAINED)), sensitive_features=groups[:TRAINED])
+    holed = tensor[TRAINED:].copy()
+    holed[3] = np.nan
+    labels = [None if place == 5 else group for place, group in enumerate(groups[TRAINED:])]
+    features = SensitiveFeatures.of(labels, missing="exclude")
+    with (
+        pytest.warns(ParafairWarning, match=r"1 of 80 new people are not known \(5\)"),
+        pytest.warns(ParafairWarning, match="nothing was observed of 1 of 80 new people"),
+    ):
+        rows = model.transform(TensorData.from_array(holed), sensitive_features=features)
+    np.testing.assert_allclose(rows[3], model.embedding_.mean(0))
+    with pytest.warns(ParafairWarning):
+        plain = model.transform(TensorData.from_array(holed))
+    np.testing.assert_allclose(rows[5], plain[5])
+
+
+def test_features_that_the_training_did_not_have_are_refused(marks):
+    tensor, groups = marks
+    model = FairCP(2, method="none", random_state=0).fit(tensor[:40])
+    with pytest.raises(ValueError, match="fitted without sensitive features"):
+        model.transform(tensor[40:], sensitive_features=groups[40:])
+
+
+def test_features_are_matched_by_name(marks):
+    pandas = pytest.importorskip("pandas")
+    people = pandas.DataFrame({"one": ["a", "b"] * 5, "two": ["x"] * 5 + ["y"] * 5})
+    trained = SensitiveFeatures.of(people)
+    again = trained.read(people[["two", "one"]])
+    assert [column.values.tolist() for column in again.columns] == [
+        column.values.tolist() for column in trained.columns
+    ]
+    with pytest.raises(ValueError, match="one"):
+        trained.read(people.rename(columns={"one": "other"}))
+    with pytest.raises(ValueError, match="'c'"):
+        trained.read(people.replace({"one": {"b": "c"}}))
+
+
+def test_modes_in_another_order_are_refused(marks):
+    tensor, groups = marks
+    data = TensorData.from_array(tensor[:40, :12, :8], modes=("who", "what", "when"))
+    model = FairCP(2, method="hsic", random_state=0).fit(data, sensitive_features=groups[:40])
+    turned = TensorData.from_array(tensor[:12, :, :], modes=("what", "who", "when"))
+    with pytest.raises(ValueError, match="in the same order"):
+        model.transform(turned)
+
+
+def test_a_saved_model_predicts_and_embeds_the_same(marks, tmp_path):
+    tensor, groups = marks
+    holed = tensor.copy()
+    holed[np.random.default_rng(0).uniform(size=tensor.shape) < 0.3] = np.nan
+    data = TensorData.from_array(holed, modes=("who", "what", "when"))
+    model = FairCP(3, mode="who", strength=1.0, center=True, ridge=1.0, random_state=0)
+    model.fit(data.take("who", range(TRAINED)), sensitive_features=groups[:TRAINED])
+    model.save(tmp_path / "model")
+    again = FairCP.load(tmp_path / "model")
+    cells = np.argwhere(np.isnan(holed[:TRAINED]))
+    np.testing.assert_allclose(again.predict(cells), model.predict(cells))
+    error = model.predict(cells) - tensor[tuple(cells.T)]
+    assert np.sqrt(np.mean(error**2)) < 0.5 * tensor.std()
+    new, theirs = data.take("who", range(TRAINED, 200)), groups[TRAINED:]
+    np.testing.assert_allclose(
+        again.transform(new, theirs), model.transform(new, theirs), rtol=1e-6, atol=1e-8
+    )

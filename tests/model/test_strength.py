@@ -1,0 +1,160 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from parafair import ConvergenceWarning, FairCP, Interrupted
+from parafair.audits.measures import residual_fit
+from parafair.model import strength as strength_module
+
+RANDOM = np.random.default_rng(0)
+GROUPS = np.repeat([0, 1], 60)
+PEOPLE = RANDOM.standard_normal((120, 3)) + np.outer(GROUPS, [2.0, 0.0, 0.0])
+MATRIX = PEOPLE @ RANDOM.standard_normal((3, 9))
+
+
+def automatic(**settings):
+    model = FairCP(3, strength="auto", random_state=0, tol=1e-4, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(MATRIX, sensitive_features=GROUPS)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return automatic(max_leakage=0.15)
+
+
+def test_a_loaded_model_knows_how_its_strength_was_found(model, tmp_path):
+    model.save(tmp_path / "model")
+    loaded = FairCP.load(tmp_path / "model").selection_
+    assert loaded.trials == model.selection_.trials
+    assert (loaded.strength, loaded.passed) == (
+        model.selection_.strength,
+        model.selection_.passed,
+    )
+
+
+def test_the_least_residual_that_passes_is_chosen(model):
+    passed = [trial for trial in model.selection_.trials if trial.verdict == "passes"]
+    chosen = min(passed, key=lambda trial: trial.residual)
+    assert model.selection_.passed
+    assert chosen.criterion <= chosen.null
+    assert chosen.leakage <= 0.15
+    assert model.selection_.strength == chosen.strength
+    assert model.fit_.residual == chosen.residual
+
+
+def test_dependence_is_removed_and_costs_something(model):
+    gap = model.embedding_[GROUPS == 1].mean(0) - model.embedding_[GROUPS == 0].mean(0)
+    assert (abs(gap) / model.embedding_.std(0)).max() < 0.5
+    assert model.fit_.residual > 0.05
+
+
+def test_the_path_is_recorded(model):
+    settings = model.fit_.settings
+    assert settings["method"]["strength"] == model.selection_.strength
+    assert [entry["strength"] for entry in settings["selection"]] == [
+        trial.strength for trial in model.selection_.trials
+    ]
+
+
+@pytest.mark.slow
+def test_a_looser_target_costs_less(model):
+    loose = automatic(max_leakage=0.3)
+    assert loose.fit_.residual <= model.fit_.residual
+
+
+def verdicts(monkeypatch, *said):
+    """Let the audits of a path say this, one after the other; the last again and again."""
+    left = list(said)
+
+    def examine(*_):
+        verdict = left.pop(0) if len(left) > 1 else left[0]
+        leakage = {"leaks": 0.3, "below_chance": -0.1, "passes": 0.0}[verdict]
+        return strength_module._Examined(leakage, verdict, coarse=verdict == "leaks")
+
+    monkeypatch.setattr(strength_module, "_examine", examine)
+    monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 10.0)
+
+
+def test_a_path_without_success_says_so(monkeypatch):
+    verdicts(monkeypatch, "leaks")
+    monkeypatch.setattr(strength_module, "LAST_STRENGTH", 20.0)
+    model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
+    with pytest.warns(ConvergenceWarning, match="no strength passed the audit at max_leakage"):
+        model.fit(MATRIX, sensitive_features=GROUPS)
+    assert not model.selection_.passed
+    assert model.embedding_.shape == (120, 3)
+
+
+def test_over_matched_people_end_the_path(monkeypatch):
+    verdicts(monkeypatch, "leaks", "below_chance")
+    monkeypatch.setattr(strength_module, "NOISES", ())
+    model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
+    with pytest.warns(ConvergenceWarning, match=r"\(below_chance\)"):
+        model.fit(MATRIX, sensitive_features=GROUPS)
+    found = [trial.verdict for trial in model.selection_.trials]
+    assert found == ["leaks", "below_chance", "below_chance", "below_chance"]
+
+
+def test_noise_ends_over_matching(monkeypatch):
+    verdicts(monkeypatch, "below_chance", "below_chance", "passes", "leaks")
+    monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
+    model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
+    model.fit(MATRIX, sensitive_features=GROUPS)
+    first, second, third = model.selection_.trials
+    assert (first.noise, second.noise, third.noise) == (0, *strength_module.NOISES[:2])
+    assert model.selection_.noise == third.noise
+    assert first.residual < second.residual < third.residual
+    # The record is of the strength that was chosen.
+    penalty = third.strength * third.criterion * (MATRIX**2).mean()
+    assert model.fit_.history[-1].penalty == pytest.approx(penalty)
+    assert model.fit_.residual == third.residual
+    assert third.residual == pytest.approx(residual_fit(MATRIX, model.cp_))
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_new_people_settle_under_the_chosen_strength_but_not_if_there_is_noise(
+    monkeypatch, tmp_path, noisy
+):
+    said = ("below_chance", "passes", "leaks") if noisy else ("passes",)
+    verdicts(monkeypatch, *said)
+    monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
+    model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
+    model.fit(MATRIX, sensitive_features=GROUPS)
+    model.save(tmp_path / "model")
+    again = FairCP.load(tmp_path / "model")
+    assert again.selection_.noise == model.selection_.noise
+    assert (model.selection_.noise > 0) == noisy
+    people = np.random.default_rng(0).integers(0, 120, 250)
+    new, theirs = MATRIX[people] + 0.01, GROUPS[people]
+    rows = model.transform(new, sensitive_features=theirs)
+    np.testing.assert_allclose(again.transform(new, sensitive_features=theirs), rows)
+    one = model.transform(new[:1], sensitive_features=theirs[:1])
+    assert np.allclose(rows[:1], one) == noisy
+
+
+def test_interrupting_keeps_the_last_strength():
+    def stop(number, objective):
+        if number == 3:
+            raise KeyboardInterrupt
+
+    model = FairCP(3, strength="auto", random_state=0)
+    with pytest.raises(Interrupted):
+        model.fit(MATRIX, sensitive_features=GROUPS, on_iteration=stop)
+    assert model.embedding_.shape == (120, 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"strength": "automatic"}, "strength must be a number, 'auto' or None"),
+        ({"strength": "auto", "method": "khsic"}, "strength='auto' needs method='invariant'"),
+        ({"strength": "auto", "max_leakage": 0}, "max_leakage must be between 0 and 1"),
+        ({"strength": "auto", "max_leakage": "x"}, "max_leakage must be between 0 and 1"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        FairCP(3, **settings).fit(MATRIX, sensitive_features=GROUPS)

@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+
+from parafair import ConvergenceWarning, FairCP, ParafairWarning, TensorData, split_cells, tune
+from parafair.penalties import Invariant
+
+N = 120
+
+
+@pytest.fixture
+def one_attacker(monkeypatch):
+    """Audit with the fastest attacker alone."""
+    monkeypatch.setattr("parafair.model.tuning.THOROUGH", ("linear",))
+
+
+@pytest.fixture(scope="module")
+def marks():
+    """A tensor of rank 3 with noise and holes, whose people show their group in one component."""
+    random = np.random.default_rng(0)
+    groups = np.arange(N) % 2
+    people = random.standard_normal((N, 3))
+    people[:, 0] += 4 * groups
+    others = [random.standard_normal((size, 3)) for size in (12, 10)]
+    tensor = np.einsum("ir,jr,kr->ijk", people, *others)
+    tensor += 0.5 * random.standard_normal(tensor.shape)
+    tensor[random.random(tensor.shape) < 0.5] = np.nan
+    return tensor, groups.astype(str)
+
+
+def test_the_rank_of_the_data_predicts_best(marks):
+    tensor, _ = marks
+    seen = []
+    model = FairCP(method="none", random_state=0)
+    tuning = tune(
+        model, tensor, grid={"rank": [1, 3, 8], "ridge": [0.0, 3.0]}, on_candidate=seen.append
+    )
+    assert tuning.best.settings["rank"] == 3
+    assert tuning.best.rmse == min(candidate.rmse for candidate in tuning.candidates)
+    assert tuning.passed
+    assert tuple(seen) == tuning.candidates
+    assert len(tuning.candidates) == 6
+    # The model is fitted to everything, with the settings that were chosen.
+    again = FairCP(3, method="none", ridge=tuning.best.settings["ridge"], random_state=0)
+    np.testing.assert_allclose(tuning.model.embedding_, again.fit(tensor).embedding_)
+    assert not hasattr(model, "fit_")
+    frame = tuning.to_frame()
+    assert list(frame["rank"]) == [c.settings["rank"] for c in tuning.candidates]
+    assert frame["chosen"].sum() == 1
+
+
+def test_the_least_error_among_the_fair_ones(marks, one_attacker):
+    tensor, groups = marks
+    model = FairCP(3, random_state=0, tol=1e-3)
+    tuning = tune(
+        model,
+        tensor,
+        grid={"strength": [0.01, 5.0, 20.0]},
+        sensitive_features=groups,
+        leakage=0.2,
+    )
+    weak, *strong = tuning.candidates
+    assert weak.rmse < min(candidate.rmse for candidate in strong)
+    assert weak.leakage > 0.2
+    assert weak.passes is False
+    assert tuning.passed
+    assert tuning.best.passes
+    # Audits went from the least error on and stopped at the first that passed.
+    audited = [c for c in tuning.candidates if c.passes is not None]
+    assert tuning.best.rmse == max(c.rmse for c in audited)
+
+
+def test_several_strengths_without_an_audit_are_warned_of(marks):
+    tensor, groups = marks
+    model = FairCP(2, random_state=0, max_iter=5, tol=0)
+    with pytest.warns(ParafairWarning, match="error alone chooses the weakest"):
+        tune(model, tensor, grid={"strength": [0.1, 5.0]}, sensitive_features=groups)
+
+
+def test_none_passes_is_said(marks, one_attacker):
+    tensor, groups = marks
+    with pytest.warns(ConvergenceWarning, match="the leakage of the chosen settings"):
+        tuning = tune(
+            FairCP(3, random_state=0),
+            tensor,
+            grid={"method": [Invariant(0.01), "none"]},
+            sensitive_features=groups,
+            leakage=0.01,
+        )
+    assert not tuning.passed
+    assert tuning.to_list()[0]["method"].startswith("Invariant")
+
+
+def test_what_is_held_out_does_not_decide_the_ridge():
+    tensor = np.random.default_rng(0).standard_normal((12, 4, 3))  # complete: no ridge
+    tuning = tune(FairCP(method="none", random_state=0), tensor, grid={"rank": np.arange(1, 3)})
+    assert tuning.model.fit_.settings["ridge"] == 0
+    assert tuning.to_list()[0]["rank"] == 1
+    fit = FairCP(1, method="none", ridge=0.0, random_state=0)
+    split = split_cells(TensorData.from_array(tensor), test=0.1, random_state=0)
+    assert tuning.candidates[0].residual == pytest.approx(fit.fit(split.train).fit_.residual)
+
+
+@pytest.mark.slow
+def test_labels_and_processes_change_nothing(marks):
+    tensor, _ = marks
+    names = [f"person {i}" for i in range(N)]
+    data = TensorData.from_array(tensor, modes=("who", "a", "b"), labels=[names, None, None])
+    found = [
+        tune(
+            FairCP(method="none", mode=mode, random_state=0), X, grid={"rank": [1, 2]}, n_jobs=jobs
+        ).candidates
+        for X, mode, jobs in ((tensor, 0, 1), (data, "who", 2))
+    ]
+    for one, two in zip(*found, strict=True):
+        assert one.rmse == pytest.approx(two.rmse)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"grid": {"rang": [1]}}, "Invalid parameter 'rang'"),
+        ({"grid": {"rank": [1]}, "leakage": 0.1}, "leakage=0.1 asks for an audit"),
+        ({"grid": {"rank": [1]}, "leakage": float("nan")}, "leakage must be between 0 and 1"),
+        ({"grid": {"rank": [1]}, "held_out": 1.5}, "held_out must be a share"),
+        ({"grid": {"rank": [None]}}, "rank must be a whole number"),
+        ({"grid": {"rank": []}}, "rank"),
+    ],
+)
+def test_bad_input_is_refused(marks, settings, message):
+    with pytest.raises(ValueError, match=message):
+        tune(FairCP(method="none"), marks[0], **settings)
