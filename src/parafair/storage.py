@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
@@ -24,6 +24,10 @@ RUN_FILES = frozenset(
     {
         "fit.json",
         "model.json",
+        "training.json",
+        "init.safetensors",
+        "inputs.json",
+        "tuning.json",
         "factors.safetensors",
         "embedding.csv",
         "embedding.parquet",
@@ -175,3 +179,8 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(record).__name__}")
     return record
+
+
+def write_json(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a JSON object so that the file is never seen half-written."""
+    write_text(path, json.dumps(record, indent=1, allow_nan=False) + "\n")

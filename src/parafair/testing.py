@@ -45,13 +45,13 @@ class PenaltyContract:
     def bound(self, penalty: Penalty) -> tuple[Any, Tensor]:
         """Return the penalty bound to example groups, and an example factor."""
         people = SensitiveFeatures.of(example_groups(self.people, seed=1))
-        term = penalty.bind(people, torch.ones(1, dtype=torch.float64))
-        return term, example_rows(self.people, self.rank, seed=2)
+        bound = penalty.bind(people, torch.ones(1, dtype=torch.float64))
+        return bound, example_rows(self.people, self.rank, seed=2)
 
     def test_value_is_one_finite_number_of_at_least_zero(self, penalty: Penalty) -> None:
         """A single factor gives a scalar."""
-        term, factor = self.bound(penalty)
-        value = term.value(factor)
+        bound, factor = self.bound(penalty)
+        value = bound.value(factor)
         assert value.shape == ()
         assert torch.isfinite(value)
         # A kernel sum of a constant factor may round to just below zero.
@@ -59,41 +59,41 @@ class PenaltyContract:
 
     def test_gradient_matches_finite_differences(self, penalty: Penalty) -> None:
         """Central differences along random directions agree with the gradient."""
-        term, factor = self.bound(penalty)
-        value, gradient = term.value_and_gradient(factor)
-        torch.testing.assert_close(value, term.value(factor))
+        bound, factor = self.bound(penalty)
+        value, gradient = bound.value_and_gradient(factor)
+        torch.testing.assert_close(value, bound.value(factor))
         for seed in range(5):
             direction = example_rows(self.people, self.rank, seed=10 + seed)
             width = 1e-5
-            ahead, behind = (term.value(factor + sign * width * direction) for sign in (1, -1))
+            ahead, behind = (bound.value(factor + sign * width * direction) for sign in (1, -1))
             slope = (ahead - behind) / (2 * width)
             torch.testing.assert_close((gradient * direction).sum(), slope, rtol=1e-6, atol=1e-9)
 
     def test_members_of_a_batch_do_not_mix(self, penalty: Penalty) -> None:
         """A batch gives what its members give alone."""
-        term, factor = self.bound(penalty)
+        bound, factor = self.bound(penalty)
         factors = torch.stack([factor, 2 * factor, factor.flip(0)])
-        values, gradients = term.value_and_gradient(factors)
+        values, gradients = bound.value_and_gradient(factors)
         for member, alone in enumerate(factors):
-            value, gradient = term.value_and_gradient(alone)
+            value, gradient = bound.value_and_gradient(alone)
             torch.testing.assert_close(values[member], value)
             torch.testing.assert_close(gradients[member], gradient)
 
     def test_order_of_people_and_components_does_not_matter(self, penalty: Penalty) -> None:
         """Shuffling people together with their features, or components, changes nothing."""
-        term, factor = self.bound(penalty)
-        value = term.value(factor)
+        bound, factor = self.bound(penalty)
+        value = bound.value(factor)
         order = torch.randperm(self.people, generator=torch.Generator().manual_seed(3))
         people = SensitiveFeatures.of(example_groups(self.people, seed=1)[order])
         shuffled = penalty.bind(people, torch.ones(1, dtype=torch.float64))
         torch.testing.assert_close(shuffled.value(factor[order]), value)
-        torch.testing.assert_close(term.value(factor.flip(1)), value)
+        torch.testing.assert_close(bound.value(factor.flip(1)), value)
 
     def test_factor_is_left_alone(self, penalty: Penalty) -> None:
         """Evaluating does not change the argument."""
-        term, factor = self.bound(penalty)
+        bound, factor = self.bound(penalty)
         before = factor.clone()
-        term.value_and_gradient(factor)
+        bound.value_and_gradient(factor)
         assert torch.equal(factor, before)
 
 

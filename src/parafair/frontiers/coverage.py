@@ -41,7 +41,7 @@ class Coverage:
     def of(cls, problem: Problem, held_out: TensorData | None = None) -> Coverage:
         """Count the entries of a problem."""
         data, sensitive = problem.tensor, problem.sensitive
-        counts = problem.entries.counts(problem.mode).cpu().numpy()
+        counts = problem.observations.counts(problem.mode).cpu().numpy()
         unknown = (
             0
             if sensitive is None or sensitive.has_features is None

@@ -91,7 +91,7 @@ class Plan:
         """How many members fit into memory together."""
         problem, like = self.problem, self.problem.like
         # The sums over the entries, and copies of all factors.
-        numbers = problem.entries.working_memory(problem.rank)
+        numbers = problem.observations.working_memory(problem.rank)
         numbers += COPIES * problem.rank * sum(problem.shape)
         free = torch.cuda.mem_get_info(like.device)[0] // 2 if like.is_cuda else MEMORY
         return max(1, free // (numbers * like.element_size()))

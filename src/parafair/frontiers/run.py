@@ -291,7 +291,7 @@ def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:
         # With missing entries people are not points between which something can be moved.
         return ()
     try:
-        values = problem.entries.values.reshape(problem.shape)
+        values = problem.observations.values.reshape(problem.shape)
         found = parity_limit(values.cpu(), problem.sensitive, mode=problem.mode)
     except (ImportError, ValueError) as error:
         warnings.warn(f"no lower bound on the residual: {error}", ParafairWarning, stacklevel=3)

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.penalties.base import BoundQuadratic, check_multiplier
+from parafair.penalties.base import check_multiplier
+from parafair.penalties.bound import BoundQuadratic
 
 
 @dataclass(frozen=True)
