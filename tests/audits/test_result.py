@@ -15,7 +15,13 @@ ROWS = example_rows(80, 3, seed=0).numpy()
 @pytest.fixture(scope="module")
 def result():
     features = np.column_stack([GROUPS, np.arange(80) % 3])
-    return audit(ROWS, features, attackers=["linear", "neighbors"], repeats=1, permutations=20)
+    return audit(
+        ROWS,
+        sensitive_features=features,
+        attackers=["linear", "neighbors"],
+        repeats=1,
+        permutations=20,
+    )
 
 
 def attacker(value, low, high, measure="balanced accuracy", chance=0.5):
@@ -83,7 +89,7 @@ def test_what_is_undefined_is_null():
 
 def test_a_network_that_diverges_is_said_in_its_row():
     quick = {"attackers": ["linear"], "repeats": 1, "permutations": 20}
-    huge = audit(1e12 * ROWS, GROUPS, **quick)
+    huge = audit(1e12 * ROWS, sensitive_features=GROUPS, **quick)
     row = next(row for row in huge.rows if row.measure == "unfairness")
     assert np.isnan(row.value)
     assert "diverged" in row.about

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from parafair.audits import Audit, audit
-from parafair.audits.evaluation import Evaluation, evaluate
+from parafair.audits.evaluation import Evaluation, evaluate_predictions
 from parafair.data.centering import Offsets
 from parafair.data.checks import as_data
 from parafair.data.sensitive import SensitiveFeatures
@@ -200,7 +200,9 @@ class _Run:
         for point in points:
             if point.evaluation is None and point.fit.status is not Status.DIVERGED:
                 guess = FairCP.from_fit(point.fit, training=self.training).predict(cells)
-                errors = evaluate(held_out, guess, problem.sensitive, mode=problem.mode)
+                errors = evaluate_predictions(
+                    held_out, guess, sensitive_features=problem.sensitive, mode=problem.mode
+                )
                 if self.folder is not None:
                     self.folder.write_evaluation(point.member, errors)
                 point = replace(point, evaluation=errors)
@@ -265,7 +267,7 @@ def _audit_rows(
     member: Member,
     folder: Folder | None,
 ) -> Audit:
-    result = audit(rows, sensitive, **settings)
+    result = audit(rows, sensitive_features=sensitive, **settings)
     if folder is not None:
         folder.write_audit(member, result)
     return result
@@ -292,7 +294,7 @@ def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:
         return ()
     try:
         values = problem.entries.values.reshape(problem.shape)
-        found = parity_limit(values.cpu(), problem.sensitive, mode=problem.mode)
+        found = parity_limit(values.cpu(), sensitive_features=problem.sensitive, mode=problem.mode)
     except (ImportError, ValueError) as error:
         warnings.warn(f"no lower bound on the residual: {error}", ParafairWarning, stacklevel=3)
         return ()
@@ -310,7 +312,9 @@ def _baseline(plan: Plan, tensor: Any) -> Evaluation | None:
     if held_out is None:
         return None
     guess = Offsets.of(as_data(tensor), problem.mode).at(held_out.cells).cpu().numpy()
-    return evaluate(held_out, guess, problem.sensitive, mode=problem.mode)
+    return evaluate_predictions(
+        held_out, guess, sensitive_features=problem.sensitive, mode=problem.mode
+    )
 
 
 def _about(problem: Problem, limit: tuple[tuple[float, float], ...]) -> dict[str, Any]:

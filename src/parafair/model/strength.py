@@ -225,7 +225,7 @@ def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> _Examin
     for attackers in (QUICK, THOROUGH, EVERYBODY):
         result = audit(
             rows.cpu(),
-            problem.features,
+            sensitive_features=problem.features,
             attackers=attackers,
             permutations=1,
             max_people=MOST_PEOPLE,
