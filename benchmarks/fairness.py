@@ -53,15 +53,15 @@ def fair_synthetic() -> Iterable[Row]:
     """The paper's synthetic data, rank 8: strength="auto" and a very large strength."""
     for seed in range(5):
         data = datasets.synthetic(seed)
-        limit = parity_limit(data.tensor, data.sensitive).residual
+        limit = parity_limit(data.tensor, sensitive_features=data.sensitive).residual
         model = FairCP(8, strength="auto", random_state=seed)
         model.fit(data.tensor, sensitive_features=data.sensitive)
-        result = audit(model.embedding_, data.sensitive)
+        result = audit(model.embedding_, sensitive_features=data.sensitive)
         chosen = model.selection_.strength
         yield row_of(f"seed {seed}, auto", model, result, strength=chosen, limit=limit)
         model = FairCP(8, strength=1000.0, random_state=seed, tol=1e-6, max_iter=2000)
         model.fit(data.tensor, sensitive_features=data.sensitive)
-        result = audit(model.embedding_, data.sensitive)
+        result = audit(model.embedding_, sensitive_features=data.sensitive)
         yield row_of(f"seed {seed}, 1000", model, result, strength=1000.0, limit=limit)
 
 
@@ -122,7 +122,7 @@ def fair_kind(name: str, strength: float | str) -> Row:
         model.fit(tensor, sensitive_features=sensitive)
     chosen = model.fit_.settings["method"]["strength"]
     passed = model.selection_.passed if strength == "auto" else None
-    result = audit(model.embedding_, sensitive)
+    result = audit(model.embedding_, sensitive_features=sensitive)
     return row_of(f"{name}, {strength}", model, result, strength=chosen, passed=passed)
 
 
@@ -152,7 +152,7 @@ def baselines() -> Iterable[Row]:
         model.fit(data.tensor, sensitive_features=data.sensitive)
         rows = as_tensor(model.embedding_)
         value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
-        result = audit(model.embedding_, data.sensitive)
+        result = audit(model.embedding_, sensitive_features=data.sensitive)
         yield row_of(name, model, result, **{"criterion / null": value / null})
 
 

@@ -9,4 +9,5 @@ for method, strength in (("none", None), ("invariant", 30)):
     model = FairCP(rank=8, method=method, strength=strength, tol=1e-3, random_state=0)
     model.fit(data.tensor, sensitive_features=data.sensitive)
     print(f"\nmethod={method!r}: {model.fit_}")
-    print(audit(model.embedding_, data.sensitive, repeats=1, attackers=["linear", "svm", "forest"]))
+    quick = {"attackers": ["linear", "svm", "forest"], "repeats": 1}
+    print(audit(model.embedding_, sensitive_features=data.sensitive, **quick))

@@ -34,7 +34,9 @@ if __name__ == "__main__":
         model = FairCP(8, method=MeanMatching(strength), random_state=0)
         model.fit(data.tensor, sensitive_features=data.sensitive)
         gap = model.embedding_[:100].mean(0) - model.embedding_[100:].mean(0)
-        leakage = audit(model.embedding_, data.sensitive, attackers=["linear", "svm"]).leakage
+        leakage = audit(
+            model.embedding_, sensitive_features=data.sensitive, attackers=["linear", "svm"]
+        ).leakage
         print(
             f"strength {strength:6}: residual {model.fit_.residual:.3f}, "
             f"largest gap between means {abs(gap).max():7.3f}, leakage {leakage:.3f}"

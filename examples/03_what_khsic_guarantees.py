@@ -37,11 +37,14 @@ def measure(embedding, groups, attackers=tuple(ATTACKERS)):
     encoded, whitened = sensitive.encode(like=rows), Standardized.of(rows).whitened
     criterion, distances = Criterion(sensitive, rows[:0]), torch.pdist(whitened).square()
     value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
-    khsic, ratio = measures.normalized_khsic(rows, groups), over_null(rows, encoded, 1.0)
-    found = audit(rows.numpy(), groups, attackers=attackers, repeats=1, permutations=1)
+    khsic = measures.normalized_khsic(rows, sensitive_features=groups)
+    ratio = over_null(rows, encoded, 1.0)
+    found = audit(
+        rows.numpy(), sensitive_features=groups, attackers=attackers, repeats=1, permutations=1
+    )
     scores = {name: [r.value for r in found.attackers if r.model == name] for name in attackers}
     return {
-        "rho": measures.khsic(rows, groups),
+        "rho": measures.khsic(rows, sensitive_features=groups),
         "khsic": khsic,
         "khsic_null": khsic / ratio,
         "khsic_over_null": ratio,
@@ -59,13 +62,13 @@ def measure(embedding, groups, attackers=tuple(ATTACKERS)):
 def theorems():
     """Return the paper's counterexample to FATR, and ours to its Theorem 2."""
     rows, groups = np.array([[1.0], [0], [0], [-1], [-1], [1]]), [1, 0, 0, 1, 1, 1]
-    table = {"orthogonality": measures.orthogonality(rows, groups)}
-    table["khsic"] = measures.normalized_khsic(rows, groups)
-    table["khsic_shrunk"] = measures.normalized_khsic(rows / 100, groups)
+    table = {"orthogonality": measures.orthogonality(rows, sensitive_features=groups)}
+    table["khsic"] = measures.normalized_khsic(rows, sensitive_features=groups)
+    table["khsic_shrunk"] = measures.normalized_khsic(rows / 100, sensitive_features=groups)
     labels = np.repeat([0, 1], 50)
     for name, rows in (("same", labels[:, None]), ("tenth", labels[:, None] / 10)):
-        bound = measures.parity_bound(rows, labels)
-        table[name] = {"rho": measures.khsic(rows, labels), **vars(bound)}
+        bound = measures.parity_bound(rows, sensitive_features=labels)
+        table[name] = {"rho": measures.khsic(rows, sensitive_features=labels), **vars(bound)}
     share = labels.mean()  # P(A and B) = P(A) = P(B) for A = B = {1}
     return table | {"set_gap": share - share**2, "parity_gap": 1 - share}
 

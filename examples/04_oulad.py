@@ -27,7 +27,7 @@ ATTACKERS = ("linear", "svm", "forest", "boosting")
 def leakage(rows, features):
     """The strongest attacker's advantage over chance, of at most 4000 people."""
     settings = {"attackers": ATTACKERS, "repeats": 1, "permutations": 1, "max_people": 4000}
-    return audit(rows, features, n_jobs=-1, **settings).leakage
+    return audit(rows, sensitive_features=features, n_jobs=-1, **settings).leakage
 
 
 def main():

@@ -37,7 +37,9 @@ def test_fits_agree_with_the_cpu(data, method, solver):
     ]
     assert models[1].cp_.factors[0].is_cuda
     np.testing.assert_allclose(models[1].embedding_, models[0].embedding_, rtol=1e-6, atol=1e-8)
-    assert audit(models[1].embedding_, data.sensitive, permutations=20).people == 40
+    assert (
+        audit(models[1].embedding_, sensitive_features=data.sensitive, permutations=20).people == 40
+    )
 
 
 def test_data_on_the_device_stays_there(data):

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parafair import SensitiveFeatures, TensorData
-from parafair.audits.evaluation import Evaluation, evaluate, ks_statistic, mean_difference, ranking
+from parafair.audits.evaluation import (
+    Evaluation,
+    evaluate_predictions,
+    ks_statistic,
+    mean_difference,
+    ranking,
+)
 
 NAN = float("nan")
 HELD = TensorData.from_array([[1.0, 5.0, NAN], [2.0, NAN, NAN], [4.0, 4.0, 3.0], [NAN, NAN, 5.0]])
@@ -18,7 +24,7 @@ GROUPS = pd.DataFrame({"gender": ["f", "m", "m", "f"]})
 
 
 def test_errors_overall_and_for_each_group():
-    found = evaluate(HELD, GUESS, GROUPS)
+    found = evaluate_predictions(HELD, GUESS, sensitive_features=GROUPS)
     assert found.value("rmse") == pytest.approx(sqrt(8 / 7))
     assert found.value("mae") == pytest.approx(6 / 7)
     assert found.value("rmse", "f", feature="gender") == pytest.approx(sqrt(2 / 3))
@@ -28,22 +34,22 @@ def test_errors_overall_and_for_each_group():
 
 
 def test_plain_values_come_back():
-    found = evaluate(HELD, GUESS, GROUPS)
+    found = evaluate_predictions(HELD, GUESS, sensitive_features=GROUPS)
     assert Evaluation.from_list(json.loads(json.dumps(found.to_list(), allow_nan=False))) == found
-    nobody = evaluate(HELD.keep([0]), GUESS[:1], GROUPS)
+    nobody = evaluate_predictions(HELD.keep([0]), GUESS[:1], sensitive_features=GROUPS)
     assert None in [score["value"] for score in nobody.to_list()]
     assert isnan(Evaluation.from_list(nobody.to_list()).value("rmse", "m", feature="gender"))
 
 
 def test_the_gap_is_that_of_the_feature_whose_groups_differ_most():
-    found = evaluate(HELD, GUESS, GROUPS)
+    found = evaluate_predictions(HELD, GUESS, sensitive_features=GROUPS)
     both = [found.value("rmse", group, feature="gender") for group in "fm"]
     assert found.gap("rmse") == pytest.approx(abs(both[0] - both[1]))
-    assert isnan(evaluate(HELD, GUESS).gap("rmse"))
+    assert isnan(evaluate_predictions(HELD, GUESS).gap("rmse"))
 
 
 def test_differences_between_groups():
-    found = evaluate(HELD, GUESS, GROUPS)
+    found = evaluate_predictions(HELD, GUESS, sensitive_features=GROUPS)
     women, men = [2, 5, 4], [2, 3, 5, 1]
     assert found.value("MAD", feature="gender") == pytest.approx(abs(11 / 3 - 11 / 4))
     steps = [abs(np.mean(np.array(women) <= x) - np.mean(np.array(men) <= x)) for x in range(6)]
@@ -53,7 +59,7 @@ def test_differences_between_groups():
 
 
 def test_the_two_groups_that_differ_most_are_named():
-    found = evaluate(HELD, GUESS, ["a", "b", "b", "c"])
+    found = evaluate_predictions(HELD, GUESS, sensitive_features=["a", "b", "b", "c"])
     (mad,) = [score for score in found.scores if score.measure == "MAD"]
     means = {"a": 3.5, "b": 11 / 4, "c": 4.0}
     assert mad.group == "b - c"
@@ -63,20 +69,20 @@ def test_the_two_groups_that_differ_most_are_named():
 
 def test_numeric_features_are_cut_and_unknown_people_are_in_no_group():
     ages = SensitiveFeatures.of([20.5, NAN, 30.5, 40.5], missing="exclude")
-    found = evaluate(HELD, GUESS, ages)
+    found = evaluate_predictions(HELD, GUESS, sensitive_features=ages)
     groups = {s.group: s.count for s in found.scores if s.measure == "rmse"}
     assert groups == {"all": 7, "20.5 to 20.5": 2, "30.5 to 30.5": 3, "40.5 to 40.5": 1}
 
 
 def test_recommendations_with_a_stated_threshold():
-    found = evaluate(HELD, GUESS, GROUPS, threshold=4, k=1)
+    found = evaluate_predictions(HELD, GUESS, sensitive_features=GROUPS, threshold=4, k=1)
     # Relevant: 5 of person 0, both 4 of person 2, 5 of person 3; each has one on top.
     assert found.value("precision@1") == 1
     assert found.value("recall@1") == pytest.approx((1 + 0.5 + 1) / 3)
     assert found.value("recall@1", "m", feature="gender") == 0.5
     counts = {s.group: s.count for s in found.scores if s.measure == "recall@1"}
     assert counts == {"all": 3, "f": 2, "m": 1}
-    assert isnan(evaluate(HELD, GUESS, threshold=9).value("precision@10"))
+    assert isnan(evaluate_predictions(HELD, GUESS, threshold=9).value("precision@10"))
 
 
 def slow_ranking(people, relevant, predicted, k):
@@ -109,7 +115,7 @@ def test_ranking_equals_the_obvious_way(entries, k):
 
 
 def test_a_table_of_scores():
-    found = evaluate(HELD, GUESS, GROUPS)
+    found = evaluate_predictions(HELD, GUESS, sensitive_features=GROUPS)
     assert list(found.to_frame()) == ["measure", "feature", "group", "value", "count"]
     assert len(found.to_frame()) == len(found.scores) == 8
     assert str(found).splitlines()[1].split() == ["rmse", "all", "1.069", "7"]
@@ -118,15 +124,15 @@ def test_a_table_of_scores():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("predicted", "groups", "message"),
     [
-        ((GUESS[:-1],), r"predicted must have shape \(7,\).* got \(6,\)"),
-        (([NAN, *GUESS[1:]],), "predicted has 1 NaN or infinite values"),
-        ((GUESS, ["a", "b"]), "sensitive has 2 rows but mode 'mode_0' has 4 labels"),
+        (GUESS[:-1], None, r"predicted must have shape \(7,\).* got \(6,\)"),
+        ([NAN, *GUESS[1:]], None, "predicted has 1 NaN or infinite values"),
+        (GUESS, ["a", "b"], "sensitive_features has 2 rows but mode 'mode_0' has 4 labels"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, message):
+def test_bad_arguments_are_refused(predicted, groups, message):
     with pytest.raises(ValueError, match=message):
-        evaluate(HELD, *arguments)
+        evaluate_predictions(HELD, predicted, sensitive_features=groups)
     with pytest.raises(ValueError, match="k must be a whole number of at least 1, got 0"):
-        evaluate(HELD, GUESS, threshold=1, k=0)
+        evaluate_predictions(HELD, GUESS, threshold=1, k=0)

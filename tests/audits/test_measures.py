@@ -41,30 +41,36 @@ class TestResidualFit:
 
 
 def test_papers_measures():
-    assert measures.orthogonality(ROWS, GROUPS) == pytest.approx(float((ROWS.mT @ GROUPS).norm()))
+    assert measures.orthogonality(ROWS, sensitive_features=GROUPS) == pytest.approx(
+        float((ROWS.mT @ GROUPS).norm())
+    )
     expected = paper_bcd.khsic_penalty(ROWS, GROUPS, 1.0)
-    assert measures.khsic(ROWS, GROUPS) == pytest.approx(float(expected))
+    assert measures.khsic(ROWS, sensitive_features=GROUPS) == pytest.approx(float(expected))
     kernels = (Gaussian(1.0), Gaussian(1.0))
     expected = centered_alignment(ROWS, GROUPS, kernels=kernels)
-    assert measures.normalized_khsic(ROWS.numpy(), GROUPS) == pytest.approx(float(expected))
+    assert measures.normalized_khsic(ROWS.numpy(), sensitive_features=GROUPS) == pytest.approx(
+        float(expected)
+    )
 
 
 class TestUnfairness:
     def test_a_revealing_embedding_is_recognized(self):
-        result = measures.unfairness(REVEALING, GROUPS)
+        result = measures.unfairness(REVEALING, sensitive_features=GROUPS)
         assert result.value == pytest.approx(0.5)
         assert result.balanced_accuracy == pytest.approx(1)
 
     def test_an_independent_embedding_is_near_the_majority_level(self):
         values = [
-            measures.unfairness(example_rows(400, 3, seed=s), example_groups(400, seed=100 + s))
+            measures.unfairness(
+                example_rows(400, 3, seed=s), sensitive_features=example_groups(400, seed=100 + s)
+            )
             for s in range(5)
         ]
         assert np.mean([u.balanced_accuracy for u in values]) == pytest.approx(0.5, abs=0.06)
 
     def test_unbalanced_groups_converge_to_the_majority_share(self):
         groups = np.repeat(["many", "few"], [360, 40])
-        result = measures.unfairness(example_rows(400, 2, seed=0), groups)
+        result = measures.unfairness(example_rows(400, 2, seed=0), sensitive_features=groups)
         assert result.floor == pytest.approx(result.majority - 0.5)
         assert result.value == pytest.approx(result.floor, abs=0.03)
         assert result.balanced_accuracy == pytest.approx(0.5, abs=0.05)
@@ -72,20 +78,21 @@ class TestUnfairness:
     def test_more_than_two_groups(self):
         groups = np.repeat(["a", "b", "c"], 40)
         rows = torch.from_numpy(np.repeat(np.eye(3), 40, axis=0)) + 0.05 * example_rows(120, 3, 0)
-        result = measures.unfairness(rows, groups)
+        result = measures.unfairness(rows, sensitive_features=groups)
         assert result.groups == 3
         assert result.value == pytest.approx(2 / 3)
 
     def test_seed_is_honored(self):
         runs = [
-            measures.unfairness(ROWS, GROUPS, random_state=s, epochs=5) for s in (0, 0, 1, 2, 3)
+            measures.unfairness(ROWS, sensitive_features=GROUPS, random_state=s, epochs=5)
+            for s in (0, 0, 1, 2, 3)
         ]
         assert runs[0] == runs[1]
         assert len({run.accuracy for run in runs}) > 1
 
     def test_a_network_that_overflows_is_not_called_ignorant(self):
         with pytest.warns(ParafairWarning, match="network of unfairness diverged"):
-            result = measures.unfairness(1e12 * REVEALING, GROUPS)
+            result = measures.unfairness(1e12 * REVEALING, sensitive_features=GROUPS)
         assert np.isnan(result.value)
         assert np.isnan(result.balanced_accuracy)
 
@@ -93,24 +100,24 @@ class TestUnfairness:
         with pytest.raises(
             ValueError, match="must be one categorical feature here, got 'sensitive'"
         ):
-            measures.unfairness(ROWS, ROWS[:, 0])
+            measures.unfairness(ROWS, sensitive_features=ROWS[:, 0])
 
 
 class TestParityBound:
     def test_theorem_2_does_not_hold_as_printed(self):
         # A = S, balanced and binary: P(A = 1, S = 1) - P(A = 1) P(S = 1) = 0.25.
         groups = torch.tensor([[0.0], [1.0]]).double().repeat(50, 1)
-        rho = measures.khsic(groups, groups)
+        rho = measures.khsic(groups, sensitive_features=groups)
         assert rho == pytest.approx(0.0999, abs=1e-4)
         joint = float((groups * groups).mean() - groups.mean() ** 2)
         assert joint == 0.25 > rho
-        bound = measures.parity_bound(groups, groups)
+        bound = measures.parity_bound(groups, sensitive_features=groups)
         assert bound.paper == pytest.approx(2 * rho)
         # The classifier "a > 1/2" has P(C = 1 | s = 1) - P(C = 1) = 1/2, above the printed bound.
         assert bound.paper < 0.5
 
     def test_mean_gap_is_reached_by_its_witness_and_by_no_other_function(self):
-        bound = measures.parity_bound(REVEALING, GROUPS)
+        bound = measures.parity_bound(REVEALING, sensitive_features=GROUPS)
         gram = Gaussian(1.0)(REVEALING, REVEALING)
         group = GROUPS[:, 0] == 1
         gaps = []
@@ -131,7 +138,7 @@ class TestParityBound:
         assert bound.group_gap == pytest.approx(gap + other_gap)
 
     def test_covariances_stay_below_the_root_of_hsic(self):
-        bound = measures.parity_bound(REVEALING, GROUPS)
+        bound = measures.parity_bound(REVEALING, sensitive_features=GROUPS)
         grams = Gaussian(1.0)(REVEALING, REVEALING), Gaussian(1.0)(GROUPS, GROUPS)
         for seed in range(50):
             values = []
@@ -145,6 +152,6 @@ class TestParityBound:
 @pytest.mark.parametrize("measure", [measures.khsic, measures.orthogonality, measures.unfairness])
 def test_rows_must_match(measure):
     with pytest.raises(ValueError, match="has 60 rows but the embedding has 59"):
-        measure(ROWS[:59], GROUPS)
+        measure(ROWS[:59], sensitive_features=GROUPS)
     with pytest.raises(ValueError, match=r"one row per person, shape \(n, rank\)"):
-        measure(ROWS.reshape(60, 3, 1), GROUPS)
+        measure(ROWS.reshape(60, 3, 1), sensitive_features=GROUPS)

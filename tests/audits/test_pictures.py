@@ -14,7 +14,13 @@ ROWS = example_rows(60, 3, seed=0).numpy()
 @pytest.fixture(scope="module")
 def result():
     features = np.column_stack([GROUPS, 3.0 * ROWS[:, 0]])
-    return audit(ROWS, features, attackers=["linear", "neighbors"], repeats=1, permutations=5)
+    return audit(
+        ROWS,
+        sensitive_features=features,
+        attackers=["linear", "neighbors"],
+        repeats=1,
+        permutations=5,
+    )
 
 
 def test_the_picture_is_written(result, tmp_path):

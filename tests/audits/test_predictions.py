@@ -15,7 +15,7 @@ QUICK = {"attackers": ["linear"], "repeats": 1, "permutations": 5}
 
 
 def predictions(rows, groups, target):
-    result = audit(rows, groups, target=target, **QUICK)
+    result = audit(rows, sensitive_features=groups, target=target, **QUICK)
     found = [row for row in result.rows if row.section == "predictions"]
     return {(row.feature, row.measure, row.model): row.value for row in found}
 
@@ -72,7 +72,7 @@ def test_targets_of_three_classes():
 def test_the_target_keeps_its_name():
     pandas = pytest.importorskip("pandas")
     hired = pandas.Series(ROWS[:, 1] > 0, name="hired")
-    result = audit(ROWS, GROUPS, target=hired, **QUICK)
+    result = audit(ROWS, sensitive_features=GROUPS, target=hired, **QUICK)
     assert result.rows[-1].feature == "hired"
     assert "hired" in str(result)
     assert max(map(len, str(result).splitlines())) <= 100
@@ -89,10 +89,10 @@ def test_the_target_keeps_its_name():
 )
 def test_other_targets_are_refused(target, message):
     with pytest.raises(ValueError, match=message):
-        audit(ROWS, GROUPS, target=target, **QUICK)
+        audit(ROWS, sensitive_features=GROUPS, target=target, **QUICK)
 
 
 def test_a_missing_fairlearn_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fairlearn", None)
     with pytest.raises(ImportError, match=r"pip install 'parafair\[fairlearn\]'"):
-        audit(ROWS, GROUPS, target=GROUPS, **QUICK)
+        audit(ROWS, sensitive_features=GROUPS, target=GROUPS, **QUICK)

@@ -6,7 +6,7 @@ import torch
 from sklearn.naive_bayes import GaussianNB
 
 from parafair import SensitiveFeatures, audit
-from parafair.audits import ATTACKERS
+from parafair.audits import ATTACKERS, Verdict
 from parafair.audits.networks import TunedNetworkClassifier
 from parafair.testing import example_groups, example_rows
 
@@ -32,19 +32,18 @@ class TestLeaks:
     def test_all_attackers_find_a_leak_in_a_tiny_column(self):
         # The paper's network and KHSIC see the columns as they are; the attackers do not.
         hidden = np.column_stack([1e-6 * (GROUPS + 0.1 * NUMBERS), 10 * ROWS])
-        result = audit(hidden, GROUPS, folds=2, repeats=1, permutations=20)
+        result = audit(hidden, sensitive_features=GROUPS, folds=2, repeats=1, permutations=20)
         assert {model for model, _ in scores(result)} == set(ATTACKERS)
         assert min(scores(result).values()) > 0.85
         assert result.leakage > 0.45
-        assert result.leaks
-        assert not result.passes()
+        assert result.verdict() is Verdict.LEAKS
         measures = values(result)
         assert measures["network, balanced"] < 0.8
         assert measures["normalized KHSIC"] < 0.2
         assert measures["independence p-value"] < 0.05
 
     def test_a_full_leak_is_one_half(self):
-        result = audit(np.column_stack([GROUPS, ROWS]), GROUPS, **QUICK)
+        result = audit(np.column_stack([GROUPS, ROWS]), sensitive_features=GROUPS, **QUICK)
         assert result.leakage == pytest.approx(0.5, abs=0.01)
         assert result.leakage_interval == pytest.approx((0.5, 0.5), abs=0.03)
 
@@ -52,7 +51,9 @@ class TestLeaks:
         # The groups differ only in the small difference of two columns that are nearly equal.
         common = 1000 * ROWS[:, 0]
         hidden = np.column_stack([common, common + (2 * GROUPS - 1) + 0.2 * NUMBERS])
-        result = audit(hidden, GROUPS, **(QUICK | {"attackers": ["neighbors", "svm"]}))
+        result = audit(
+            hidden, sensitive_features=GROUPS, **(QUICK | {"attackers": ["neighbors", "svm"]})
+        )
         found = scores(result)
         assert min(v for (_, form), v in found.items() if form == "whitened") > 0.9
         assert max(v for (_, form), v in found.items() if form == "standardized") < 0.7
@@ -62,7 +63,11 @@ class TestLeaks:
         rows = example_rows(240, 3, seed=2).numpy()
         measure = rows[:, 0] * rows[:, 1] if kind == "xor" else (rows**2).sum(1)
         groups = measure > np.median(measure)
-        result = audit(rows, groups, **(QUICK | {"attackers": ["linear", "svm", "neighbors"]}))
+        result = audit(
+            rows,
+            sensitive_features=groups,
+            **(QUICK | {"attackers": ["linear", "svm", "neighbors"]}),
+        )
         found = scores(result)
         assert max(v for (model, _), v in found.items() if model == "linear") < 0.65
         assert result.leakage > 0.25
@@ -71,7 +76,11 @@ class TestLeaks:
 
     def test_numbers_are_guessed_by_regression(self):
         age = ROWS[:, 0] ** 2 + 0.1 * NUMBERS
-        result = audit(ROWS, age, **(QUICK | {"attackers": ["linear", "forest"], "folds": 3}))
+        result = audit(
+            ROWS,
+            sensitive_features=age,
+            **(QUICK | {"attackers": ["linear", "forest"], "folds": 3}),
+        )
         found = scores(result)
         assert found["forest", "standardized"] > 0.5
         assert found["linear", "standardized"] < 0.3
@@ -81,7 +90,7 @@ class TestLeaks:
 
     def test_three_groups(self):
         groups = np.digitize(ROWS[:, 0], [-0.5, 0.5]).astype(str)
-        result = audit(ROWS, groups, **QUICK)
+        result = audit(ROWS, sensitive_features=groups, **QUICK)
         assert result.attackers[0].chance == pytest.approx(1 / 3)
         assert 0.4 < result.leakage <= 2 / 3
         areas = [row.value for row in result.rows if row.measure == "AUC"]
@@ -90,7 +99,7 @@ class TestLeaks:
 
 class TestChance:
     def test_an_independent_embedding_leaks_little(self):
-        result = audit(ROWS, GROUPS, folds=2, repeats=1, permutations=20)
+        result = audit(ROWS, sensitive_features=GROUPS, folds=2, repeats=1, permutations=20)
         assert abs(result.leakage) < 0.1
         assert not result.leaks
         assert not result.below_chance
@@ -103,7 +112,7 @@ class TestChance:
         for seed in range(40):
             random = np.random.RandomState(seed)
             rows, groups = random.normal(size=(60, 3)), random.permutation(60) < 25
-            result = audit(rows, groups, **QUICK, random_state=seed)
+            result = audit(rows, sensitive_features=groups, **QUICK, random_state=seed)
             signs.append(result.leaks or result.below_chance)
             low, high = result.leakage_interval
             covered.append(low <= 0 <= high)
@@ -112,31 +121,30 @@ class TestChance:
 
     def test_an_embedding_that_says_nothing_leaks_nothing(self):
         for rows in (np.zeros((120, 2)), np.full((120, 1), 0.1)):
-            result = audit(rows, GROUPS, **QUICK)
+            result = audit(rows, sensitive_features=GROUPS, **QUICK)
             assert result.leakage == pytest.approx(0, abs=1e-12)
             assert not result.leaks
             assert values(result)["independence p-value"] == 1
 
     def test_dependent_columns_do_no_harm(self):
         dependent = np.column_stack([ROWS, ROWS[:, 0] + ROWS[:, 1], np.zeros(120)])
-        result = audit(dependent, GROUPS, **QUICK)
-        alone = audit(ROWS, GROUPS, **QUICK)
+        result = audit(dependent, sensitive_features=GROUPS, **QUICK)
+        alone = audit(ROWS, sensitive_features=GROUPS, **QUICK)
         assert result.leakage == pytest.approx(alone.leakage, abs=0.05)
         json.dumps(result.to_dict(), allow_nan=False)
 
     def test_matched_pairs_are_a_warning(self):
         # Every embedding occurs once in each group: a held-out twin is always guessed wrong.
         twins = np.repeat(example_rows(60, 3, seed=4).numpy(), 2, axis=0)
-        result = audit(twins, np.tile(["a", "b"], 60), **QUICK)
+        result = audit(twins, sensitive_features=np.tile(["a", "b"], 60), **QUICK)
         assert min(result.advantages) < -0.2
         assert result.below_chance
-        assert not result.leaks
-        assert not result.passes()
+        assert result.verdict() is Verdict.BELOW_CHANCE
         assert result.leakage == pytest.approx(0, abs=0.02)
         assert "below chance: a warning, not a success" in str(result)
 
     def test_an_ignorant_regression_is_no_warning(self):
-        result = audit(ROWS[:60], NUMBERS[:60], **QUICK)
+        result = audit(ROWS[:60], sensitive_features=NUMBERS[:60], **QUICK)
         assert min(result.advantages) < 0
         assert not result.below_chance
         assert result.leakage == pytest.approx(0, abs=0.1)
@@ -146,7 +154,7 @@ class TestFeatures:
     def test_every_feature_has_its_rows_and_all_together(self):
         pandas = pytest.importorskip("pandas")
         table = pandas.DataFrame({"gender": np.where(GROUPS, "f", "m"), "age": ROWS[:, 1] * 3})
-        result = audit(ROWS, table, **QUICK)
+        result = audit(ROWS, sensitive_features=table, **QUICK)
         features = list(dict.fromkeys(row.feature for row in result.rows))
         assert features == ["gender", "age", "gender x age"]
         paper = {row.feature for row in result.rows if row.section == "paper"}
@@ -159,18 +167,18 @@ class TestFeatures:
         # Neither feature is revealed, but whether they agree is.
         first, second = np.random.RandomState(0).randint(2, size=(2, 200))
         rows = ((first == second) + 0.1 * example_rows(200, 1, seed=3).numpy().ravel())[:, None]
-        result = audit(rows, np.column_stack([first, second]), **QUICK)
+        result = audit(rows, sensitive_features=np.column_stack([first, second]), **QUICK)
         by_feature = {r.feature: r.value for r in result.rows if r.section == "leakage"}
         assert max(by_feature["s0"], by_feature["s1"]) < 0.1
         assert by_feature["s0 x s1"] > 0.15
 
     def test_features_that_cannot_be_joined_are_said(self):
-        result = audit(ROWS, np.column_stack([GROUPS, 1 - GROUPS]), **QUICK)
+        result = audit(ROWS, sensitive_features=np.column_stack([GROUPS, 1 - GROUPS]), **QUICK)
         assert "not attacked together" in result.notes[-1]
 
     def test_small_combinations_are_said(self):
         first, second = np.repeat(["a", "b"], 60), np.tile(["common"] * 19 + ["rare"], 6)
-        result = audit(ROWS, np.column_stack([first, second]), **QUICK)
+        result = audit(ROWS, sensitive_features=np.column_stack([first, second]), **QUICK)
         assert any("small combinations" in note for note in result.notes)
 
 
@@ -178,27 +186,31 @@ class TestSettings:
     def test_the_seed_is_honored_and_processes_do_not_matter(self):
         network = {"network": TunedNetworkClassifier(steps=20)}
         settings = QUICK | {"attackers": network, "folds": 2}
-        one = audit(ROWS[:60], GROUPS[:60], **settings, random_state=3)
-        assert one == audit(ROWS[:60], GROUPS[:60], **settings, random_state=3)
-        assert one == audit(ROWS[:60], GROUPS[:60], **settings, random_state=3, n_jobs=2)
-        assert one != audit(ROWS[:60], GROUPS[:60], **settings, random_state=4)
+        one = audit(ROWS[:60], sensitive_features=GROUPS[:60], **settings, random_state=3)
+        assert one == audit(ROWS[:60], sensitive_features=GROUPS[:60], **settings, random_state=3)
+        assert one == audit(
+            ROWS[:60], sensitive_features=GROUPS[:60], **settings, random_state=3, n_jobs=2
+        )
+        assert one != audit(ROWS[:60], sensitive_features=GROUPS[:60], **settings, random_state=4)
 
     def test_threads_are_given_back(self):
         before = torch.get_num_threads()
         torch.set_num_threads(2)
         try:
-            audit(ROWS, GROUPS, **QUICK)
+            audit(ROWS, sensitive_features=GROUPS, **QUICK)
             assert torch.get_num_threads() == 2
         finally:
             torch.set_num_threads(before)
 
     def test_more_repeats_change_the_value_little(self):
-        one, many = (audit(ROWS, GROUPS, **(QUICK | {"repeats": r})) for r in (1, 5))
+        one, many = (
+            audit(ROWS, sensitive_features=GROUPS, **(QUICK | {"repeats": r})) for r in (1, 5)
+        )
         assert one.attackers != many.attackers
         assert many.leakage == pytest.approx(one.leakage, abs=0.1)
 
     def test_large_data_is_sampled_and_says_so(self):
-        result = audit(ROWS, GROUPS, max_people=60, **QUICK)
+        result = audit(ROWS, sensitive_features=GROUPS, max_people=60, **QUICK)
         assert (result.people, result.of) == (60, 120)
         assert "random sample of 60 of 120 people" in str(result)
 
@@ -206,39 +218,47 @@ class TestSettings:
         for module in ("run", "dependence"):
             monkeypatch.setattr(f"parafair.audits.{module}.MOST_TESTED", 60)
         revealing = np.column_stack([GROUPS, ROWS])
-        result = audit(revealing, GROUPS, **QUICK)
+        result = audit(revealing, sensitive_features=GROUPS, **QUICK)
         assert "independence was tested on 60 of the people, drawn at random" in result.notes
         assert values(result)["independence p-value"] < 0.05
 
     def test_rare_groups_survive_sampling(self):
         groups = np.where(np.arange(120) < 3, "rare", "common")
-        assert audit(ROWS, groups, max_people=40, **QUICK).people == 40
+        assert audit(ROWS, sensitive_features=groups, max_people=40, **QUICK).people == 40
 
     def test_attackers_trained_on_fewer_people_are_said(self):
         from dataclasses import replace
 
         small = {"quick svm": replace(ATTACKERS["svm"], most_people=30)}
-        result = audit(ROWS, GROUPS, **(QUICK | {"attackers": small}))
+        result = audit(ROWS, sensitive_features=GROUPS, **(QUICK | {"attackers": small}))
         assert "quick svm was trained on 30 people at a time" in result.notes
 
     def test_own_estimators_attack_features_of_their_kind(self):
         mine = QUICK | {"attackers": {"bayes": GaussianNB()}}
-        result = audit(ROWS, GROUPS, **mine)
+        result = audit(ROWS, sensitive_features=GROUPS, **mine)
         assert {row.model for row in result.attackers} == {"bayes"}
         with pytest.raises(ValueError, match="attackers has no regression, but .* 'sensitive'"):
-            audit(ROWS, NUMBERS, **mine)
+            audit(ROWS, sensitive_features=NUMBERS, **mine)
 
     def test_progress_is_reported(self):
         seen = []
-        audit(ROWS, GROUPS, **QUICK, on_progress=lambda done, total: seen.append((done, total)))
+        audit(
+            ROWS,
+            sensitive_features=GROUPS,
+            **QUICK,
+            on_progress=lambda done, total: seen.append((done, total)),
+        )
         assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
     def test_single_precision_is_known(self):
         # In single precision the third column is the sum of the others up to rounding.
         rows = ROWS.astype(np.float32)
         rows[:, 2] = rows[:, 0] + rows[:, 1]
-        single = audit(rows, GROUPS, **QUICK)
-        assert single.attackers == audit(torch.from_numpy(rows), GROUPS, **QUICK).attackers
+        single = audit(rows, sensitive_features=GROUPS, **QUICK)
+        assert (
+            single.attackers
+            == audit(torch.from_numpy(rows), sensitive_features=GROUPS, **QUICK).attackers
+        )
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -256,25 +276,25 @@ class TestSettings:
     def test_bad_settings_are_refused_before_any_work(self, change, message, monkeypatch):
         monkeypatch.setattr("parafair.audits.run.try_attackers", None)
         with pytest.raises(ValueError, match=message):
-            audit(ROWS, GROUPS, **(QUICK | change))
+            audit(ROWS, sensitive_features=GROUPS, **(QUICK | change))
 
     def test_bad_data_is_refused(self):
         with pytest.raises(ValueError, match="sensitive_features has 10 rows .* has 120"):
-            audit(ROWS, GROUPS[:10])
+            audit(ROWS, sensitive_features=GROUPS[:10])
         with pytest.raises(ValueError, match="group 'b' of sensitive feature .* only one member"):
-            audit(ROWS, np.array(["a"] * 119 + ["b"]))
+            audit(ROWS, sensitive_features=np.array(["a"] * 119 + ["b"]))
         holes = ROWS.copy()
         holes[3, 1] = np.nan
         with pytest.raises(ValueError, match="embedding"):
-            audit(holes, GROUPS)
+            audit(holes, sensitive_features=GROUPS)
 
     def test_two_members_are_enough(self):
-        result = audit(ROWS, np.array(["a"] * 118 + ["b"] * 2), **QUICK)
+        result = audit(ROWS, sensitive_features=np.array(["a"] * 118 + ["b"] * 2), **QUICK)
         json.dumps(result.to_dict(), allow_nan=False)
 
     def test_features_may_come_with_stated_kinds(self):
         codes = SensitiveFeatures.of(np.arange(120) % 20, kinds="numeric")
-        result = audit(ROWS, codes, **QUICK)
+        result = audit(ROWS, sensitive_features=codes, **QUICK)
         assert {row.measure for row in result.attackers} == {"R squared"}
 
 
@@ -286,7 +306,7 @@ def test_all_attackers_are_at_chance_in_95_percent_of_seeds(numeric):
         random = np.random.RandomState(seed)
         rows, groups = random.normal(size=(100, 4)), random.permutation(100) < 40
         features = random.normal(size=100) if numeric else groups
-        result = audit(rows, features, permutations=1, random_state=seed)
+        result = audit(rows, sensitive_features=features, permutations=1, random_state=seed)
         signs.append(result.leaks or result.below_chance)
         low, high = result.leakage_interval
         covered.append(low <= 0 <= high)

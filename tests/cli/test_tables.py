@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, split_cells, tune
-from parafair.audits.evaluation import evaluate
+from parafair.audits.evaluation import evaluate_predictions
 from parafair.frontiers.folder import load
 
 pytest.importorskip("typer")
@@ -71,7 +71,7 @@ def test_a_run_from_the_shell_equals_the_same_run_from_python(folder):
     np.testing.assert_array_equal(loaded.embedding_, model.embedding_)
     cells = split.test.cells.T.numpy()
     np.testing.assert_array_equal(loaded.predict(cells), model.predict(cells))
-    errors = evaluate(split.test, model.predict(cells), people)
+    errors = evaluate_predictions(split.test, model.predict(cells), sensitive_features=people)
     record = json.loads((folder / "run" / "evaluation.json").read_text())
     assert record["scores"] == errors.to_list()
     assert f"{errors.value('rmse', 'f', feature='gender'):.4g}" in printed

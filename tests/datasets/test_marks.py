@@ -31,7 +31,13 @@ def test_another_seed_draws_other_students_of_the_same_modules():
 def test_marks_show_the_gender():
     data = datasets.marks()
     model = FairCP(2, method="none", center=True, random_state=0).fit(data.tensor)
-    found = audit(model.embedding_, data.sensitive, attackers=["linear"], repeats=1, permutations=1)
+    found = audit(
+        model.embedding_,
+        sensitive_features=data.sensitive,
+        attackers=["linear"],
+        repeats=1,
+        permutations=1,
+    )
     assert found.leaks
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from parafair import FairCP, TensorData, frontier, split_cells
-from parafair.audits.evaluation import evaluate
+from parafair.audits.evaluation import evaluate_predictions
 from parafair.data.checks import as_tensor
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.frontiers import plan, run
@@ -234,7 +234,9 @@ def test_held_out_entries_are_predicted_by_every_fit(tmp_path):
     found = frontier(split.train, groups, held_out=split.test, out=tmp_path, **settings)
     (point,) = found.points
     model = found.model(point)
-    expected = evaluate(split.test, model.predict(split.test.cells.T.numpy()), groups)
+    expected = evaluate_predictions(
+        split.test, model.predict(split.test.cells.T.numpy()), sensitive_features=groups
+    )
     assert point.evaluation == expected
     row = found.rows()[0]
     assert row["rmse"] == expected.value("rmse")

@@ -76,7 +76,9 @@ def test_new_people_reveal_less_with_their_features(marks, model):
         plain = model.transform(new)
     fair = model.transform(new, sensitive_features=theirs)
     settings = {"attackers": ("linear", "svm"), "repeats": 2, "permutations": 1}
-    before, after = (audit(rows, theirs, **settings).leakage for rows in (plain, fair))
+    before, after = (
+        audit(rows, sensitive_features=theirs, **settings).leakage for rows in (plain, fair)
+    )
     assert before > 0.15
     assert after < before / 2  # 80 people: an audit cannot tell 0.1 from chance
 
@@ -141,7 +143,9 @@ def test_many_new_people_settle_among_themselves():
             for lot in np.split(np.arange(300, 900), lots)
         ]
         settings = {"attackers": ("linear", "svm", "neighbors"), "permutations": 1}
-        return audit(np.concatenate(rows), groups[300:], **settings, repeats=1).leakage
+        return audit(
+            np.concatenate(rows), sensitive_features=groups[300:], **settings, repeats=1
+        ).leakage
 
     assert leakage(2) < 0.03
     # People of whom nothing is known have no part in it.

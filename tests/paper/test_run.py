@@ -148,7 +148,7 @@ class TestLimits:
         make_tables(["rounds"], out=tmp_path, scale=TINY)
 
     def test_are_left_out_with_a_warning_where_they_cannot_be_had(self, tmp_path, monkeypatch):
-        def missing(*arguments):
+        def missing(*_, **__):
             raise ImportError("needs POT")
 
         monkeypatch.setattr("parafair.paper.run.parity_limit", missing)

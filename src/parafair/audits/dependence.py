@@ -64,8 +64,8 @@ def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[
         with one_thread(), warnings.catch_warnings():
             # The row says it instead.
             warnings.filterwarnings("ignore", "the network of unfairness", ParafairWarning)
-            network = measures.unfairness(rows, sensitive, random_state=seed)
-        bound = measures.parity_bound(rows, sensitive)
+            network = measures.unfairness(rows, sensitive_features=sensitive, random_state=seed)
+        bound = measures.parity_bound(rows, sensitive_features=sensitive)
         about = "accuracy - even guess"
         if np.isnan(network.accuracy):
             about = "the network diverged: the columns are too large for it"
@@ -75,10 +75,14 @@ def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[
             ("parity bound", bound.paper, None, "as printed; not a bound, see docs"),
             ("largest group gap", bound.group_gap, None, "of unit-ball functions"),
         ]
+    plain = [
+        ("KHSIC", measures.khsic, ""),
+        ("normalized KHSIC", measures.normalized_khsic, "0 to 1"),
+        ("orthogonality", measures.orthogonality, "||A'S||"),
+    ]
     found += [
-        ("KHSIC", measures.khsic(rows, sensitive), None, ""),
-        ("normalized KHSIC", measures.normalized_khsic(rows, sensitive), None, "0 to 1"),
-        ("orthogonality", measures.orthogonality(rows, sensitive), None, "||A'S||"),
+        (name, measured(rows, sensitive_features=sensitive), None, how)
+        for name, measured, how in plain
     ]
     return [
         Measure(column.name, "paper", measure, value, chance=chance, about=about)

@@ -100,11 +100,11 @@ class Evaluation:
         return "\n".join(lines)
 
 
-def evaluate(
-    held_out: TensorData,
+def evaluate_predictions(
+    X_test: TensorData,
     predicted: ArrayLike,
-    sensitive: Any = None,
     *,
+    sensitive_features: Any = None,
     mode: int | str = 0,
     threshold: float | None = None,
     k: int = 10,
@@ -112,23 +112,23 @@ def evaluate(
     """Compare predictions with held-out entries, overall and for each group of people.
 
     Args:
-        held_out: Entries that the model has not seen.
-        predicted: A prediction for each, in the order of ``held_out.cells``, shape (observed,).
-        sensitive: Sensitive features of the people, as `SensitiveFeatures.of` takes them. Numeric
-            ones are cut into four groups; people who are not known are in no group.
+        X_test: Held-out entries.
+        predicted: A prediction for each, in the order of ``X_test.cells``, shape (observed,).
+        sensitive_features: One row per person, as `SensitiveFeatures.of` takes them. Numeric
+            features are binned into four groups; people without features are in no group.
         mode: The mode whose indices are people.
         threshold: Entries of at least this value are relevant; adds precision@k and recall@k.
         k: Length of the list that precision and recall are about.
     """
-    truth = held_out.entries.cpu().numpy().astype(np.float64)
+    truth = X_test.entries.cpu().numpy().astype(np.float64)
     guess = _check_predicted(predicted, len(truth))
-    number = held_out.find_mode(mode)
-    people = held_out.cells[number].cpu().numpy()
-    features = None if sensitive is None else SensitiveFeatures.of(sensitive)
-    if features is not None and len(features) != held_out.shape[number]:
+    number = X_test.find_mode(mode)
+    people = X_test.cells[number].cpu().numpy()
+    features = None if sensitive_features is None else SensitiveFeatures.of(sensitive_features)
+    if features is not None and len(features) != X_test.shape[number]:
         raise ValueError(
-            f"sensitive has {len(features)} rows but mode {held_out.modes[number]!r} has "
-            f"{held_out.shape[number]} labels; pass one row per label, in the same order"
+            f"sensitive_features has {len(features)} rows but mode {X_test.modes[number]!r} has "
+            f"{X_test.shape[number]} labels; pass one row per label, in the same order"
         )
     scores = []
     for feature, group, chosen in _groups(features, people):
@@ -195,7 +195,7 @@ def _check_predicted(predicted: ArrayLike, count: int) -> NDArray[np.float64]:
     if guess.shape != (count,):
         raise ValueError(
             f"predicted must have shape ({count},), one number per held-out entry in the order of "
-            f"held_out.cells, got {guess.shape}"
+            f"X_test.cells, got {guess.shape}"
         )
     if not np.isfinite(guess).all():
         raise ValueError(f"predicted has {(~np.isfinite(guess)).sum()} NaN or infinite values")

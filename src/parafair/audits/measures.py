@@ -50,13 +50,13 @@ def residual_fit(tensor: Any, cp: CPTensor | Sequence[Any]) -> float:
     return float(entries.residual_squared(matrices) ** 0.5 / norm)
 
 
-def orthogonality(embedding: Any, sensitive_features: Any) -> float:
+def orthogonality(embedding: Any, *, sensitive_features: Any) -> float:
     """Return FATR's ``||A.T S||``, with ``S`` encoded and not centered."""
     rows, sensitive = pair(embedding, sensitive_features)
     return float(torch.linalg.matrix_norm(rows.mT @ sensitive.encode(like=rows)))
 
 
-def khsic(embedding: Any, sensitive_features: Any, *, gamma: float = 1.0) -> float:
+def khsic(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0) -> float:
     """Return the paper's ``rho = <HKH, HLH> / n**2`` with Gaussian kernels.
 
     Rescaling the embedding changes it; a small value is not a proof of independence.
@@ -65,7 +65,7 @@ def khsic(embedding: Any, sensitive_features: Any, *, gamma: float = 1.0) -> flo
     return float(hsic.khsic(rows, sensitive.encode(like=rows), gamma=gamma))
 
 
-def normalized_khsic(embedding: Any, sensitive_features: Any, *, gamma: float = 1.0) -> float:
+def normalized_khsic(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0) -> float:
     """Return the cosine between the two centered Gram matrices, between 0 and 1."""
     rows, sensitive = pair(embedding, sensitive_features)
     kernels = (Gaussian(gamma), Gaussian(gamma))
@@ -103,8 +103,8 @@ class Unfairness:
 
 def unfairness(
     embedding: Any,
-    sensitive_features: Any,
     *,
+    sensitive_features: Any,
     test_size: float = 0.25,
     hidden: int = 1500,
     epochs: int = 100,
@@ -189,7 +189,7 @@ class ParityBound:
     covariance: float
 
 
-def parity_bound(embedding: Any, sensitive_features: Any, *, gamma: float = 1.0) -> ParityBound:
+def parity_bound(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0) -> ParityBound:
     """Return the paper's bound on the lack of parity and two that hold.
 
     Args:
@@ -206,7 +206,7 @@ def parity_bound(embedding: Any, sensitive_features: Any, *, gamma: float = 1.0)
     inner = weights.mT @ gram_product(rows, Gaussian(gamma), weights)
     own = inner.diagonal()
     between = own.unsqueeze(0) + own.unsqueeze(1) - 2 * inner
-    rho = khsic(rows, sensitive, gamma=gamma)
+    rho = khsic(rows, sensitive_features=sensitive, gamma=gamma)
     return ParityBound(
         paper=rho / float(shares.min()),
         mean_gap=float(own.max().clamp_min(0).sqrt()),

@@ -29,8 +29,8 @@ from parafair.data.sensitive import Column, SensitiveFeatures
 
 def audit(
     embedding: Any,
-    sensitive_features: Any,
     *,
+    sensitive_features: Any,
     target: Any = None,
     attackers: Iterable[str] | Mapping[str, Any] | None = None,
     folds: int = 5,

@@ -76,7 +76,7 @@ def audit_command(
         with progress("attacking") as on_progress:
             result = audit(
                 rows,
-                features,
+                sensitive_features=features,
                 target=wanted,
                 attackers=None if attackers is None else attackers.split(","),
                 folds=folds,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas
 from numpy.typing import NDArray
 
-from parafair.audits.evaluation import Evaluation, evaluate
+from parafair.audits.evaluation import Evaluation, evaluate_predictions
 from parafair.cli.people import People
 from parafair.cli.tensors import ARRAYS, Source
 from parafair.data.centering import Offsets
@@ -58,8 +58,10 @@ class HeldOut:
         guess = Offsets.of(train, mode).at(test.cells).numpy()
         return cls(
             share,
-            evaluate(test, model.predict(test.cells.T.numpy()), features, mode=mode),
-            evaluate(test, guess, features, mode=mode),
+            evaluate_predictions(
+                test, model.predict(test.cells.T.numpy()), sensitive_features=features, mode=mode
+            ),
+            evaluate_predictions(test, guess, sensitive_features=features, mode=mode),
         )
 
     def to_dict(self) -> dict[str, Any]:

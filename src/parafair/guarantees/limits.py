@@ -118,9 +118,9 @@ class ParityLimit:
 
 
 def parity_limit(
-    tensor: Any,
-    sensitive_features: Any,
+    X: Any,
     *,
+    sensitive_features: Any,
     mode: int | str = 0,
     taus: Sequence[float] = TAUS,
     bins: int = 4,
@@ -148,7 +148,7 @@ def parity_limit(
     memory does not.
 
     Args:
-        tensor: The data, of order 2 or more.
+        X: The data, of order 2 or more.
         sensitive_features: One row per index of `mode`. Groups are the combinations of values
             that occur; a numeric column is cut at its quantiles. People who are not known may
             have any embedding.
@@ -159,10 +159,11 @@ def parity_limit(
         random_state: Seed of the samples and of the random groups.
 
     For rows (0, 1) of one woman and (3, 1) of one man, parity gives both (1.5, 1), and
-    ``parity_limit([[0, 1], [3, 1]], ["f", "m"]).residual`` is ``sqrt(4.5 / 11)``.
+    ``parity_limit([[0, 1], [3, 1]], sensitive_features=["f", "m"]).residual`` is
+    ``sqrt(4.5 / 11)``.
     """
     levels = _check_settings(taus, bins, max_people)
-    rows, sensitive, norm_squared = _check_data(tensor, sensitive_features, mode)
+    rows, sensitive, norm_squared = _check_data(X, sensitive_features, mode)
     random = check_random_state(random_state)
     groups = _groups(sensitive, bins)
     # In these units, the loss per person is the squared relative residual.
@@ -207,16 +208,14 @@ def _check_settings(taus: Any, bins: int, max_people: int) -> tuple[float, ...]:
     return levels
 
 
-def _check_data(
-    tensor: Any, features: Any, mode: int | str
-) -> tuple[Tensor, SensitiveFeatures, float]:
+def _check_data(X: Any, features: Any, mode: int | str) -> tuple[Tensor, SensitiveFeatures, float]:
     """Return a row for each person who is known, their features and ``||X||**2`` of everybody."""
-    found = as_data(tensor, dtype=torch.float64, device="cpu")
+    found = as_data(X, dtype=torch.float64, device="cpu")
     mode = find_mode(found, mode)
     there = entries_of(found).values.numel()
     if there < prod(found.shape):
         raise ValueError(
-            f"tensor has {prod(found.shape) - there} missing entries of {prod(found.shape)}, but "
+            f"X has {prod(found.shape) - there} missing entries of {prod(found.shape)}, but "
             "the limit compares whole rows; complete it first, for example with FairCP.predict"
         )
     data = found.to_dense().values if isinstance(found, TensorData) else found
@@ -224,7 +223,7 @@ def _check_data(
     sensitive = SensitiveFeatures.of(features)
     if len(sensitive) != data.shape[mode]:
         raise ValueError(
-            f"sensitive_features has {len(sensitive)} rows but mode {mode} of the tensor has "
+            f"sensitive_features has {len(sensitive)} rows but mode {mode} of X has "
             f"{data.shape[mode]}; pass one row per index, in the same order"
         )
     norm_squared, rows = float(data.square().sum()), data.movedim(mode, 0).flatten(1)

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from parafair.audits import Audit, audit
-from parafair.audits.evaluation import evaluate
+from parafair.audits.evaluation import evaluate_predictions
 from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import split_cells
@@ -214,7 +214,7 @@ def _audit(rows: NDArray[Any], features: Any, random_state: Any) -> Audit:
     """Audit with the attackers of `strength="auto"`."""
     return audit(
         rows,
-        features,
+        sensitive_features=features,
         attackers=THOROUGH,
         permutations=1,
         max_people=MOST_PEOPLE,
@@ -233,7 +233,7 @@ def _try(
     rmse, mae = inf, inf
     predicted = fitted.predict(test.cells.T.cpu().numpy())
     if np.isfinite(predicted).all():
-        scores = evaluate(test, predicted)
+        scores = evaluate_predictions(test, predicted)
         rmse, mae = scores.value("rmse"), scores.value("mae")
     candidate = Candidate({}, rmse, mae, fitted.fit_.residual, fitted.fit_.seconds)
     return candidate, _penalized(fitted)

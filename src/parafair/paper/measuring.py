@@ -49,19 +49,23 @@ class Measuring:
             # The cell stays empty instead.
             warnings.filterwarnings("ignore", "the network of unfairness", ParafairWarning)
             found = measures.unfairness(
-                embedding, self.sensitive, random_state=seed, **self.network
+                embedding, sensitive_features=self.sensitive, random_state=seed, **self.network
             )
             return {
-                "orthogonality": measures.orthogonality(embedding, self.sensitive),
-                "khsic": measures.khsic(embedding, self.sensitive),
-                "normalized_khsic": measures.normalized_khsic(embedding, self.sensitive),
+                "orthogonality": measures.orthogonality(
+                    embedding, sensitive_features=self.sensitive
+                ),
+                "khsic": measures.khsic(embedding, sensitive_features=self.sensitive),
+                "normalized_khsic": measures.normalized_khsic(
+                    embedding, sensitive_features=self.sensitive
+                ),
                 "unfairness": found.value,
                 "floor": found.floor,
                 "balanced": found.balanced_accuracy - 1 / found.groups,
             }
 
     def _attackers(self, embedding: NDArray[np.float64]) -> Row:
-        found = audit(embedding, self.sensitive, **self.audits)
+        found = audit(embedding, sensitive_features=self.sensitive, **self.audits)
         low, high = found.leakage_interval
         return {
             "leakage": found.leakage,

@@ -282,7 +282,7 @@ def _add_limits(folder: Path, found: Mapping[tuple[str, int], Data]) -> None:
         if any(row["data"] == name for row in rows):
             continue
         try:
-            limit = parity_limit(data.tensor, data.sensitive)
+            limit = parity_limit(data.tensor, sensitive_features=data.sensitive)
         except ImportError as error:
             warnings.warn(
                 f"the limit is left out of the figures ({error}); the same command adds it later",

@@ -24,10 +24,18 @@ def theorem_rows() -> list[Row]:
     found = [
         ("1", "orthogonality", float(np.linalg.norm(ROWS[:, None].T @ indicators))),
         ("1", "accuracy of the norm", float((guessed == GROUPS).mean())),
-        ("1", "normalized KHSIC", measures.normalized_khsic(ROWS[:, None], GROUPS)),
-        ("2", "rho", measures.khsic(labels[:, None], labels)),
+        (
+            "1",
+            "normalized KHSIC",
+            measures.normalized_khsic(ROWS[:, None], sensitive_features=GROUPS),
+        ),
+        ("2", "rho", measures.khsic(labels[:, None], sensitive_features=labels)),
         ("2", "difference of probabilities", float(share - share**2)),
-        ("2", "parity bound", measures.parity_bound(labels[:, None], labels).paper),
+        (
+            "2",
+            "parity bound",
+            measures.parity_bound(labels[:, None], sensitive_features=labels).paper,
+        ),
         ("2", "lack of parity", float(1 - share)),
     ]
     return [{"theorem": t, "what": what, "value": value} for t, what, value in found]
