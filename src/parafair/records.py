@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from math import isfinite
 from types import ModuleType
 from typing import Any
 
@@ -24,10 +25,18 @@ def describe(settings: object) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: numbers, text, lists, or a described object."""
+    """Return a value that JSON can hold: a number, text, a list, or a described object.
+
+    JSON has no NaN and no infinity; both become None.
+
+    >>> plain({"residual": float("nan"), "shape": (3, 2)})
+    {'residual': None, 'shape': [3, 2]}
+    """
     if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, (int, float, str, bool, type(None))):
+        value = value.item()
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, (int, str, type(None))):
         return value
     if isinstance(value, (tuple, list)):
         return [plain(entry) for entry in value]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from parafair.errors import ConvergenceWarning, missing_column
 from parafair.model.out_of_sample import can_settle, fit_rows, nearest_trained, refine
 from parafair.penalties import Invariant
 from parafair.solvers.problem import Problem, ridge_diagonal
-from parafair.storage import read_json
+from parafair.storage import read_json, write_json
 
 MODEL_FILE = "model.json"
 FORMAT = 2
@@ -211,7 +210,7 @@ class Training:
             "entries": self.entries,
             "ridge": self.ridge,
         }
-        (folder / MODEL_FILE).write_text(json.dumps(record) + "\n", encoding="utf-8")
+        write_json(folder / MODEL_FILE, record, indent=None)
 
     @classmethod
     def read(cls, folder: Path) -> Training:
