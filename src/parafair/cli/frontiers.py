@@ -45,12 +45,12 @@ from parafair.cli.tensors import Source
 from parafair.data.splits import split_cells
 from parafair.errors import Interrupted, unknown_choice
 from parafair.frontiers import Frontier, frontier
-from parafair.frontiers.folder import load, write_json
+from parafair.frontiers.folder import load
 from parafair.frontiers.result import Point, join
 from parafair.frontiers.run import AUDIT
 from parafair.penalties.registry import METHODS
 from parafair.report import FORMATS, pick_point, write_report
-from parafair.storage import check_new_folder, read_json
+from parafair.storage import check_new_folder, read_json, write_json
 
 INPUTS_FILE = "inputs.json"
 

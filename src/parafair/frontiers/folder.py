@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.result import Frontier, Member, Point, join
 from parafair.model.training import Training
 from parafair.solvers.result import Fit
-from parafair.storage import new_folder, read_json, write_text
+from parafair.storage import check_same_settings, new_folder, read_json, write_json
 
 FORMAT = 3
 SETTINGS_FILE, MEMBER_FILE = "frontier.json", "member.json"
@@ -47,19 +46,7 @@ class Folder:
             training.write(self.path)
             write_json(file, {"format": FORMAT, "settings": settings, **about})
             return
-        before = read_json(file).get("settings", {})
-        settings = json.loads(json.dumps(settings))
-        other = sorted(
-            name for name in {*before, *settings} if before.get(name) != settings.get(name)
-        )
-        if other:
-            changes = "; ".join(
-                f"{n}: {before.get(n)!r} there, {settings.get(n)!r} now" for n in other
-            )
-            raise ValueError(
-                f"{self.path} holds a frontier with other settings ({changes}); choose another "
-                "folder, or repeat its settings to continue it"
-            )
+        check_same_settings(self.path, read_json(file).get("settings", {}), settings)
 
     @property
     def limit(self) -> tuple[tuple[float, float], ...]:
@@ -153,8 +140,3 @@ def _read_point(path: Path) -> Point:
     file = path / EVALUATION_FILE
     errors = Evaluation.from_list(read_json(file)["scores"]) if file.exists() else None
     return Point(member, Fit.load(path), audit, errors)
-
-
-def write_json(file: Path, record: Mapping[str, Any]) -> None:
-    """Write a file so that it is never seen half-written."""
-    write_text(file, json.dumps(record, indent=1, allow_nan=False) + "\n")

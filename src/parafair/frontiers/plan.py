@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -31,6 +31,8 @@ from parafair.solvers import Solver, decompose
 from parafair.solvers.init import StartName, make_starts
 from parafair.solvers.problem import Problem, find_mode, resolve_ridge
 from parafair.solvers.result import Fit, Stop
+
+T = TypeVar("T")
 
 # Arguments of `audit` that are not settings, or are set here.
 CHECKED = ("attackers", "folds", "repeats", "permutations", "max_people")
@@ -96,6 +98,11 @@ class Plan:
         free = torch.cuda.mem_get_info(like.device)[0] // 2 if like.is_cuda else MEMORY
         return max(1, free // (numbers * like.element_size()))
 
+    def batches(self, members: Sequence[Member], *, workers: int) -> list[list[Member]]:
+        """Return the members in batches: at least one per process, each small enough for memory."""
+        share = -(-len(members) // workers)
+        return in_batches(members, max(1, min(self.members_at_once, share)))
+
     @cached_property
     def settings(self) -> dict[str, Any]:
         """What decides the results, as plain values."""
@@ -121,6 +128,11 @@ class Plan:
             "dtype": str(problem.like.dtype).removeprefix("torch."),
             "audits": plain(self.audits),
         }
+
+
+def in_batches(items: Sequence[T], size: int) -> list[list[T]]:
+    """Return the items in batches of at most `size`, in order."""
+    return [list(items[begin : begin + size]) for begin in range(0, len(items), size)]
 
 
 def make_plan(

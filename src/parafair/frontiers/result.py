@@ -16,6 +16,7 @@ from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import kernels
 from parafair.frontiers.coverage import Coverage
+from parafair.frontiers.hypervolume import hypervolume
 from parafair.model.estimator import FairCP
 from parafair.model.training import Training
 from parafair.penalties import postprocessing
@@ -268,12 +269,7 @@ class Frontier:
         """
         if worst is None:
             worst = (1.0, most_leakage(self.sensitive))
-        area, last = 0.0, worst[1]
-        for point in self.efficient:
-            height = min(last, max(point.leakage, 0.0))
-            area += max(0.0, worst[0] - point.residual) * max(0.0, last - height)
-            last = height
-        return area / (worst[0] * worst[1])
+        return hypervolume([(p.residual, p.leakage) for p in self.efficient], worst)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the tidy table as plain values; "efficient" is within the method."""

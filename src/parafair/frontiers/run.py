@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from math import prod
@@ -154,7 +154,7 @@ class _Run:
         kept = {member: point for member, point in read.items() if point is not None}
         self._report(len(kept))
         missing = [member for member in members if member not in kept]
-        batches = list(self._batches(missing))
+        batches = self.plan.batches(missing, workers=self._workers)
         jobs = [joblib.delayed(_fit_batch)(self.plan, batch, self.folder) for batch in batches]
         if len(jobs) == 1 or self._workers == 1:
             # In this process, which can tell about every fit.
@@ -222,12 +222,6 @@ class _Run:
         if self.plan.problem.like.is_cuda:
             return 1
         return max(1, int(joblib.effective_n_jobs(self.n_jobs)))
-
-    def _batches(self, members: Sequence[Member]) -> Iterator[list[Member]]:
-        share = -(-len(members) // self._workers)
-        size = max(1, min(self.plan.members_at_once, share))
-        for begin in range(0, len(members), size):
-            yield list(members[begin : begin + size])
 
     def _report(self, more: int) -> None:
         self.done += more

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from math import isfinite
+from math import isfinite, nan
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.solvers.problem import Problem, Sweep
-from parafair.storage import new_folder, read_json
+from parafair.storage import new_folder, read_json, write_json
 
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
 FORMAT = 3
@@ -194,7 +193,7 @@ class Fit:
             "counts": dict(self.counts),
             "history": [asdict(iteration) for iteration in self.history],
         }
-        (folder / FIT_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_json(folder / FIT_FILE, record)
 
     @classmethod
     def load(cls, folder: str | Path) -> Fit:
@@ -213,7 +212,10 @@ class Fit:
             return cls(
                 cp=CPTensor(arrays["weights"], tuple(factors)),
                 status=Status[record["status"]],
-                history=tuple(Iteration(**entry) for entry in record["history"]),
+                history=tuple(
+                    Iteration(**{k: nan if v is None else v for k, v in entry.items()})
+                    for entry in record["history"]
+                ),
                 counts=record["counts"],
                 plain=plain,
             )
