@@ -67,7 +67,7 @@ def algorithm1() -> Iterable[Row]:
 def algorithm1_in(dtype: torch.dtype) -> Iterable[Row]:
     """Compare one precision: a whole round, and the steps on the sensitive factor alone."""
     data, steps, strength = datasets.synthetic(0), (0.5, 1.0), 1600.0
-    sensitive = SensitiveFeatures.of(data.sensitive)
+    sensitive = SensitiveFeatures.of(data.sensitive_features)
     tensor = as_tensor(data.tensor, dtype=dtype)
     problem = Problem(tensor, 8, penalty=KHSIC(strength), sensitive=sensitive)
     starts = make_starts(problem, "uniform", count=1, seed=0)

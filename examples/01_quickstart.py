@@ -7,6 +7,13 @@ print(data.about)
 
 for method, strength in (("none", None), ("invariant", 30)):
     model = FairCP(rank=8, method=method, strength=strength, tol=1e-3, random_state=0)
-    model.fit(data.tensor, sensitive_features=data.sensitive)
+    model.fit(data.tensor, sensitive_features=data.sensitive_features)
     print(f"\nmethod={method!r}: {model.fit_}")
-    print(audit(model.embedding_, data.sensitive, repeats=1, attackers=["linear", "svm", "forest"]))
+    print(
+        audit(
+            model.embedding_,
+            data.sensitive_features,
+            repeats=1,
+            attackers=["linear", "svm", "forest"],
+        )
+    )

@@ -32,9 +32,11 @@ if __name__ == "__main__":
     data = datasets.synthetic(seed=0)
     for strength in (0.01, 1.0, 100.0):
         model = FairCP(8, method=MeanMatching(strength), random_state=0)
-        model.fit(data.tensor, sensitive_features=data.sensitive)
+        model.fit(data.tensor, sensitive_features=data.sensitive_features)
         gap = model.embedding_[:100].mean(0) - model.embedding_[100:].mean(0)
-        leakage = audit(model.embedding_, data.sensitive, attackers=["linear", "svm"]).leakage
+        leakage = audit(
+            model.embedding_, data.sensitive_features, attackers=["linear", "svm"]
+        ).leakage
         print(
             f"strength {strength:6}: residual {model.fit_.residual:.3f}, "
             f"largest gap between means {abs(gap).max():7.3f}, leakage {leakage:.3f}"

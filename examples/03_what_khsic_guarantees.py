@@ -98,8 +98,8 @@ def fits(quick, **measuring):
 
     def add(name, at, **settings):
         model = FairCP(rank, random_state=0, **settings)
-        model.fit(data.tensor, sensitive_features=data.sensitive)
-        found = measure(model.embedding_, data.sensitive, **measuring)
+        model.fit(data.tensor, sensitive_features=data.sensitive_features)
+        found = measure(model.embedding_, data.sensitive_features, **measuring)
         table[name].append({"at": at, "residual": model.fit_.residual} | found)
         print(f"{name} {at}: residual {model.fit_.residual:.3f}", flush=True)
         return model
@@ -114,7 +114,9 @@ def fits(quick, **measuring):
         model = add("invariant", s, method="invariant", strength=s, start=start, max_iter=1000)
         start = model.cp_
     with warnings.catch_warnings(action="ignore"):  # that it leaves the penalty out: the point
-        table["transform"] = measure(model.transform(data.tensor), data.sensitive, **measuring)
+        table["transform"] = measure(
+            model.transform(data.tensor), data.sensitive_features, **measuring
+        )
     return table
 
 

@@ -41,7 +41,7 @@ def main():
     ours = {f"ours, {s}": Invariant(float(s)) for s in options.strengths.split(",")}
     data = datasets.oulad(options.data)
     scored = data.tensor.observed_per(0) > 0
-    tensor, people = data.tensor.take(0, scored), data.sensitive[scored]
+    tensor, people = data.tensor.take(0, scored), data.sensitive_features[scored]
     print(tensor)
     rows = []
     for attribute in options.attributes.split(","):

@@ -79,7 +79,7 @@ class TestTwoGroups:
 
     def test_synthetic_data(self):
         data = datasets.synthetic(0)
-        limit = parity_limit(data.tensor, data.sensitive, taus=(0.0, 0.1))
+        limit = parity_limit(data.tensor, data.sensitive_features, taus=(0.0, 0.1))
         assert limit.residual == pytest.approx(0.6411, abs=1e-4)
         # Equal means alone cost nearly as much.
         rows = data.tensor.reshape(200, -1)

@@ -51,8 +51,8 @@ def test_through_the_front(method):
     data = datasets.synthetic(0, shape=(40, 12, 10), rank=4)
     plain = FairCP(4, method="none", random_state=0).fit(data.tensor)
     model = FairCP(4, method=method, random_state=0)
-    model.fit(data.tensor, sensitive_features=data.sensitive)
-    groups = data.sensitive == "uniform"
+    model.fit(data.tensor, sensitive_features=data.sensitive_features)
+    groups = data.sensitive_features == "uniform"
     gap = model.embedding_[groups].mean(0) - model.embedding_[~groups].mean(0)
     np.testing.assert_allclose(gap, 0, atol=1e-8)
     assert model.fit_.residual == pytest.approx(residual_fit(data.tensor, model.cp_))
@@ -61,4 +61,4 @@ def test_through_the_front(method):
     if method == "moment-matching":
         return
     # Equal means alone cost what the limit says at the least, up to its share of the shapes.
-    assert model.fit_.residual > 0.9 * parity_limit(data.tensor, data.sensitive).residual
+    assert model.fit_.residual > 0.9 * parity_limit(data.tensor, data.sensitive_features).residual

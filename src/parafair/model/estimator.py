@@ -80,7 +80,7 @@ class FairCP(FittedCP):
     >>> from parafair import FairCP, datasets
     >>> data = datasets.synthetic(0, shape=(20, 8, 6), rank=3)
     >>> model = FairCP(rank=2, method="hsic", strength=1.0, random_state=0)
-    >>> model.fit_transform(data.tensor, sensitive_features=data.sensitive).shape
+    >>> model.fit_transform(data.tensor, sensitive_features=data.sensitive_features).shape
     (20, 2)
     """
 
