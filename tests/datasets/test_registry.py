@@ -44,7 +44,7 @@ class TestContraceptive(DatasetContract):
 
 @pytest.mark.slow
 class TestOulad(DatasetContract):
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def load(self, real_data):
         pytest.importorskip("pandas")
         return lambda: datasets.oulad(real_data)
