@@ -73,7 +73,7 @@ def algorithm1_in(dtype: torch.dtype) -> Iterable[Row]:
     starts = make_starts(problem, "uniform", count=1, seed=0)
     solver = GradientBCD(steps, cap=False)
     state = solver.init(problem, starts)
-    fixed = paper_bcd.centered_gaussian_gram(sensitive.encode(like=tensor))
+    fixed = paper_bcd.centered_gaussian_gram(sensitive.encode(prototype=tensor))
 
     def penalty(factor: torch.Tensor) -> torch.Tensor:
         gram = paper_bcd.centered_gaussian_gram(factor)

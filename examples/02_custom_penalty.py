@@ -17,7 +17,7 @@ class MeanMatching:
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundAutograd:
         """Return the term for these people."""
-        group = sensitive.encode(like=tensor)[:, 0]
+        group = sensitive.encode(prototype=tensor)[:, 0]
         weights = group / group.sum() - (1 - group) / (1 - group).sum()
 
         def value(factor: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ def over_null(rows, encoded, gamma):
 def measure(embedding, groups, attackers=tuple(ATTACKERS)):
     """Return criteria, each beside its level without dependence, and what attackers see."""
     sensitive, rows = SensitiveFeatures.of(groups), torch.as_tensor(embedding)
-    encoded, whitened = sensitive.encode(like=rows), Standardized.of(rows).whitened
+    encoded, whitened = sensitive.encode(prototype=rows), Standardized.of(rows).whitened
     criterion, distances = Criterion(sensitive, rows[:0]), torch.pdist(whitened).square()
     value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
     khsic, ratio = measures.normalized_khsic(rows, groups), over_null(rows, encoded, 1.0)

@@ -9,7 +9,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
 from parafair import TensorData, datasets
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import transport
 from parafair.guarantees.limits import ParityLimit, parity_limit
 from tests.reference.transport import best_permutation, coupling_cost

@@ -392,7 +392,7 @@ def test_a_penalty_by_automatic_differentiation_works_with_both_solvers():
         strength = 1.0
 
         def bind(self, sensitive, tensor):
-            groups = sensitive.encode(like=tensor)
+            groups = sensitive.encode(prototype=tensor)
             return BoundAutograd(lambda a: (groups.mT @ a.tanh()).square().sum((-2, -1)))
 
     problem = small_problem(Mine())
