@@ -91,7 +91,7 @@ def _autograd(data: Data, method: str, item: Item, setup: Setup, device: str) ->
     """Return the seconds of one round of one fit, from a few steps on each factor."""
     problem, unit = _problem(data, method, setup, device)
     tensor, strength = problem.tensor, (item.strength or 0.0) * unit
-    encoded = SensitiveFeatures.of(data.sensitive).encode(like=tensor)
+    encoded = SensitiveFeatures.of(data.sensitive).encode(prototype=tensor)
     fixed = paper_bcd.centered_gaussian_gram(encoded)
 
     def khsic(factor: torch.Tensor) -> torch.Tensor:

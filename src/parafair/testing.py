@@ -1,4 +1,4 @@
-"""Contract tests for penalties, kernels and solvers: ours, or yours.
+"""Contract tests for penalties, kernels, solvers and data sets: ours, or yours.
 
 Subclass a contract in a test file, provide the fixtures it names, and pytest does the rest::
 
@@ -10,12 +10,16 @@ Subclass a contract in a test file, provide the fixtures it names, and pytest do
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.datasets import DATASETS, Dataset
 from parafair.dependence.kernels import Kernel
 from parafair.penalties import Penalty
 from parafair.solvers import Solver, solve_batch
@@ -166,3 +170,53 @@ class SolverContract:
         before = [factor.clone() for factor in starts]
         solve_batch(problem, solver, starts=starts, stop=Stop(1, 0))
         assert all(map(torch.equal, starts, before))
+
+
+class DatasetContract:
+    """What every data set promises; provide the fixture `load`, a function without arguments."""
+
+    def test_shapes_names_and_labels_agree(self, load: Callable[[], Dataset]) -> None:
+        """Every mode has a name of its own, and every index a label of its own."""
+        data = load()
+        assert len(data.modes) == len(data.labels) == len(data.tensor.shape) >= 2
+        assert len(set(data.modes)) == len(data.modes)
+        for size, labels in zip(data.tensor.shape, data.labels, strict=True):
+            assert len(np.unique(labels)) == size
+
+    def test_every_person_has_one_row_of_features(self, load: Callable[[], Dataset]) -> None:
+        """There are as many rows as people, and `SensitiveFeatures` accepts them."""
+        data = load()
+        features = SensitiveFeatures.of(data.sensitive_features, missing="exclude")
+        assert len(features) == data.tensor.shape[data.mode]
+
+    def test_same_arguments_give_the_same_data(self, load: Callable[[], Dataset]) -> None:
+        """Loading twice gives equal values and equal features."""
+        first, second = load(), load()
+        for mine, other in zip(_contents(first), _contents(second), strict=True):
+            np.testing.assert_array_equal(mine, other)
+
+    def test_about_is_a_sentence(self, load: Callable[[], Dataset]) -> None:
+        """One line of several words that starts with a capital letter or a number."""
+        about = load().about
+        assert len(about.split()) >= 4
+        assert about == about.strip()
+        assert "\n" not in about
+        assert about[0].isupper() or about[0].isdigit()
+
+    def test_it_is_registered_with_a_description_of_every_option(
+        self, load: Callable[[], Dataset]
+    ) -> None:
+        """`DATASETS` has it, so that the command line lists it and offers its arguments."""
+        data = load()
+        assert data.name in DATASETS
+        entry = DATASETS[data.name]
+        assert entry.about == data.about
+        assert all(option.about for option in entry.options)
+
+
+def _contents(data: Dataset) -> tuple[Any, ...]:
+    """Return everything in a data set that is an array, as arrays."""
+    tensor = data.tensor
+    values = tensor.entries.numpy() if isinstance(tensor, TensorData) else tensor
+    places = tensor.cells.numpy() if isinstance(tensor, TensorData) else ()
+    return values, places, np.asarray(data.sensitive_features).astype(str), *data.labels

@@ -111,7 +111,7 @@ def frontier_command(
         people = People.of(sensitive, columns, kind, key, missing)
         source = Source(tensor, modes, value, duplicates)
         inputs = read_inputs(source, people, mode)
-        split = None if test is None else split_cells(inputs.data, test=test, random_state=0)
+        split = None if test is None else split_cells(inputs.data, test_size=test, random_state=0)
         describe_inputs(inputs)
         found: list[Frontier] = []
         try:

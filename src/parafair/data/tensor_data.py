@@ -16,10 +16,15 @@ from torch import Tensor
 
 from parafair.algebra.observed import Observations, observe
 from parafair.data.arrays import RawTensor, check_count, check_finite, read_array
-from parafair.data.cells import Duplicates, cell_keys
 from parafair.data.frames import check_memory, frame_of
 from parafair.data.labels import as_labels, check_positions, first_repeated, locate
-from parafair.data.long_table import check_mode_columns, read_entries, read_tns
+from parafair.data.long_table import (
+    Duplicates,
+    cell_keys,
+    check_mode_columns,
+    read_entries,
+    read_tns,
+)
 from parafair.errors import unknown_choice
 
 if TYPE_CHECKING:

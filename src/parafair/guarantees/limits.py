@@ -21,7 +21,8 @@ from torch import Tensor
 
 from parafair.algebra.observed import entries_of
 from parafair.data.checks import as_data, check_tensor
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.dependence import transport
 from parafair.dependence.transport import TINY, Lines, highest

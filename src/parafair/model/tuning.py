@@ -137,7 +137,7 @@ def tune(
             "mode; pass one row per person"
         )
     data = X if isinstance(X, TensorData) else TensorData.from_array(X)
-    split = split_cells(data, test=held_out, random_state=random_state)
+    split = split_cells(data, test_size=held_out, random_state=random_state)
     grids = list(ParameterGrid(grid))
     if leakage is None and len({str(settings.get("strength")) for settings in grids}) > 1:
         warnings.warn(

@@ -65,15 +65,15 @@ def load_data(name: str, seed: int, setup: Setup, folder: str | Path | None = No
     readings = setup.readings
     if name == SYNTHETIC:
         data = datasets.synthetic(seed, shape=setup.scale.shape)
-        tensor, ones = np.asarray(data.tensor), np.asarray(data.sensitive) == "uniform"
+        tensor, ones = np.asarray(data.tensor), np.asarray(data.sensitive_features) == "uniform"
     else:
         data = datasets.contraceptive(folder)
         # The table is sorted by its last column, so fewer women are taken evenly.
-        wanted = setup.scale.women or len(data.sensitive)
-        women = np.linspace(0, len(data.sensitive) - 1, wanted).astype(int)
+        wanted = setup.scale.women or len(data.sensitive_features)
+        women = np.linspace(0, len(data.sensitive_features) - 1, wanted).astype(int)
         tensor = _scale(np.asarray(data.tensor), readings.scaling)[women]
         ones = (
-            np.asarray(data.sensitive)[women] == "not working"
+            np.asarray(data.sensitive_features)[women] == "not working"
         )  # the majority, which the paper labels 1
     if readings.ones == "first":
         ones = ~ones

@@ -27,7 +27,7 @@ class HSIC:
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundQuadratic:
         """Return the term for these people."""
-        encoded = sensitive.encode(like=tensor)
+        encoded = sensitive.encode(prototype=tensor)
         # Centering one side is enough: A~.T S~ = A.T H H S = A.T S~.
         centered = encoded - encoded.mean(0)
         columns = centered * (self.strength**0.5 / len(encoded))

@@ -34,6 +34,6 @@ class Orthogonality:
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundQuadratic:
         """Return the term for these people."""
-        encoded = sensitive.encode(like=tensor)
+        encoded = sensitive.encode(prototype=tensor)
         columns = encoded * self.strength**0.5
         return BoundQuadratic(QuadraticForm.from_columns(columns, self.ridge))
