@@ -51,7 +51,7 @@ def rebuild(described: Mapping[str, Any], classes: Mapping[str, type]) -> Any:
     Raises:
         ValueError: If its class is not among them.
     """
-    name = described.get("name")
+    name = str(described.get("name"))
     if name not in classes:
         raise ValueError(
             f"the record names the class {name!r}, which is not known here; pass your own classes, "

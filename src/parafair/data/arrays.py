@@ -88,7 +88,9 @@ def _read_torch(array: Tensor) -> RawTensor:
             "array.to_dense().to_sparse(), which has none"
         )
     nothing = (None,) * stored.ndim
-    return RawTensor(_to_tensor(stored.values()), stored.indices(), tuple(stored.shape), nothing, nothing)
+    return RawTensor(
+        _to_tensor(stored.values()), stored.indices(), tuple(stored.shape), nothing, nothing
+    )
 
 
 def _read_scipy(array: Any) -> RawTensor:

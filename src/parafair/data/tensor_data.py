@@ -313,9 +313,7 @@ class TensorData:
         if self.indices is None and tuple(self.values.shape) != self.shape:
             raise ValueError(f"values must have shape {self.shape}, got {tuple(self.values.shape)}")
         if len(self.shape) < 2 or 0 in self.shape:
-            raise ValueError(
-                f"X must have at least 2 modes and none empty, got shape {self.shape}"
-            )
+            raise ValueError(f"X must have at least 2 modes and none empty, got shape {self.shape}")
 
     def _sort_cells(self, indices: Tensor) -> None:
         """Put the entries in order; raise if a place does not exist or occurs twice."""

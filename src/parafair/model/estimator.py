@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.model.fitted import FittedCP
-from parafair.model.preparation import Settings, Task, check_max_leakage
+from parafair.model.preparation import Settings, Task
 from parafair.model.progress import print_iterations, print_trials
 from parafair.model.record import Record
 from parafair.model.strength import OnTrial, Selection, select_strength
@@ -242,7 +242,7 @@ class FairCP(FittedCP):
         self, task: Task, on_iteration: OnIteration | None, on_trial: OnTrial | None
     ) -> Selection:
         """Find the smallest strength that passes; warn if none does."""
-        level = check_max_leakage(self.max_leakage)
+        level = float(self.max_leakage)
         selection = select_strength(
             task.problem,
             task.settings.solver,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair.algebra.least_squares import LOSSES
+from parafair.audits import check_max_leakage
 from parafair.data.centering import Offsets
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
@@ -146,26 +146,13 @@ class Task:
     def starts(self) -> tuple[Tensor, ...]:
         """Return the starting factors of the model, shape (n_init, size, rank) each."""
         model = self.settings.model
-        return make_starts(
-            self.problem, model.init, count=model.n_init, seed=self.settings.seed
-        )
+        return make_starts(self.problem, model.init, count=model.n_init, seed=self.settings.seed)
 
     def starts_of(self, seeds: list[int]) -> tuple[Tensor, ...]:
         """Return one start for each seed, shape (seeds, size, rank) each."""
         init = self.settings.model.init
         each = [make_starts(self.problem, init, count=1, seed=seed) for seed in seeds]
         return tuple(torch.cat(mode) for mode in zip(*each, strict=True))
-
-
-def check_max_leakage(max_leakage: Any) -> float:
-    """Return the allowed leakage; raise unless it can be an advantage over chance."""
-    wrong = isinstance(max_leakage, bool) or not isinstance(max_leakage, Real)
-    if wrong or not 0 <= max_leakage <= 1:
-        raise ValueError(
-            f"max_leakage must be a number from 0 to 1, an advantage over chance; got "
-            f"{max_leakage!r}"
-        )
-    return float(max_leakage)
 
 
 def _check_automatic(model: FairCP) -> None:
@@ -187,8 +174,6 @@ def _check_automatic(model: FairCP) -> None:
 def _seed(random_state: int | np.random.RandomState | None) -> int:
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         if not 0 <= random_state < 2**63:
-            raise ValueError(
-                f"random_state must be between 0 and 2**63 - 1, got {random_state}"
-            )
+            raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state}")
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31))

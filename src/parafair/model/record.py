@@ -108,7 +108,9 @@ class Record:
             trials = tuple(Trial(**trial) for trial in record["trials"])
             return replace(found, params=params, shape=tuple(record["shape"]), trials=trials)
         except (KeyError, TypeError) as error:
-            raise ValueError(f"{file} does not hold a complete record ({error}); fit again") from error
+            raise ValueError(
+                f"{file} does not hold a complete record ({error}); fit again"
+            ) from error
 
 
 def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -262,7 +262,9 @@ class Training:
                 penalized=None if found.penalized is None else np.asarray(found.penalized, np.intp),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{file} does not hold a complete model ({error}); fit again") from error
+            raise ValueError(
+                f"{file} does not hold a complete model ({error}); fit again"
+            ) from error
 
 
 def _offsets(record: dict[str, Any]) -> Offsets:

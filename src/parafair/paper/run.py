@@ -183,9 +183,12 @@ class _Work:
         data, readings, scale = batch.data, self.setup.readings, self.setup.scale
         made = recipe(data, batch.items[0].method, batch.items[0].rounds, readings)
         plan = make_plan(
-            data.tensor, data.sensitive, mode=0, start="uniform", audits=scale.audits, dtype=None,
-            device=self.device, **made.arguments,
-        )  # fmt: skip
+            made.model.set_params(device=self.device),
+            data.tensor,
+            sensitive_features=data.sensitive,
+            name=batch.items[0].method,
+            audits=scale.audits,
+        )
         members = [Member(plan.name, made.strength(i.strength), i.seed) for i in batch.items]
         self.report(f"{plan.name}: {len(members)} fits")
         fits = self._fit(plan, members)

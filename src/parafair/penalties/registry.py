@@ -64,5 +64,5 @@ def stored_classes(own: Iterable[type] = ()) -> dict[str, type]:
     Args:
         own: Classes of the caller's own, which a record may name too.
     """
-    ours = (*PENALTIES.values(), *POSTPROCESSING.values(), *KERNELS)
-    return {kind.__name__: kind for kind in (*ours, *own)}
+    classes: list[type] = [*PENALTIES.values(), *POSTPROCESSING.values(), *KERNELS, *own]
+    return {kind.__name__: kind for kind in classes}

@@ -198,7 +198,9 @@ class BlockDescent:
         sweep.replace(problem.mode, factor)
         factors = tuple(sweep.factors)
         if penalty is not None and problem.other_sensitive:
-            others = [problem.bound_by_mode[mode].value(factors[mode]) for mode in problem.other_sensitive]
+            others = [
+                problem.bound_by_mode[mode].value(factors[mode]) for mode in problem.other_sensitive
+            ]
             penalty = penalty + torch.stack(others).sum(0)
         objective = problem.objective(factors, block.value(factor), penalty)
         return replace(state, factors=factors, objective=objective)
@@ -211,7 +213,11 @@ class BlockDescent:
         Returns:
             The factor, its penalty, and the state with the curvature for the next time.
         """
-        bound, curvature, stalls = problem.bound_by_mode[mode], state.curvature[:, mode], state.stalls
+        bound, curvature, stalls = (
+            problem.bound_by_mode[mode],
+            state.curvature[:, mode],
+            state.stalls,
+        )
         point = Iterate(factor, *bound.value_and_gradient(factor))
         least = curvature.new_tensor(torch.finfo(factor.dtype).tiny ** 0.5)
         if not isinstance(bound, BoundInvariant):

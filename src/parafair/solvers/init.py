@@ -80,7 +80,9 @@ def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ..
     else:
         weights, factors = None, parts
     # Copied: a solver may not change what belongs to the caller.
-    copies = [torch.as_tensor(factor).detach().to(problem.prototype, copy=True) for factor in factors]
+    copies = [
+        torch.as_tensor(factor).detach().to(problem.prototype, copy=True) for factor in factors
+    ]
     expected = [(size, problem.rank) for size in problem.shape]
     if [tuple(copy.shape) for copy in copies] != expected:
         raise ValueError(

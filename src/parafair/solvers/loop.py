@@ -181,7 +181,11 @@ def solve_path(
     )
     for problem in easier:
         fits = solve_batch(
-            problem, solver, starts=starts, stop=loose, on_iteration=_shift(on_iteration, iterations)
+            problem,
+            solver,
+            starts=starts,
+            stop=loose,
+            on_iteration=_shift(on_iteration, iterations),
         )
         members = zip(*(fit.cp.factors for fit in fits), strict=True)
         starts = tuple(torch.stack(factors) for factors in members)

@@ -8,7 +8,6 @@ from enum import Enum
 from math import isfinite, nan
 from numbers import Integral
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
