@@ -14,7 +14,7 @@ import joblib
 import torch
 from torch import Tensor
 
-from parafair.audits import Audit, audit
+from parafair.audits import Audit, audit, panel
 from parafair.audits.evaluation import Evaluation, evaluate_predictions
 from parafair.data.centering import Offsets
 from parafair.data.checks import as_data
@@ -40,7 +40,7 @@ OnProgress = Callable[[str, int, int], None]
 
 # Attackers of a point: those that find the most in the least time.
 AUDIT: dict[str, Any] = {
-    "attackers": ("linear", "svm", "forest", "boosting", "neighbors"),
+    "attackers": panel("thorough"),
     "repeats": 1,
     "permutations": 100,
 }

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from parafair.audits import Audit, audit
+from parafair.audits import STAGES, Audit, audit, panel
 from parafair.dependence.criterion import Criterion, Standardized
 from parafair.errors import Interrupted
 from parafair.penalties import Invariant
@@ -26,10 +26,7 @@ FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 2**0.5, 1e4
 # Begun near a solution, a fit gains little before extrapolation sets in: it must not stop there.
 PATH_SHARE, PATH_WINDOW = 0.3, 20
 
-# Attackers of the search, the quick ones first: most strengths fail at those. Networks take
-# longest, and are asked only about what all others let pass.
-QUICK, THOROUGH = ("linear", "svm"), ("linear", "svm", "forest", "boosting", "neighbors")
-EVERYBODY = (*THOROUGH, "network", "paper-network")
+# People in an audit of the search.
 MOST_PEOPLE = 2000
 
 # Corrected for having been picked, the strongest attacker's advantage must be well below the
@@ -222,19 +219,20 @@ _NOT_EXAMINED = _Examined(None, "not audited", coarse=True)
 
 def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> _Examined:
     """Audit an embedding, with more attackers as long as nothing speaks against it."""
-    for attackers in (QUICK, THOROUGH, EVERYBODY):
+    # Most strengths fail the quick attackers; the slow ones see only what passed all others.
+    for stage in STAGES:
         result = audit(
             rows.cpu(),
             sensitive_features=problem.features,
-            attackers=attackers,
+            attackers=panel(stage),
             permutations=1,
             max_people=MOST_PEOPLE,
             random_state=seed,
         )
         verdict = _verdict(result, level)
-        if verdict == "leaks" or (verdict == "below_chance" and attackers != QUICK):
+        if verdict == "leaks" or (verdict == "below_chance" and stage != "quick"):
             break
-    coarse = verdict == "leaks" and attackers == QUICK and result.leakage > level
+    coarse = verdict == "leaks" and stage == "quick" and result.leakage > level
     return _Examined(result.leakage, verdict, coarse)
 
 

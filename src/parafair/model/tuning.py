@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from parafair.audits import Audit, audit
+from parafair.audits import Audit, audit, panel
 from parafair.audits.evaluation import evaluate_predictions
 from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
@@ -22,7 +22,7 @@ from parafair.data.splits import split_cells
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ConvergenceWarning, ParafairWarning
 from parafair.model.estimator import FairCP
-from parafair.model.strength import MOST_PEOPLE, THOROUGH
+from parafair.model.strength import MOST_PEOPLE
 from parafair.solvers.problem import check_rank, resolve_ridge
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _audit(rows: NDArray[Any], features: Any, random_state: Any) -> Audit:
     return audit(
         rows,
         sensitive_features=features,
-        attackers=THOROUGH,
+        attackers=panel("thorough"),
         permutations=1,
         max_people=MOST_PEOPLE,
         random_state=random_state,
