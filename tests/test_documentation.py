@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from parafair.audits import ATTACKERS, STAGES
 from parafair.paper.page import render_page
-from parafair.testing import PenaltyContract
+from parafair.testing import AttackerContract, PenaltyContract
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("0[12]*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("0[125]*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -30,11 +31,28 @@ class TestPenaltyOfTheExample(PenaltyContract):
         return example["MeanMatching"](strength=2.0)
 
 
-def test_pages_include_real_files():
-    page = (ROOT / "docs" / "add-a-penalty.md").read_text("utf-8")
-    for name in re.findall(r'^--8<-- "(.*)"$', page, re.M):
-        assert (ROOT / name).is_file()
-    assert page.count("--8<--") == 2
+class TestAttackerOfTheExample(AttackerContract):
+    """What docs/add-an-attacker.md tells a reader to do."""
+
+    @pytest.fixture
+    def attacker(self):
+        return runpy.run_path(str(ROOT / "examples" / "05_custom_attacker.py"))["BAYES"]
+
+
+def test_the_page_about_attackers_lists_the_panels():
+    page = (ROOT / "docs" / "add-an-attacker.md").read_text("utf-8")
+    for stage in STAGES:
+        own = ", ".join(name for name, attacker in ATTACKERS.items() if attacker.stage == stage)
+        (row,) = re.findall(rf'^\| `"{stage}"` .*\| (.*) \|$', page, re.M)
+        assert row == own
+
+
+@pytest.mark.parametrize(("name", "files"), [("add-a-penalty", 2), ("add-an-attacker", 1)])
+def test_pages_include_real_files(name, files):
+    page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    for path in re.findall(r'^--8<-- "(.*)"$', page, re.M):
+        assert (ROOT / path).is_file()
+    assert page.count("--8<--") == files
 
 
 @pytest.mark.slow

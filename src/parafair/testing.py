@@ -1,4 +1,4 @@
-"""Contract tests for penalties, kernels, solvers and data sets: ours, or yours.
+"""Contract tests for penalties, kernels, solvers, attackers and data sets: ours, or yours.
 
 Subclass a contract in a test file, provide the fixtures it names, and pytest does the rest::
 
@@ -11,12 +11,14 @@ Subclass a contract in a test file, provide the fixtures it names, and pytest do
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from sklearn.metrics import balanced_accuracy_score, r2_score
 from torch import Tensor
 
+from parafair.data.column import Kind
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.datasets import DATASETS, Dataset
@@ -26,6 +28,9 @@ from parafair.solvers import Solver, solve_batch
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Stop
+
+if TYPE_CHECKING:
+    from parafair.audits import Attacker
 
 
 def example_rows(n: int, columns: int, seed: int) -> Tensor:
@@ -220,3 +225,84 @@ def _contents(data: Dataset) -> tuple[Any, ...]:
     values = tensor.entries.numpy() if isinstance(tensor, TensorData) else tensor
     places = tensor.cells.numpy() if isinstance(tensor, TensorData) else ()
     return values, places, np.asarray(data.sensitive_features).astype(str), *data.labels
+
+
+class AttackerContract:
+    """What every attacker promises; provide the fixture `attacker`."""
+
+    people = 120
+
+    def kinds(self, attacker: Attacker) -> list[Kind]:
+        """Return the kinds of features that the attacker predicts."""
+        kinds: tuple[Kind, ...] = ("categorical", "numeric")
+        return [kind for kind in kinds if attacker.predicts(kind)]
+
+    def examples(self, kind: Kind, seed: int = 0) -> tuple[Any, Any]:
+        """Return rows whose first column is the feature plus a little noise, and the feature."""
+        rows = example_rows(self.people, 3, seed).numpy()
+        feature = rows[:, 0] > 0.3 if kind == "categorical" else 100 + 20 * rows[:, 0]
+        rows[:, 0] = (feature - feature.mean()) / feature.std() + 0.1 * rows[:, 1]
+        return rows, feature.astype(int) if kind == "categorical" else feature
+
+    def score(self, attacker: Attacker, kind: Kind, train: Any, test: Any) -> float:
+        """Return the advantage over chance on `test`: balanced accuracy or R squared."""
+        rows, feature = test
+        predicted = attacker.make(kind, 0).fit(*train).predict(rows)
+        if kind == "numeric":
+            return float(r2_score(feature, predicted))
+        return float(balanced_accuracy_score(feature, predicted)) - 0.5
+
+    def test_finds_a_feature_that_is_written_in_a_column(self, attacker: Attacker) -> None:
+        """Most of the possible advantage is found."""
+        assert self.kinds(attacker)
+        for kind in self.kinds(attacker):
+            train, test = self.examples(kind, seed=0), self.examples(kind, seed=1)
+            assert self.score(attacker, kind, train, test) > (0.4 if kind == "categorical" else 0.6)
+
+    def test_is_at_chance_on_noise(self, attacker: Attacker) -> None:
+        """Without information the mean advantage over several data sets is near zero."""
+        for kind in self.kinds(attacker):
+            scores = []
+            for seed in range(3):
+                _, feature = self.examples(kind, seed=10 + seed)
+                train, test = (
+                    (example_rows(self.people, 3, seed=20 + 2 * seed + part).numpy(), feature)
+                    for part in (0, 1)
+                )
+                scores.append(self.score(attacker, kind, train, test))
+            # Four standard errors of a share of 3 x 120 people; regressions may be far below 0.
+            assert np.mean(scores) < 0.12
+            if kind == "categorical":
+                assert np.mean(scores) > -0.12
+
+    def test_same_seed_gives_the_same_predictions(self, attacker: Attacker) -> None:
+        """Predictions depend on nothing but the data and the seed."""
+        for kind in self.kinds(attacker):
+            rows, feature = self.examples(kind)
+            first, second = (
+                attacker.make(kind, 5).fit(rows, feature).predict(rows) for _ in range(2)
+            )
+            np.testing.assert_array_equal(first, second)
+
+    def test_inputs_are_left_alone(self, attacker: Attacker) -> None:
+        """Training and predicting do not write into the caller's arrays."""
+        for kind in self.kinds(attacker):
+            rows, feature = self.examples(kind)
+            before = rows.copy(), feature.copy()
+            attacker.make(kind, 0).fit(rows, feature).predict(rows)
+            np.testing.assert_array_equal(rows, before[0])
+            np.testing.assert_array_equal(feature, before[1])
+
+    def test_a_constant_column_and_few_people_are_no_problem(self, attacker: Attacker) -> None:
+        """Predictions are classes that occur, or finite numbers."""
+        for kind in self.kinds(attacker):
+            rows, feature = self.examples(kind)
+            rows[:, 2] = 0.0
+            for people in (9, 19, self.people):
+                model = attacker.make(kind, 0).fit(rows[:people], feature[:people])
+                predicted = model.predict(rows)
+                assert predicted.shape == (self.people,)
+                if kind == "categorical":
+                    assert set(predicted) <= set(feature)
+                else:
+                    assert np.isfinite(predicted).all()

@@ -5,21 +5,58 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from parafair.audits.attackers import ATTACKERS, Attacker, PriorCorrected, choose
-from parafair.testing import example_rows
+from parafair.audits import audit
+from parafair.audits.attackers import ATTACKERS, STAGES, Attacker, panel, resolve_attackers
+from parafair.audits.estimators import NeighborsRegressor, PriorCorrected
+from parafair.testing import AttackerContract, example_rows
 
 ROWS = example_rows(80, 4, seed=0).numpy()
 
 
-@pytest.mark.parametrize("name", ATTACKERS)
-def test_every_attacker_guesses_categories_and_numbers(name):
-    groups = (ROWS[:, 0] > 0.7).astype(int)  # unbalanced
-    model = ATTACKERS[name].make("categorical", 0).fit(ROWS, groups)
-    guesses = model.predict(ROWS)
-    assert min((guesses == groups)[groups == g].mean() for g in (0, 1)) > 0.6
-    numbers = 100 * ROWS[:, 0]
-    model = ATTACKERS[name].make("numeric", 0).fit(ROWS, numbers)
-    assert np.corrcoef(model.predict(ROWS), numbers)[0, 1] > 0.6
+class TestRegistered(AttackerContract):
+    @pytest.fixture(params=ATTACKERS)
+    def attacker(self, request):
+        return ATTACKERS[request.param]
+
+    def test_predicts_categories_and_numbers(self, attacker):
+        assert self.kinds(attacker) == ["categorical", "numeric"]
+
+
+def test_panels_include_the_panels_before_them():
+    quick, thorough, slow = map(panel, STAGES)
+    assert quick == ("linear", "svm")
+    assert thorough == ("linear", "svm", "forest", "boosting", "neighbors")
+    assert slow == tuple(ATTACKERS)
+
+
+def test_a_registered_attacker_joins_the_panels_and_the_default(monkeypatch):
+    bayes = Attacker(lambda seed: GaussianNB(), None, stage="thorough")
+    monkeypatch.setitem(ATTACKERS, "bayes", bayes)
+    assert "bayes" not in panel("quick")
+    assert "bayes" in panel("thorough")
+    assert resolve_attackers(None)["bayes"] is bayes
+
+
+def test_help_lists_what_is_registered():
+    assert f"some of {', '.join(ATTACKERS)};" in audit.__doc__
+
+
+def test_unknown_stages_are_refused():
+    with pytest.raises(ValueError, match="stage must be one of quick, thorough, slow; got 'fast'"):
+        panel("fast")
+    with pytest.raises(ValueError, match="stage must be one of quick, thorough, slow; got 'fast'"):
+        Attacker(lambda seed: GaussianNB(), None, stage="fast")
+
+
+def test_an_attacker_without_a_model_is_refused():
+    with pytest.raises(ValueError, match="classifier and regressor are both None; give at least"):
+        Attacker(None, None)
+
+
+def test_fewer_people_than_neighbors_are_all_neighbors():
+    numbers = np.arange(5.0)
+    for model in (NeighborsRegressor(15), NeighborsRegressor(5)):
+        np.testing.assert_allclose(model.fit(ROWS[:5], numbers).predict(ROWS), 2.0)
 
 
 def test_even_odds_do_not_favor_large_groups():
@@ -32,21 +69,21 @@ def test_even_odds_do_not_favor_large_groups():
 
 
 def test_attackers_are_chosen_by_name():
-    assert list(choose(None)) == list(ATTACKERS)
-    assert list(choose(["svm", "linear"])) == ["svm", "linear"]
-    assert list(choose("forest")) == ["forest"]
+    assert list(resolve_attackers(None)) == list(ATTACKERS)
+    assert list(resolve_attackers(["svm", "linear"])) == ["svm", "linear"]
+    assert list(resolve_attackers("forest")) == ["forest"]
 
 
 def test_own_estimators_are_copied_and_seeded():
     tree = DecisionTreeClassifier()
-    attacker = choose({"tree": tree, "forest": ATTACKERS["forest"]})["tree"]
+    attacker = resolve_attackers({"tree": tree, "forest": ATTACKERS["forest"]})["tree"]
     made = attacker.make("categorical", 7)
     assert made is not tree
     assert made.random_state == 7
-    assert attacker.guesses("categorical")
-    assert not attacker.guesses("numeric")
-    assert Attacker.of("line", LinearRegression()).guesses("numeric")
-    assert choose({"bayes": GaussianNB()})["bayes"].make("categorical", 0).get_params()
+    assert attacker.predicts("categorical")
+    assert not attacker.predicts("numeric")
+    assert Attacker.from_estimator("line", LinearRegression()).predicts("numeric")
+    assert resolve_attackers({"bayes": GaussianNB()})["bayes"].make("categorical", 0).get_params()
 
 
 @pytest.mark.parametrize(
@@ -60,9 +97,9 @@ def test_own_estimators_are_copied_and_seeded():
 )
 def test_other_attackers_are_refused(attackers, error, message):
     with pytest.raises(error, match=message):
-        choose(attackers)
+        resolve_attackers(attackers)
 
 
 def test_a_missing_model_is_an_error():
     with pytest.raises(ValueError, match="no model for numeric features"):
-        Attacker.of("bayes", GaussianNB()).make("numeric", 0)
+        Attacker.from_estimator("bayes", GaussianNB()).make("numeric", 0)

@@ -20,8 +20,15 @@ def test_a_sample_too_small_for_the_groups_is_refused():
 
 def test_groups_of_one_are_refused():
     with pytest.raises(ValueError, match="group 'b' of sensitive feature 's0' has only one member"):
-        check_groups(SensitiveFeatures.of(np.array([["a"]] * 9 + [["b"]])))
+        check_groups(SensitiveFeatures.of(np.array([["a"]] * 9 + [["b"]])), 5)
     check_groups(SensitiveFeatures.of(np.linspace(0, 1, 9)))
+
+
+def test_more_folds_than_members_of_any_group_are_refused():
+    groups = SensitiveFeatures.of(np.array(["a", "b"] * 4))
+    check_groups(groups, 4)
+    with pytest.raises(ValueError, match="folds must be at most 4, the size of the largest group"):
+        check_groups(groups, 5)
 
 
 def test_one_feature_is_not_joined():

@@ -229,7 +229,7 @@ class TestSettings:
     def test_attackers_trained_on_fewer_people_are_said(self):
         from dataclasses import replace
 
-        small = {"quick svm": replace(ATTACKERS["svm"], most_people=30)}
+        small = {"quick svm": replace(ATTACKERS["svm"], max_people=30)}
         result = audit(ROWS, sensitive_features=GROUPS, **(QUICK | {"attackers": small}))
         assert "quick svm was trained on 30 people at a time" in result.notes
 

@@ -10,7 +10,7 @@ N = 120
 @pytest.fixture
 def one_attacker(monkeypatch):
     """Audit with the fastest attacker alone."""
-    monkeypatch.setattr("parafair.model.tuning.THOROUGH", ("linear",))
+    monkeypatch.setattr("parafair.model.tuning.panel", lambda stage: ("linear",))
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,13 @@
 """The audit: how much of the sensitive features an embedding reveals, whoever made it."""
 
-from parafair.audits.attackers import ATTACKERS, Attacker
+from parafair.audits.attackers import ATTACKERS, STAGES, Attacker, panel
 from parafair.audits.pictures import draw
 from parafair.audits.result import Audit, Measure, Verdict, check_max_leakage
 from parafair.audits.run import audit
 
 __all__ = [
     "ATTACKERS",
+    "STAGES",
     "Attacker",
     "Audit",
     "Measure",
@@ -14,4 +15,5 @@ __all__ = [
     "audit",
     "check_max_leakage",
     "draw",
+    "panel",
 ]

@@ -1,22 +1,13 @@
-"""The attackers: models that guess a sensitive feature from the embedding."""
+"""The attackers: models that predict a sensitive feature from the embedding."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    MetaEstimatorMixin,
-    clone,
-    is_classifier,
-    is_regressor,
-)
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -24,10 +15,14 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
+from parafair.audits.estimators import (
+    NeighborsClassifier,
+    NeighborsRegressor,
+    PriorCorrected,
+    standardize_target,
+)
 from parafair.audits.networks import (
     PaperNetworkClassifier,
     PaperNetworkRegressor,
@@ -38,60 +33,46 @@ from parafair.data.column import Kind
 from parafair.errors import unknown_choice
 
 Maker = Callable[[int], Any]
+Stage: TypeAlias = Literal["quick", "thorough", "slow"]
 
-
-class PriorCorrected(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose answers do not favor large groups.
-
-    It answers with the class whose probability is largest relative to its share in training:
-    the best answer if balanced accuracy is what counts.
-
-    Args:
-        estimator: A classifier with `predict_proba`.
-    """
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train the classifier and count the classes."""
-        self.classes_, counts = np.unique(y, return_counts=True)
-        self.shares_ = counts / counts.sum()
-        self.estimator_ = clone(self.estimator).fit(X, y)
-        return self
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return what the classifier says, shape (n, classes)."""
-        return np.asarray(self.estimator_.predict_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class that gains most over its share, shape (n,)."""
-        return np.asarray(self.classes_[(self.predict_proba(X) / self.shares_).argmax(1)])
+# In the order of time: a panel includes the panels before it.
+STAGES: tuple[Stage, ...] = ("quick", "thorough", "slow")
 
 
 @dataclass(frozen=True)
 class Attacker:
-    """One way to guess a feature: a classifier for categories, a regression for numbers.
+    """One way to predict a feature: a classifier for categories, a regressor for numbers.
 
     Attributes:
         classifier: Makes an untrained classifier from a seed; None if there is none.
-        regressor: Makes an untrained regression from a seed; None if there is none.
-        most_people: Larger training sets are sampled down to this many people.
+        regressor: Makes an untrained regressor from a seed; None if there is none.
+        stage: The first panel it takes part in: "quick", "thorough" or "slow". See `panel`.
+        max_people: Larger training sets are sampled down to this many people.
     """
 
     classifier: Maker | None
     regressor: Maker | None
-    most_people: int | None = None
+    stage: Stage = "thorough"
+    max_people: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.stage not in STAGES:
+            raise unknown_choice("stage", self.stage, STAGES)
+        if self.classifier is None and self.regressor is None:
+            raise ValueError(
+                "classifier and regressor are both None; give at least one, a function from a "
+                "seed to an untrained scikit-learn estimator"
+            )
 
     @classmethod
-    def of(cls, name: str, estimator: Any) -> Attacker:
+    def from_estimator(cls, name: str, estimator: Any) -> Attacker:
         """Return an attacker that trains copies of a scikit-learn estimator."""
         if isinstance(estimator, Attacker):
             return estimator
-        known = isinstance(estimator, BaseEstimator)
-        if not (known and (is_classifier(estimator) or is_regressor(estimator))):
+        is_estimator = isinstance(estimator, BaseEstimator)
+        if not (is_estimator and (is_classifier(estimator) or is_regressor(estimator))):
             raise TypeError(
-                f"attacker {name!r} must be a scikit-learn classifier or regression, got "
+                f"attacker {name!r} must be a scikit-learn classifier or regressor, got "
                 f"{type(estimator).__name__}; derive it from "
                 "BaseEstimator and ClassifierMixin or RegressorMixin"
             )
@@ -103,8 +84,8 @@ class Attacker:
 
         return cls(make, None) if is_classifier(estimator) else cls(None, make)
 
-    def guesses(self, kind: Kind) -> bool:
-        """Tell whether it can guess features of this kind."""
+    def predicts(self, kind: Kind) -> bool:
+        """Tell whether it can predict features of this kind."""
         return (self.classifier if kind == "categorical" else self.regressor) is not None
 
     def make(self, kind: Kind, seed: int) -> Any:
@@ -115,28 +96,28 @@ class Attacker:
         return maker(seed)
 
 
-def _standardize_target(regressor: Any) -> Any:
-    return TransformedTargetRegressor(regressor, transformer=StandardScaler())
-
-
-# Neighbors weighted by closeness; all of the training people if there are fewer.
+# Neighbors are weighted by the inverse of their distance.
 NEIGHBORS = 15
 
+# To add an attacker, add a line here; see docs/add-an-attacker.md.
 ATTACKERS: dict[str, Attacker] = {
     "linear": Attacker(
         lambda seed: LogisticRegression(class_weight="balanced", max_iter=2000),
         lambda seed: RidgeCV(np.logspace(-2, 4, 7)),
+        stage="quick",
     ),
     "svm": Attacker(
         lambda seed: SVC(class_weight="balanced", cache_size=500),
-        lambda seed: _standardize_target(SVR(cache_size=500)),
-        most_people=3000,
+        lambda seed: standardize_target(SVR(cache_size=500)),
+        stage="quick",
+        max_people=3000,
     ),
     "forest": Attacker(
         lambda seed: RandomForestClassifier(
             100, class_weight="balanced", min_samples_leaf=2, random_state=seed
         ),
         lambda seed: RandomForestRegressor(100, min_samples_leaf=2, random_state=seed),
+        stage="thorough",
     ),
     "boosting": Attacker(
         lambda seed: HistGradientBoostingClassifier(
@@ -145,29 +126,49 @@ ATTACKERS: dict[str, Attacker] = {
         lambda seed: HistGradientBoostingRegressor(
             max_iter=60, learning_rate=0.05, min_samples_leaf=10, random_state=seed
         ),
+        stage="thorough",
     ),
     "neighbors": Attacker(
-        lambda seed: PriorCorrected(KNeighborsClassifier(NEIGHBORS, weights="distance")),
-        lambda seed: KNeighborsRegressor(NEIGHBORS, weights="distance"),
+        lambda seed: PriorCorrected(NeighborsClassifier(NEIGHBORS, weights="distance")),
+        lambda seed: NeighborsRegressor(NEIGHBORS, weights="distance"),
+        stage="thorough",
     ),
     "network": Attacker(
         lambda seed: PriorCorrected(TunedNetworkClassifier(random_state=seed)),
         lambda seed: TunedNetworkRegressor(random_state=seed),
+        stage="slow",
     ),
     "paper-network": Attacker(
         lambda seed: PriorCorrected(PaperNetworkClassifier(random_state=seed)),
         lambda seed: PaperNetworkRegressor(random_state=seed),
-        most_people=1000,
+        stage="slow",
+        max_people=1000,
     ),
 }
 
 
-def choose(attackers: Iterable[str] | Mapping[str, Any] | None) -> dict[str, Attacker]:
-    """Return the attackers asked for, by name: all of ours, some, or the caller's own."""
+def panel(stage: Stage) -> tuple[str, ...]:
+    """Return the names of the attackers that take part at a stage.
+
+    >>> panel("quick")
+    ('linear', 'svm')
+
+    Args:
+        stage: "quick" for attackers that refuse most embeddings within a second, "thorough" for
+            all that find the most in little time, "slow" for all registered attackers.
+    """
+    if stage not in STAGES:
+        raise unknown_choice("stage", stage, STAGES)
+    included = STAGES[: STAGES.index(stage) + 1]
+    return tuple(name for name, attacker in ATTACKERS.items() if attacker.stage in included)
+
+
+def resolve_attackers(attackers: Iterable[str] | Mapping[str, Any] | None) -> dict[str, Attacker]:
+    """Return attackers by name: all registered ones for None, those named, or the caller's own."""
     if attackers is None:
         return dict(ATTACKERS)
     if isinstance(attackers, Mapping):
-        chosen = {str(name): Attacker.of(name, model) for name, model in attackers.items()}
+        chosen = {str(k): Attacker.from_estimator(k, model) for k, model in attackers.items()}
     else:
         names = [attackers] if isinstance(attackers, str) else list(attackers)
         for name in names:

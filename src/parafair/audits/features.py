@@ -27,8 +27,8 @@ def sample(
     return people
 
 
-def check_groups(sensitive: SensitiveFeatures) -> None:
-    """Refuse groups of one: whoever is tested on it cannot have been trained on it."""
+def check_groups(sensitive: SensitiveFeatures, folds: int) -> None:
+    """Refuse groups too small to be both in a training set and in a test set."""
     for column in sensitive.columns:
         if column.kind == "numeric":
             continue
@@ -38,6 +38,11 @@ def check_groups(sensitive: SensitiveFeatures) -> None:
             raise ValueError(
                 f"group {group!r} of sensitive feature {column.name!r} has only one member, so no "
                 "attacker can be tested on it; merge it with another group"
+            )
+        if sizes.max() < folds:
+            raise ValueError(
+                f"folds must be at most {sizes.max()}, the size of the largest group of sensitive "
+                f"feature {column.name!r}, got {folds}; pass fewer folds or more people"
             )
 
 

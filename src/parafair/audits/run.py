@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from parafair.audits.attackers import Attacker, choose
+from parafair.audits.attackers import ATTACKERS, Attacker, resolve_attackers
 from parafair.audits.dependence import MOST_TESTED, dependence_rows, paper_rows
 from parafair.audits.features import OTHER, check_groups, join, sample
 from parafair.audits.inputs import INPUTS
@@ -55,8 +55,9 @@ def audit(
         sensitive_features: One row per person: array, Series, DataFrame or `SensitiveFeatures`.
         target: What someone would predict from the embedding, one value per person. Models
             are cross-validated on it and compared between groups; needs fairlearn.
-        attackers: Names among `parafair.audits.ATTACKERS`, or a dictionary from a name to a
-            scikit-learn estimator of your own; all of ours by default.
+        attackers: Names of registered attackers, see `parafair.audits.ATTACKERS`;
+            or a dictionary from a name to a scikit-learn estimator or an `Attacker`.
+            By default all registered attackers.
         folds: RawTensor of the cross-validation.
         repeats: How often the cross-validation is repeated with other folds.
         permutations: Permutations of the independence test.
@@ -94,6 +95,12 @@ def audit(
     return Audit(tuple(measures), len(people), len(rows), remarks)
 
 
+# What help(audit) shows is what is registered.
+audit.__doc__ = (audit.__doc__ or "").replace(
+    "see `parafair.audits.ATTACKERS`", f"some of {', '.join(ATTACKERS)}"
+)
+
+
 def check_settings(
     sensitive: SensitiveFeatures,
     *,
@@ -106,8 +113,8 @@ def check_settings(
     """Return the attackers; raise if an audit of these people with these settings would fail."""
     _check_counts(folds=folds, repeats=repeats, permutations=permutations)
     _check_people(len(sensitive), max_people, folds)
-    check_groups(sensitive)
-    return choose(attackers)
+    check_groups(sensitive, folds)
+    return resolve_attackers(attackers)
 
 
 def _check_counts(**counts: int) -> None:
@@ -133,7 +140,7 @@ def _check_people(people: int, max_people: int, folds: int) -> None:
 def _check_kinds(attackers: dict[str, Attacker], columns: list[Column]) -> None:
     """Refuse features that no attacker can guess."""
     for column in columns:
-        if not any(attacker.guesses(column.kind) for attacker in attackers.values()):
+        if not any(attacker.predicts(column.kind) for attacker in attackers.values()):
             model = "classifier" if column.kind == "categorical" else "regression"
             raise ValueError(
                 f"attackers has no {model}, but sensitive feature {column.name!r} is "
@@ -186,8 +193,8 @@ def _remarks(
         remarks.append(f"{merged} people in small combinations of the features form one group")
     trained = people * (folds - 1) // folds
     for name, attacker in attackers.items():
-        if attacker.most_people is not None and attacker.most_people < trained:
-            remarks.append(f"{name} was trained on {attacker.most_people} people at a time")
+        if attacker.max_people is not None and attacker.max_people < trained:
+            remarks.append(f"{name} was trained on {attacker.max_people} people at a time")
     if people > MOST_TESTED:
         remarks.append(f"independence was tested on {MOST_TESTED} of the people, drawn at random")
     return tuple(remarks)
@@ -208,7 +215,7 @@ class _Progress:
 
 
 def _count_trials(attackers: dict[str, Attacker], columns: list[Column]) -> int:
-    fit = sum(a.guesses(c.kind) for a in attackers.values() for c in columns)
+    fit = sum(a.predicts(c.kind) for a in attackers.values() for c in columns)
     return fit * len(INPUTS)
 
 

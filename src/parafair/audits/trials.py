@@ -72,7 +72,7 @@ def try_attackers(
 ) -> Trials:
     """Cross-validate all attackers that can guess this kind of feature, on both inputs."""
     splits = split_folds(column, plan)
-    fitting = [name for name, attacker in attackers.items() if attacker.guesses(column.kind)]
+    fitting = [name for name, attacker in attackers.items() if attacker.predicts(column.kind)]
     names = list(product(fitting, INPUTS))
     jobs = (
         delayed(_guess)(
@@ -152,9 +152,9 @@ def _guess(
     """Train one attacker on one fold; return its guesses and, of a classifier, its scores."""
     train, test = split
     truth = column.values
-    if attacker.most_people is not None and len(train) > attacker.most_people:
+    if attacker.max_people is not None and len(train) > attacker.max_people:
         known = SensitiveFeatures((column.take(train),))
-        train = train[known.sample(attacker.most_people, np.random.RandomState(seed))]
+        train = train[known.sample(attacker.max_people, np.random.RandomState(seed))]
     with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a weak attacker, not an error
         model = make_pipeline(columns, attacker.make(column.kind, seed)).fit(

@@ -49,8 +49,8 @@ def audit_command(
     attackers: Annotated[
         str | None, option(ATTACK, f"Some of {', '.join(ATTACKERS)}, as a,b; by default all.")
     ] = None,
-    folds: Annotated[int, option(ATTACK, "RawTensor of the cross-validation.")] = 5,
-    repeats: Annotated[int, option(ATTACK, "Times it is repeated with other parts.")] = 2,
+    folds: Annotated[int, option(ATTACK, "Folds of the cross-validation.")] = 5,
+    repeats: Annotated[int, option(ATTACK, "Repetitions with other folds.")] = 2,
     max_people: Annotated[int, option(ATTACK, "Larger tables are sampled down.")] = 5000,
     jobs: Annotated[int, option(ATTACK, "Processes to use; -1 is all processors.")] = 1,
     seed: Annotated[int, option(ATTACK, "Seed of the audit.")] = 0,

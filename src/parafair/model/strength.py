@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from parafair.audits import Verdict, audit, panel
+from parafair.audits import STAGES, Verdict, audit, panel
 from parafair.dependence.criterion import Standardized
 from parafair.errors import Interrupted
 from parafair.penalties import CalibratedPenalty, Dependence
@@ -26,9 +26,6 @@ FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 2**0.5, 1e4
 # Begun near a solution, a fit gains little before extrapolation sets in: it must not stop there.
 PATH_TOL_SHARE, PATH_WINDOW = 0.3, 20
 
-# Panels of attackers, the quick ones first: most strengths fail at those. The slow ones attack
-# only what all others let pass.
-STAGES = ("quick", "thorough", "slow")
 MAX_PEOPLE = 2000
 
 # Strengths to try after attackers fall below chance: more strength makes that worse.
@@ -227,7 +224,10 @@ _NOT_AUDITED = _Audited(None, NOT_AUDITED, coarse=True)
 
 
 def _audit_in_stages(rows: Tensor, problem: Problem, max_leakage: float, seed: int) -> _Audited:
-    """Audit an embedding with more and more attackers, as long as it passes."""
+    """Audit an embedding with more and more attackers, as long as it passes.
+
+    Most strengths fail at the quick ones. The slow ones attack only what all others let pass.
+    """
     for stage in STAGES:
         result = audit(
             rows.cpu(),

@@ -1,0 +1,67 @@
+"""Small additions to scikit-learn's estimators that attackers need."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.preprocessing import StandardScaler
+
+
+class PriorCorrected(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that does not favor large groups.
+
+    It predicts the class whose probability is largest relative to its share in the training set,
+    which maximizes balanced accuracy.
+
+    Args:
+        estimator: A classifier with `predict_proba`.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the classifier and count the classes."""
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.shares_ = counts / counts.sum()
+        self.estimator_ = clone(self.estimator).fit(X, y)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probabilities of the classifier, uncorrected, shape (n, classes)."""
+        return np.asarray(self.estimator_.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class whose probability exceeds its share most, shape (n,)."""
+        return np.asarray(self.classes_[(self.predict_proba(X) / self.shares_).argmax(1)])
+
+
+class _FewerNeighbors:
+    """Uses all training rows if there are fewer than `n_neighbors`, where scikit-learn raises."""
+
+    def kneighbors(
+        self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
+    ) -> Any:
+        """Return the nearest training rows, as in scikit-learn."""
+        estimator: Any = self
+        count = min(n_neighbors or estimator.n_neighbors, estimator.n_samples_fit_)
+        parent: Any = super()
+        return parent.kneighbors(X, count, return_distance)
+
+
+class NeighborsClassifier(_FewerNeighbors, KNeighborsClassifier):  # type: ignore[misc]
+    """scikit-learn's `KNeighborsClassifier`, for any number of people."""
+
+
+class NeighborsRegressor(_FewerNeighbors, KNeighborsRegressor):  # type: ignore[misc]
+    """scikit-learn's `KNeighborsRegressor`, for any number of people."""
+
+
+def standardize_target(regressor: Any) -> Any:
+    """Return a regressor that is trained on numbers of mean 0 and variance 1."""
+    return TransformedTargetRegressor(regressor, transformer=StandardScaler())
