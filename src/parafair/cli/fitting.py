@@ -76,10 +76,9 @@ def show_result(model: FairCP, held_out: HeldOut | None) -> None:
     """Print how a fit ended and what it predicts."""
     last = model.fit_.history[-1]
     added = "penalty and ridge" if model.record_.ridge else "penalty"
-    output.print(
+    echo(
         f"residual {last.residual:.4f}, {added} {last.penalty:.4g}, {model.n_iter_} iterations in "
-        f"{last.seconds:.1f} s: {model.fit_.status.value}",
-        highlight=False,
+        f"{last.seconds:.1f} s: {model.fit_.status.value}"
     )
     if held_out is not None:
         output.print(held_out.table())
@@ -88,19 +87,19 @@ def show_result(model: FairCP, held_out: HeldOut | None) -> None:
 def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:
     """Fit with a bar; return whether it was interrupted."""
     try:
-        with progress("fitting", model.max_iter) as advance:
+        with progress("fitting", model.max_iter) as bar:
 
             def on_iteration(number: int, objective: Objective) -> None:
                 best = int(objective.value.nan_to_num(float("inf")).argmin())
                 residual, penalty = objective.residual[best], objective.penalty[best]
                 state = f"residual {float(residual):.4f}  penalty {float(penalty):.4g}"
-                advance(number, model.max_iter, state)
+                bar(number, model.max_iter, state)
 
             model.fit(
                 data,
                 sensitive_features=loaded.features,
                 on_iteration=on_iteration,
-                on_trial=lambda trial: output.print(str(trial), highlight=False),
+                on_trial=lambda trial: bar.echo(str(trial)),
             )
     except Interrupted:
         return True
@@ -111,8 +110,5 @@ def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:
             for trial in chosen.trials
             if (trial.strength, trial.noise) == (chosen.strength, chosen.noise)
         )
-        output.print(
-            f"strength {chosen.strength:.3g} after {len(chosen.trials)} trials: {verdict}",
-            highlight=False,
-        )
+        echo(f"strength {chosen.strength:.3g} after {len(chosen.trials)} trials: {verdict}")
     return False

@@ -96,10 +96,10 @@ def frontier_command(
     found: list[Frontier] = []
     try:
         for name, each in models.items():
-            with progress(name) as advance:
+            with progress(name) as bar:
 
                 def on_progress(what: str, done: int, total: int) -> None:
-                    advance(done, total, what)
+                    bar(done, total, what)
 
                 found.append(
                     frontier(
@@ -185,14 +185,11 @@ def show(found: Frontier, max_leakage: float) -> None:
     output.print(table)
     if found.baseline:
         count = found.coverage.held_out if found.coverage else 0
-        output.print(
-            f"RMSE of the {count:,} held-out entries; without people "
-            f"{found.baseline.value('rmse'):.4g}",
-            highlight=False,
-        )
+        without = found.baseline.value("rmse")
+        echo(f"RMSE of the {count:,} held-out entries; without people {without:.4g}")
     picked = pick_point(found, max_leakage)
     if picked is not None:
-        output.print(f"picked {_words(picked, max_leakage)}", highlight=False)
+        echo(f"picked {_words(picked, max_leakage)}")
 
 
 def _model(name: str, model: DecompositionOptions, solver: SolverOptions) -> FairCP:

@@ -70,10 +70,10 @@ def reproduce(
     everything = not figures or "all" in figures
     names = NAMES if everything else tuple(dict.fromkeys(figures or ()))
     try:
-        with progress("rows") as advance:
+        with progress("rows") as bar:
 
             def on_progress(what: str, done: int, total: int, left: float | None) -> None:
-                advance(done, total, what + ("" if left is None else f", {_time(left)} left"))
+                bar(done, total, what + ("" if left is None else f", {_time(left)} left"))
 
             made = reproduce_paper(
                 names,

@@ -5,12 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from parafair import __version__
 from parafair.errors import ParafairWarning
@@ -43,7 +51,7 @@ INTERRUPTED, BAD_INPUT = 130, 2
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        output.print(f"parafair {__version__}", highlight=False)
+        echo(f"parafair {__version__}")
         raise typer.Exit
 
 
@@ -75,9 +83,26 @@ def readable_errors() -> Iterator[None]:
                     errors.print(f"[yellow]Warning:[/] {text}", highlight=False)
 
 
+@dataclass(frozen=True)
+class Bar:
+    """A bar on the terminal; call it with the number done, the total and a remark."""
+
+    progress: Progress
+    task: TaskID
+
+    def __call__(self, done: int, total: int | None = None, state: str = "") -> None:
+        """Show how far the work is."""
+        self.progress.update(self.task, completed=done, total=total, state=state)
+
+    def echo(self, text: str) -> None:
+        """Print a line above the bar."""
+        both = output.is_terminal and errors.is_terminal
+        _print(errors if both else output, text)
+
+
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Any]:
-    """Show a bar; yields a function to call with the number done, the total and a remark."""
+def progress(what: str, total: int | None = None) -> Iterator[Bar]:
+    """Show a bar while the block runs."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -87,14 +112,13 @@ def progress(what: str, total: int | None = None) -> Iterator[Any]:
         console=errors,
         transient=True,
     ) as bar:
-        task = bar.add_task(what, total=total, state="")
-
-        def advance(done: int, total: int | None = total, state: str = "") -> None:
-            bar.update(task, completed=done, total=total, state=state)
-
-        yield advance
+        yield Bar(bar, bar.add_task(what, total=total, state=""))
 
 
 def echo(text: str) -> None:
     """Print a line as it is."""
-    output.print(text, highlight=False, markup=False, soft_wrap=True)
+    _print(output, text)
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -22,7 +22,7 @@ from parafair.cli.options import (
 )
 from parafair.cli.people import ModeOptions, load
 from parafair.cli.runs import check_result, write_run
-from parafair.cli.shell import INTERRUPTED, echo, output, progress
+from parafair.cli.shell import INTERRUPTED, echo, progress
 from parafair.cli.tensors import TensorOptions
 from parafair.errors import Interrupted
 from parafair.model.estimator import FairCP
@@ -71,14 +71,14 @@ def tune(
         nonlocal done
         if candidate.verdict is None:
             done += 1
-            advance(done, total)
+            bar(done, total)
             found = f"RMSE {candidate.rmse:.4g} of held-out entries"
         else:
             found = f"leakage {candidate.leakage:.3f}: {candidate.verdict.value}"
-        output.print(f"{_words(candidate.settings)}: {found}", highlight=False)
+        bar.echo(f"{_words(candidate.settings)}: {found}")
 
     try:
-        with progress("fitting", total) as advance:
+        with progress("fitting", total) as bar:
             tuning = choose(
                 wanted,
                 train,
@@ -98,7 +98,7 @@ def tune(
     record = _record(tuning, split.validation_size, model.max_leakage)
     write_run(result, tuning.model, inputs, held_out=held_out, tuning=record)
     verdict = "" if tuning.verdict is None else f": {tuning.verdict.value}"
-    output.print(f"chosen: {_words(tuning.best.settings)}{verdict}", highlight=False)
+    echo(f"chosen: {_words(tuning.best.settings)}{verdict}")
     show_result(tuning.model, held_out)
     echo(f"written to {result.out}")
 
