@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from parafair.algebra.least_squares import LOSSES
-from parafair.cli.options import MODEL, SOLVER, Device, defaults, numbers, option
+from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, numbers, option
 from parafair.model.estimator import FairCP
 from parafair.model.tuning import tune
 from parafair.penalties.registry import METHODS
@@ -152,7 +152,7 @@ class SolverOptions:
     ] = FIT["tol"]
     device: Device = FIT["device"]
     dtype: Annotated[
-        str | None, option(SOLVER, "float32 or float64; by default that of the data.")
+        str | None, option(COMPUTE, "float32 or float64; by default that of the data.")
     ] = FIT["dtype"]
 
     def settings(self) -> dict[str, Any]:

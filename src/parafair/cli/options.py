@@ -13,7 +13,7 @@ import typer
 from parafair.audits import ATTACKERS, Audit, audit
 
 DATA, PEOPLE, MODEL = "Data", "People", "Model"
-SOLVER, ATTACK, RESULT = "Solver", "Attackers", "Result"
+SOLVER, ATTACK, COMPUTE, RESULT = "Solver", "Attackers", "Computation", "Result"
 
 TABLE_FORMATS = ("csv", "parquet")
 
@@ -61,9 +61,11 @@ TestSize = Annotated[
 MaxLeakage = Annotated[
     float, option(RESULT, "The largest leakage that passes: advantage of an attacker over chance.")
 ]
-Jobs = Annotated[int | None, option(SOLVER, "Processes to use; -1 is all processors. [default: 1]")]
+Jobs = Annotated[
+    int | None, option(COMPUTE, "Processes to use; -1 is all processors. [default: 1]")
+]
 Device = Annotated[
-    str | None, option(SOLVER, "Where to compute, such as cuda; by default where the data is.")
+    str | None, option(COMPUTE, "Where to compute, such as cuda; by default where the data is.")
 ]
 Force = Annotated[bool, option(RESULT, "Replace an earlier result.", "--force")]
 
@@ -73,8 +75,8 @@ class AuditOptions:
     """How to attack."""
 
     attackers: Annotated[
-        str | None, option(ATTACK, f"Some of {', '.join(ATTACKERS)}, as a,b; by default all.")
-    ] = AUDIT["attackers"]
+        str, option(ATTACK, f"Some of {', '.join(ATTACKERS)}, as a,b; or all.")
+    ] = "all"
     folds: Annotated[int, option(ATTACK, "Folds of the cross-validation.")] = AUDIT["folds"]
     repeats: Annotated[
         int, option(ATTACK, "How often the cross-validation is repeated with other folds.")
@@ -89,7 +91,10 @@ class AuditOptions:
 
     def settings(self) -> dict[str, Any]:
         """Return arguments of `audit`."""
-        return {**vars(self), "attackers": words(self.attackers)}
+        return {
+            **vars(self),
+            "attackers": None if self.attackers == "all" else words(self.attackers),
+        }
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class PeopleOptions:
         Path | None,
         option(
             PEOPLE,
-            "Table (.csv, .parquet) with a row per person; for an array, in the order of its rows.",
+            "Table (.csv, .parquet) with a row per person; for an array, in its order.",
         ),
     ] = None
     key: Annotated[

@@ -10,7 +10,7 @@ import typer
 
 from parafair.cli.command import command
 from parafair.cli.inputs import Inputs
-from parafair.cli.options import RESULT, TableOptions, option
+from parafair.cli.options import MODEL, RESULT, TableOptions, option
 from parafair.cli.people import People, PeopleOptions
 from parafair.cli.runs import check_table_format, rows_as_table, write_table_file
 from parafair.cli.shell import echo
@@ -63,9 +63,9 @@ def transform(
     refine: Annotated[
         bool,
         option(
-            RESULT,
-            "Minimize the objective of the training over all new people together; hides more, if "
-            "there are some hundred. Needs --sensitive.",
+            MODEL,
+            "Also minimize the objective of the training over all new people together. This hides "
+            "more if there are several hundred; needs --sensitive.",
             "--refine",
         ),
     ] = False,

@@ -36,7 +36,7 @@ class SplitOptions:
     """What to hold out."""
 
     validation_size: Annotated[
-        float, option(DATA, "Share of the entries to choose the settings by.")
+        float, option(DATA, "Share of the entries held out to compare settings.")
     ] = TUNE["validation_size"]
     test_size: TestSize = None
     n_jobs: Jobs = TUNE["n_jobs"]
@@ -53,7 +53,7 @@ def tune(
 ) -> None:
     """Try several settings and write the best as `parafair fit` would.
 
-    Settings are compared by the error of entries held out for it. With --max-leakage they are
+    Settings are compared by the error of entries held out for this. With --max-leakage they are
     audited in order of their error, and the first that passes is chosen. The chosen settings are
     then fitted to all entries. tuning.json in the folder lists everything that was tried. Ctrl-C
     writes nothing.
