@@ -12,6 +12,7 @@ import torch
 from tests.reference import paper_bcd
 
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.paper import Item, Setup
 from parafair.paper.config import BCD, FATR, HSIC, INNER_STEPS, KHSIC, RIDGE
 from parafair.paper.recipes import Data, load_data, recipe

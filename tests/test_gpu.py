@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from parafair.data.sensitive_features import SensitiveFeatures
 
 from parafair import ConvergenceWarning, FairCP, TensorData, audit, datasets
-from parafair.algebra.observed import entries_of
-from parafair.data.sensitive_features import SensitiveFeatures
 from parafair.dependence.hsic import khsic
 from parafair.paper import make_tables
 from parafair.paper.table import read_rows
@@ -38,7 +37,10 @@ def test_fits_agree_with_the_cpu(data, method, solver):
     assert models[1].cp_.factors[0].is_cuda
     np.testing.assert_allclose(models[1].embedding_, models[0].embedding_, rtol=1e-6, atol=1e-8)
     assert (
-        audit(models[1].embedding_, sensitive_features=data.sensitive_features, permutations=20).people == 40
+        audit(
+            models[1].embedding_, sensitive_features=data.sensitive_features, permutations=20
+        ).people
+        == 40
     )
 
 
@@ -115,7 +117,7 @@ def test_sums_over_entries_are_the_same_every_time():
     data = datasets.synthetic(0, shape=(300, 40, 30), rank=4)
     tensor = data.tensor.copy()
     tensor[np.random.default_rng(0).uniform(size=tensor.shape) < 0.8] = np.nan
-    entries = entries_of(TensorData.from_array(tensor).to_sparse().to("cuda"))
+    entries = TensorData.from_array(tensor).to_sparse().to("cuda").observations
     factors = [example_rows(n, 4, seed=n)[None].cuda() for n in tensor.shape]
     for mode in range(3):
         first, second = (entries.sums(factors) for _ in range(2))
