@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from parafair import Audit, Measure, audit
+from parafair.audits import Verdict
 from parafair.testing import example_groups, example_rows
 
 GROUPS = example_groups(80, seed=1).numpy().ravel()
@@ -25,15 +26,34 @@ def attacker(value, low, high, measure="balanced accuracy", chance=0.5):
     return Audit(rows, people=10, of=10)
 
 
-def test_the_verdict_follows_from_the_intervals():
-    assert attacker(0.52, 0.4, 0.64).passes()
-    assert not attacker(0.6, 0.4, 0.8).passes()
-    assert attacker(0.6, 0.4, 0.8).passes(level=0.11)
-    assert attacker(0.6, 0.55, 0.65).leaks
-    assert not attacker(0.6, 0.55, 0.65).passes(level=0.2)
-    assert attacker(0.4, 0.3, 0.45).below_chance
-    assert not attacker(0.4, 0.3, 0.45).passes()
-    assert not attacker(-0.4, -0.6, -0.2, "R squared", 0.0).below_chance
+@pytest.mark.parametrize(
+    ("value", "low", "high", "max_leakage", "verdict"),
+    [
+        (0.52, 0.40, 0.64, 0.05, Verdict.PASSES),
+        (0.60, 0.40, 0.80, 0.05, Verdict.LEAKS),  # too much, though not significant
+        (0.60, 0.40, 0.80, 0.11, Verdict.PASSES),
+        (0.54, 0.51, 0.57, 0.05, Verdict.LEAKS),  # little enough, but significant
+        (0.60, 0.55, 0.65, 0.20, Verdict.LEAKS),
+        (0.40, 0.30, 0.45, 0.05, Verdict.BELOW_CHANCE),
+    ],
+)
+def test_the_verdict_follows_from_leakage_and_intervals(value, low, high, max_leakage, verdict):
+    assert attacker(value, low, high).verdict(max_leakage) is verdict
+
+
+def test_a_leak_outweighs_an_attacker_below_chance():
+    below, above = attacker(0.4, 0.3, 0.45), attacker(0.54, 0.51, 0.57)
+    assert Audit((*below.rows, *above.rows), 10, 10).verdict() is Verdict.LEAKS
+
+
+def test_a_regression_below_chance_passes():
+    assert attacker(-0.4, -0.6, -0.2, "R squared", 0.0).verdict() is Verdict.PASSES
+
+
+@pytest.mark.parametrize("max_leakage", [-0.1, 1.5, float("nan"), "0.05", None, True])
+def test_a_max_leakage_that_is_no_share_is_refused(max_leakage):
+    with pytest.raises(ValueError, match="max_leakage must be a number from 0 to 1, got"):
+        attacker(0.5, 0.4, 0.6).verdict(max_leakage)
 
 
 def test_the_strongest_attacker_is_a_row(result):

@@ -6,7 +6,7 @@ import torch
 from sklearn.naive_bayes import GaussianNB
 
 from parafair import SensitiveFeatures, audit
-from parafair.audits import ATTACKERS
+from parafair.audits import ATTACKERS, Verdict
 from parafair.audits.networks import TunedNetworkClassifier
 from parafair.testing import example_groups, example_rows
 
@@ -36,8 +36,7 @@ class TestLeaks:
         assert {model for model, _ in scores(result)} == set(ATTACKERS)
         assert min(scores(result).values()) > 0.85
         assert result.leakage > 0.45
-        assert result.leaks
-        assert not result.passes()
+        assert result.verdict() is Verdict.LEAKS
         measures = values(result)
         assert measures["network, balanced"] < 0.8
         assert measures["normalized KHSIC"] < 0.2
@@ -130,8 +129,7 @@ class TestChance:
         result = audit(twins, np.tile(["a", "b"], 60), **QUICK)
         assert min(result.advantages) < -0.2
         assert result.below_chance
-        assert not result.leaks
-        assert not result.passes()
+        assert result.verdict() is Verdict.BELOW_CHANCE
         assert result.leakage == pytest.approx(0, abs=0.02)
         assert "below chance: a warning, not a success" in str(result)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from enum import Enum
 from math import isfinite, nan
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -20,6 +22,14 @@ Section: TypeAlias = Literal["leakage", "attackers", "dependence", "predictions"
 ACCURACY, AUC = "balanced accuracy", "AUC"
 R_SQUARED, RANK_CORRELATION = "R squared", "rank correlation"
 SCORES = (ACCURACY, R_SQUARED)
+
+
+class Verdict(Enum):
+    """What an audit says about an embedding."""
+
+    PASSES = "passes"
+    LEAKS = "leaks"
+    BELOW_CHANCE = "below chance"
 
 
 @dataclass(frozen=True)
@@ -120,21 +130,37 @@ class Audit:
 
     @property
     def leaks(self) -> bool:
-        """Whether some attacker is above chance beyond doubt: by its simultaneous interval."""
+        """Whether any attacker is significantly above chance (95 %, simultaneous)."""
         return any(row.above_chance for row in self.attackers)
 
     @property
     def below_chance(self) -> bool:
-        """Whether some classifier is below chance beyond doubt.
+        """Whether any classifier is significantly below chance (95 %, simultaneous).
 
-        It has learned the opposite of the truth, which happens if people are matched in pairs
-        across groups. Numbers do not count: any ignorant regression has a negative R squared.
+        It has learned the opposite of the truth. This happens if people are matched in pairs
+        across groups. Regressions do not count: without information, R squared is negative.
         """
         return any(row.below_chance and row.measure == ACCURACY for row in self.attackers)
 
-    def passes(self, level: float = 0.05) -> bool:
-        """Tell whether leakage is at most this level and no attacker is beyond doubt off chance."""
-        return self.leakage <= level and not self.leaks and not self.below_chance
+    def verdict(self, max_leakage: float = 0.05) -> Verdict:
+        """Decide whether the embedding passes: the one rule that everything else uses.
+
+        It leaks if `leakage` is above `max_leakage` or any attacker is significantly above chance.
+        Otherwise it is below chance if any classifier is significantly below chance. Otherwise it
+        passes. Significance is that of the simultaneous 95 % intervals.
+
+        Args:
+            max_leakage: The largest leakage allowed, from 0 to 1.
+        """
+        is_number = isinstance(max_leakage, Real) and not isinstance(max_leakage, bool)
+        if not is_number or not 0 <= max_leakage <= 1:
+            raise ValueError(
+                f"max_leakage must be a number from 0 to 1, got {max_leakage!r}; it is an "
+                "advantage over chance, so 0.05 allows 5 points of balanced accuracy"
+            )
+        if self.leakage > max_leakage or self.leaks:
+            return Verdict.LEAKS
+        return Verdict.BELOW_CHANCE if self.below_chance else Verdict.PASSES
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -127,7 +127,7 @@ def select_strength(
         solver: How to minimize.
         starts: One factor (batch, size, rank) per mode; the best start goes on.
         stop: When a fit stops.
-        level: The most leakage allowed, as in `Audit.passes`.
+        level: The most leakage allowed, as in `Audit.verdict`.
         seed: Seed of the audits.
         on_iteration: Called after each round, as in `solve_batch`.
         on_trial: Called after each strength.
