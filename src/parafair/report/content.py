@@ -140,9 +140,10 @@ def _coverage(frontier: Frontier) -> Iterable[tuple[str, str]]:
     found = frontier.coverage
     if found is None:
         return
-    people = found.modes[found.mode]
+    named = found.modes != tuple(f"mode {mode}" for mode in range(len(found.shape)))
+    people = found.modes[found.mode] if named else "person"
     sizes = zip(found.shape, found.modes, strict=True)
-    yield "shape", " x ".join(f"{size:,} {name}" for size, name in sizes)
+    yield "shape", " x ".join(f"{size:,} {name}" if named else f"{size:,}" for size, name in sizes)
     fitted = f"{found.observed:,} of {prod(found.shape):,} ({100 * found.share:.3g} %)"
     yield "fitted entries", fitted
     if found.held_out:

@@ -59,8 +59,8 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path) -> Figure:
             }
             panel.plot(xs, ys, "o", markersize=12, zorder=5, label="picked", **ring)
         _set_view(panel, points, data["limit"])
-        panel.set_xlabel("residual")
-        panel.set_ylabel("leakage (95 % interval)")
+        panel.set_xlabel("residual: ‖X - model‖ / ‖X‖")
+        panel.set_ylabel("leakage, with 95 % interval")
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(color="0.93")
         panel.set_axisbelow(True)
@@ -82,7 +82,8 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
         raise ValueError("no point has an embedding to draw; add one to at least one point")
     # The first of equals, which is also the point that the page selects first.
     chosen = min(points, key=lambda point: (not point["picked"], not point["efficient"]))
-    pictures = [(f"after: {chosen['method']}", chosen["embedding"])]
+    strength = "" if chosen["strength"] is None else f", strength {chosen['strength']:.3g}"
+    pictures = [(f"after: {chosen['method']}{strength}", chosen["embedding"])]
     if data["before"]:
         pictures.insert(0, (f"before: {data['before']['title']}", data["before"]))
     with sheet((3.2 * len(pictures) + 0.3, 3.3), path) as figure:

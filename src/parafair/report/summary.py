@@ -51,13 +51,13 @@ def name_of(point: Point) -> str:
 
 
 def _setting(frontier: Frontier) -> str:
-    features = " and ".join(column.name for column in frontier.sensitive.columns)
+    features = ", ".join(column.name for column in frontier.sensitive.columns)
     fits = "1 fit" if len(frontier) == 1 else f"{len(frontier)} fits"
     return (
-        f"{fits} of {', '.join(frontier.methods)} to the data of {len(frontier.sensitive)} people. "
-        f"Sensitive: {features}. The residual is a ratio of norms, ‖X - model‖ / ‖X‖. The leakage "
-        "is the advantage over chance of the strongest attacker, who guesses a sensitive feature "
-        "from the embedding."
+        f"{fits} to the data of {len(frontier.sensitive)} people. Methods: "
+        f"{', '.join(frontier.methods)}. Sensitive features: {features}. The residual is a "
+        "ratio of norms, ‖X - model‖ / ‖X‖. The leakage is the advantage over chance of the "
+        "strongest attacker, who guesses a sensitive feature from the embedding."
     )
 
 
@@ -65,7 +65,7 @@ def _choice(frontier: Frontier, picked: Point, max_leakage: float) -> Iterator[s
     closest = _closest(frontier)
     yield (
         f"The closest fit has residual {closest.residual:.3f} (it leaves "
-        f"{100 * closest.residual**2:.2g} % of the sum of squares unexplained) and leakage "
+        f"{_squares(closest.residual)} of the sum of squares unexplained) and leakage "
         f"{closest.leakage:.3f}."
     )
     verdicts = [verdict_of(point, max_leakage) for point in frontier.audited]
@@ -109,6 +109,12 @@ def _limits(frontier: Frontier) -> Iterator[str]:
         "An attacker can show that an embedding reveals something. No attacker can show that it "
         "reveals nothing: a stronger attacker may exist, and other people may differ from these."
     )
+
+
+def _squares(residual: float) -> str:
+    """Return a ratio of norms as percent of the sum of squares."""
+    share = 100 * residual**2
+    return "less than 0.1 %" if share < 0.1 else f"{share:.{0 if share >= 10 else 1}f} %"
 
 
 def _closest(frontier: Frontier) -> Point:

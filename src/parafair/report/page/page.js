@@ -13,6 +13,11 @@ function describe(point) {
 }
 const marks = (point) =>
   [point.picked && "picked", point.efficient && "efficient", point.verdict].filter(Boolean);
+// A ratio of norms as percent of the sum of squares.
+function squares(residual) {
+  const share = 100 * residual ** 2;
+  return share < 0.1 ? "< 0.1" : String(Number(share.toPrecision(2)));
+}
 const methodName = (method) => html("span", { class: "name" }, icon(methods.indexOf(method)), method);
 
 function select(point, { reveal = false } = {}) {
@@ -40,7 +45,7 @@ function drawPanel(point) {
   const below = !known(point.leakage) ? "not audited" : known(point.low) ? interval(point) : "";
   const list = html("dl");
   for (const [name, value] of [
-    ["p-value", point.p_value], ["criterion", point.criterion], ["criterion under independence", point.null],
+    ["p-value", point.p_value], ["criterion", point.criterion], ["criterion at chance", point.null],
     ...(known(point.rmse) ? [["held-out RMSE", point.rmse]] : []),
     ["strength", point.strength], ["seed", point.seed], ["iterations", point.iterations], ["seconds", point.seconds], ["fit", point.id],
   ]) list.append(html("dt", {}, name), html("dd", {}, show(value)));
@@ -49,7 +54,7 @@ function drawPanel(point) {
     html("h2", { id: "panel-heading" }, describe(point)),
     html("div", {}, ...marks(point).map((mark) => html("span", { class: `badge ${mark}` }, mark))),
     html("div", { class: "figures" },
-      big("residual", point.residual, known(point.residual) ? `${Number((100 * point.residual ** 2).toPrecision(2))} % of squares` : ""),
+      big("residual", point.residual, known(point.residual) ? `leaves ${squares(point.residual)} % of squares` : ""),
       big("leakage", point.leakage, below)),
     list,
     point.status ? html("p", { class: "note" }, `Status: ${point.status}`) : "",

@@ -85,7 +85,8 @@ function mode({ mode: name, size: all, labels, values, largest }) {
 function component(values, index, labels, range, last) {
   const [width, top, bottom, left] = [340, 4, 50, 22];
   const few = labels.length <= FEW;
-  const height = bottom + 4 + (last ? (few ? 62 : 16) : 0);
+  const longest = Math.min(12, Math.max(...labels.map((label) => String(label).length)));
+  const height = bottom + 4 + (last ? (few ? 20 + 3.8 * longest : 16) : 0);
   const y = scale(range, [bottom, top]);
   const slot = (width - left - 4) / values.length;
   const middle = (i) => round(left + (i + 0.5) * slot);

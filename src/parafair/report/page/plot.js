@@ -175,7 +175,7 @@ function drawLegend() {
     entry(swatch("m4", svg("line", { class: "interval", y1: -8, y2: 8 })), "95 % interval"),
     points.some((p) => p.picked) ? entry(swatch("m4", svg("circle", { class: "ring", r: 7 })), "picked") : null,
     entry(swatch("m4", svg("circle", { class: "halo", r: 8 })), "selected"),
-    data.limit?.residual.length ? entry(region, "unreachable (left of the limit)") : null,
+    data.limit?.residual.length ? entry(region, "left of the limit") : null,
   ].filter(Boolean));
 }
 

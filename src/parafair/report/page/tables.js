@@ -77,10 +77,10 @@ function drawPoints() {
     { name: "method", value: (p) => p.method, cell: (p) => methodName(p.method) },
     number("strength"), number("seed"), number("residual"), number("leakage"),
     { name: "95 % interval", value: (p) => p.low, cell: interval, number: true },
+    { name: "marks", value: (p) => marks(p).join(", ") },
     number("p_value", "p"), number("criterion"),
     ...(tested ? [number("rmse", "held-out RMSE"), number("mae", "MAE"), number("rmse_gap", "RMSE gap between groups")] : []),
     number("iterations"), number("seconds"),
-    { name: "marks", value: (p) => marks(p).join(", ") },
     { name: "status", value: (p) => p.status },
   ], points, {
     caption: "Fits without a leakage were not audited, or diverged. They are not in the plot.",
