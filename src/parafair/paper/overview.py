@@ -1,4 +1,4 @@
-"""The six figures side by side, as the paper shows them: its methods, its measures, no more."""
+"""The six figures of the paper on one sheet, with its methods and its measures only."""
 
 from __future__ import annotations
 

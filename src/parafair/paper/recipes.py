@@ -1,4 +1,4 @@
-"""From the paper's settings to those of the library: data in its units, penalties in ours."""
+"""Recipes: the paper's settings as settings of the library."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Data:
 
     @property
     def people(self) -> int:
-        """How many there are."""
+        """The number of people."""
         return len(self.sensitive)
 
 
@@ -54,7 +54,7 @@ CONVERGED = Stop(max_iter=500, tol=1e-4)  # as in `frontier`
 
 
 def load_data(name: str, seed: int, setup: Setup, folder: str | Path | None = None) -> Data:
-    """Return a data set under the readings of a setup.
+    """Return a data set as the readings of a setup define it.
 
     Args:
         name: "synthetic" or "contraceptive".
@@ -68,7 +68,7 @@ def load_data(name: str, seed: int, setup: Setup, folder: str | Path | None = No
         tensor, ones = np.asarray(data.tensor), np.asarray(data.sensitive) == "uniform"
     else:
         data = datasets.contraceptive(folder)
-        # The table is sorted by its last column, so fewer women are taken evenly.
+        # The table is sorted by its last column, so a subset is taken evenly.
         wanted = setup.scale.women or len(data.sensitive)
         women = np.linspace(0, len(data.sensitive) - 1, wanted).astype(int)
         tensor = _scale(np.asarray(data.tensor), readings.scaling)[women]
@@ -93,8 +93,8 @@ class Recipe:
     """How one method of a figure is fitted.
 
     Attributes:
-        unit: What a printed strength is multiplied by in the formula of the library.
-        arguments: For `make_plan`: what is fitted, and how.
+        unit: The library's strength is this many times the printed strength.
+        arguments: Arguments of `make_plan`.
     """
 
     unit: float
@@ -106,12 +106,12 @@ class Recipe:
 
 
 def recipe(data: Data, method: str, rounds: int | None, readings: Readings) -> Recipe:
-    """Return how a method is fitted to some data."""
+    """Return how a method is fitted to a data set."""
     arguments: dict[str, Any] = {"rank": RANKS[data.name], "name": method}
     if method in (OURS, REMOVAL):
         usual = {"method": OTHERS[method], "solver": "block", "stop": CONVERGED}
         return Recipe(1.0, arguments | usual)
-    # The library's loss is the mean over the entries: a sum is that many times as large.
+    # The library's loss is a mean over the entries; a sum is larger by their number.
     entries = float(data.tensor.size) if readings.loss == "sum" else 1.0
     first, other = STEP_SIZES[data.name][method]
     solver = GradientBCD(

@@ -1,4 +1,4 @@
-"""All of it: tables, pictures, verdicts and the page."""
+"""The whole reproduction: tables, pictures, verdicts and the page."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PAGE = "reproduction.md"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was made.
+    """The result of `reproduce`.
 
     Attributes:
-        claims: The claims of the paper whose tables are in the folder, with verdicts.
+        claims: The claims whose tables are complete, with verdicts.
         page: The page.
-        pictures: The pictures drawn.
-        left_out: Why figures are not there, by name.
+        pictures: The pictures.
+        left_out: Figures that could not be made, with the reason.
     """
 
     claims: tuple[Claim, ...]
@@ -56,20 +56,19 @@ def reproduce(
 ) -> Reproduction:
     """Reproduce figures of the paper: tables, pictures and a page with verdicts.
 
-    Rows that are in the tables of the folder already are not made again, so an interrupted run
-    goes on where it was, and tables made on a machine without matplotlib or POT are completed on
-    another one.
+    Rows that the folder already has are not made again. So the same call continues an interrupted
+    run, and it adds the pictures and limits to tables made without matplotlib or POT.
 
     Args:
         names: Figures, among `NAMES`.
         out: Folder for tables and pictures.
-        quick: Small data, few points and few rounds, to see that everything works.
-        readings: Readings of what the paper leaves open.
-        scale: Sizes of everything; by default the paper's, or small ones if `quick`.
+        quick: Use small data, few points and few iterations, to check that everything works.
+        readings: Readings of the paper.
+        scale: Sizes of data and grids; by default the paper's, or small ones if `quick`.
         data: Folder with `cmc/cmc.data`; None is PARAFAIR_DATA, or a download.
         device: Where to fit, such as "cuda".
         n_jobs: Processes for fits and audits.
-        formats: Of the pictures, among "png", "pdf" and "svg".
+        formats: Formats of the pictures, some of "png", "pdf" and "svg".
         page: The page to write; by default reproduction.md in the folder.
         on_progress: As in `make_tables`.
     """
@@ -88,7 +87,7 @@ def reproduce(
         pictures += draw_overview(setup, tables.folder, formats)
     except ImportError as error:
         warnings.warn(
-            f"the pictures are left out ({error}); the same command draws them later",
+            f"the pictures are left out ({error}); run the command again to draw them",
             ParafairWarning,
             stacklevel=2,
         )
