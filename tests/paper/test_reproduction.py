@@ -142,7 +142,7 @@ class TestCommand:
         pytest.importorskip("matplotlib")
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("COLUMNS", "200")
-        monkeypatch.setattr("parafair.paper.run.QUICK", TINY)
+        monkeypatch.setattr("parafair.cli.reproducing.QUICK", TINY)
 
     def run(self, *arguments, code=0):
         from typer.testing import CliRunner

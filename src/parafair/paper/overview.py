@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from parafair.paper.config import BCD, FATR, HSIC, KHSIC, Figure, Setup
-from parafair.paper.plot import AXES, FORMATS, LOOKS, clean, draw_points
+from parafair.paper.plot import AXES, LOOKS, clean, draw_points
 from parafair.paper.table import Row, complete_tables
-from parafair.report.figures import sheet
+from parafair.report.figures import FORMATS, sheet
 
 OVERVIEW = "overview"
 METHODS = (BCD, FATR, HSIC, KHSIC)

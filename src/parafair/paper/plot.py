@@ -18,9 +18,8 @@ from parafair.paper.config import (
     Figure,
 )
 from parafair.paper.table import LIMITS_FILE, Row, read_rows
-from parafair.report.figures import sheet
+from parafair.report.figures import FORMATS, sheet
 
-FORMATS = ("png", "pdf", "svg")
 LOOKS = {
     BCD: ("#444444", "o"),
     FATR: ("#aa4499", "s"),

@@ -10,14 +10,15 @@ from pathlib import Path
 import torch
 
 from parafair.errors import ParafairWarning, unknown_choice
-from parafair.paper.config import NAMES, Scale, Setup
+from parafair.paper.config import FULL, NAMES, Scale, Setup
 from parafair.paper.overview import draw_overview
 from parafair.paper.page import write_page
-from parafair.paper.plot import FORMATS, draw
+from parafair.paper.plot import draw
 from parafair.paper.readings import Readings
 from parafair.paper.run import OnProgress, make_tables
 from parafair.paper.table import SETTINGS_FILE
 from parafair.paper.verdict import Claim
+from parafair.report.figures import FORMATS
 from parafair.storage import read_json
 
 PAGE = "reproduction.md"
@@ -44,9 +45,8 @@ def reproduce(
     names: Sequence[str] = NAMES,
     *,
     out: str | Path,
-    quick: bool = False,
     readings: Readings | None = None,
-    scale: Scale | None = None,
+    scale: Scale = FULL,
     data: str | Path | None = None,
     device: str | torch.device | None = None,
     n_jobs: int | None = None,
@@ -62,9 +62,8 @@ def reproduce(
     Args:
         names: Figures, among `NAMES`.
         out: Folder for tables and pictures.
-        quick: Use small data, few points and few iterations, to check that everything works.
         readings: Readings of the paper.
-        scale: Sizes of data and grids; by default the paper's, or small ones if `quick`.
+        scale: Sizes of data and grids: `FULL` are the paper's, `QUICK` checks that all works.
         data: Folder with `cmc/cmc.data`; None is PARAFAIR_DATA, or a download.
         device: Where to fit, such as "cuda".
         n_jobs: Processes for fits and audits.
@@ -76,7 +75,7 @@ def reproduce(
         if name not in FORMATS:
             raise unknown_choice("formats", name, FORMATS)
     tables = make_tables(
-        names, out=out, quick=quick, readings=readings, scale=scale, data=data, device=device,
+        names, out=out, readings=readings, scale=scale, data=data, device=device,
         n_jobs=n_jobs, on_progress=on_progress,
     )  # fmt: skip
     setup = Setup.from_record(read_json(tables.folder / SETTINGS_FILE)["settings"])

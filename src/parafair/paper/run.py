@@ -23,7 +23,6 @@ from parafair.paper.config import (
     FULL,
     KHSIC,
     NAMES,
-    QUICK,
     SYNTHETIC,
     TEST_SIZES,
     Figure,
@@ -75,9 +74,8 @@ def make_tables(
     names: Sequence[str] = NAMES,
     *,
     out: str | Path,
-    quick: bool = False,
     readings: Readings | None = None,
-    scale: Scale | None = None,
+    scale: Scale = FULL,
     data: str | Path | None = None,
     device: str | torch.device | None = None,
     n_jobs: int | None = None,
@@ -88,9 +86,8 @@ def make_tables(
     Args:
         names: Figures, among `NAMES`.
         out: Folder for the tables.
-        quick: Use small data, few points and few iterations, to check that everything works.
         readings: Readings of the paper.
-        scale: Sizes of data and grids; by default the paper's, or small ones if `quick`.
+        scale: Sizes of data and grids: `FULL` are the paper's, `QUICK` checks that all works.
         data: Folder with `cmc/cmc.data`; None is PARAFAIR_DATA, or a download.
         device: Where to fit, such as "cuda".
         n_jobs: Processes for fits and audits.
@@ -105,7 +102,7 @@ def make_tables(
         if name not in NAMES:
             raise unknown_choice("figure", name, NAMES)
     check_device(device)
-    setup = Setup(readings or Readings(), scale or (QUICK if quick else FULL))
+    setup = Setup(readings or Readings(), scale)
     found, left_out = _load(names, setup, data)
     folder = Path(out)
     record = open_settings(folder, asdict(setup))

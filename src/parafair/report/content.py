@@ -61,19 +61,10 @@ def content(frontier: Frontier, *, title: str, max_leakage: float = 0.05) -> dic
     points = []
     for point, row in zip(frontier.points, frontier.rows(), strict=True):
         verdict = verdict_of(point, max_leakage)
-        details = {
-            "id": point.member.id,
-            "status": point.fit.status.value,
-            "iterations": point.fit.n_iter,
-            "verdict": verdict and verdict.value,
-            "picked": point is picked,
-            "attackers": _attackers(point),
-            "errors": _errors(frontier, point),
-            "embedding": _picture(frontier, point, people, codes),
-            "components": _components(frontier, point),
-            "history": _history(point),
-        }
-        points.append({name: row[name] for name in SHOWN} | details)
+        judged = {"verdict": verdict and verdict.value, "picked": point is picked}
+        picture = {"embedding": _picture(frontier, point, people, codes)}
+        shown = {name: row[name] for name in SHOWN}
+        points.append(shown | judged | picture | _details(frontier, point))
     return {
         "title": title,
         "summary": summarize(frontier, picked, max_leakage),
@@ -102,6 +93,18 @@ def pick_point(frontier: Frontier, max_leakage: float) -> Point | None:
         return frontier.best(leakage=max_leakage)
     except ValueError:
         return frontier.efficient[-1]
+
+
+def _details(frontier: Frontier, point: Point) -> dict[str, Any]:
+    return {
+        "id": point.member.id,
+        "status": point.fit.status.value,
+        "iterations": point.fit.n_iter,
+        "attackers": _attackers(point),
+        "errors": _errors(frontier, point),
+        "components": _components(frontier, point),
+        "history": _history(point),
+    }
 
 
 def _limit(frontier: Frontier) -> dict[str, list[float]] | None:

@@ -19,7 +19,7 @@ GROUP_COLORS = ("#004488", "#ddaa33", "#bb5566", "#44aa99", "#aa4499", "#117733"
 UNKNOWN = {"color": "#eef1f5", "edgecolors": "#596273", "label": "no value"}
 SHAPES = ("o", "s", "^", "D", "v", "P", "*")
 
-SUFFIXES = (".png", ".pdf", ".svg")
+FORMATS = ("png", "pdf", "svg")
 SETTINGS: dict[Any, Any] = {
     "font.size": 9,
     "axes.linewidth": 0.8,
@@ -103,8 +103,9 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
 @contextmanager
 def sheet(size: tuple[float, float], path: str | Path) -> Iterator[Figure]:
     """Yield an empty figure without a window, and write it when the block succeeds."""
-    if Path(path).suffix.lower() not in SUFFIXES:
-        raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {str(path)!r}")
+    suffixes = [f".{name}" for name in FORMATS]
+    if Path(path).suffix.lower() not in suffixes:
+        raise ValueError(f"path must end in {', '.join(suffixes)}, got {str(path)!r}")
     try:
         from matplotlib import rc_context
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -11,8 +11,6 @@ from parafair.report.figures import draw_embeddings, draw_frontier
 from parafair.report.html import render
 from parafair.storage import check_new_file, write_text
 
-FORMATS = ("png", "pdf", "svg")
-
 
 def write_report(
     frontier: Frontier,
