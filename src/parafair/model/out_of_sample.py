@@ -21,7 +21,7 @@ from torch import Tensor
 from parafair.algebra.least_squares import block_of
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Standardized
+from parafair.dependence.whitening import Standardized
 from parafair.penalties import BoundPenalty
 from parafair.solvers.majorize import Iterate, majorize
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from parafair.audits import Audit, audit
-from parafair.dependence.criterion import Criterion, Standardized
+from parafair.dependence.criterion import Criterion
+from parafair.dependence.whitening import Standardized
 from parafair.errors import Interrupted
 from parafair.penalties import Invariant
 from parafair.solvers import Solver, solve_batch
