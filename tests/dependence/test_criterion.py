@@ -7,11 +7,10 @@ from scipy.stats import kstest
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.hsic import hsic
-from parafair.dependence.kernels import Delta, Gaussian, MultiscaleGaussian
+from parafair.dependence.kernels import Delta, Gaussian, Linear, MultiscaleGaussian
 from parafair.dependence.pairwise import CHUNK_PEOPLE
 from parafair.dependence.whitening import Standardized
 from parafair.testing import example_groups, example_rows
-from tests.reference.kernels import Linear
 
 N, RANK = 120, 4
 GROUPS = example_groups(N, seed=1)

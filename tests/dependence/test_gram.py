@@ -8,9 +8,8 @@ from parafair.dependence.gram import (
     kernel_sum,
     tile_size,
 )
-from parafair.dependence.kernels import Delta, Gaussian
+from parafair.dependence.kernels import Delta, Gaussian, Linear
 from parafair.testing import example_groups, example_rows
-from tests.reference.kernels import Linear
 
 
 class TestLowRankFactor:

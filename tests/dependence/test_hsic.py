@@ -8,9 +8,9 @@ import torch
 
 from parafair.dependence import gram
 from parafair.dependence.hsic import centered_alignment, hsic, khsic
-from parafair.dependence.kernels import Gaussian
+from parafair.dependence.kernels import Gaussian, Linear
 from parafair.testing import example_groups, example_rows
-from tests.reference.kernels import Linear, RationalQuadratic
+from tests.reference.kernels import RationalQuadratic
 
 KERNELS = [Gaussian(0.7), RationalQuadratic(2.0), Linear()]
 

@@ -5,10 +5,11 @@ from sklearn.metrics import pairwise
 from parafair.dependence.kernels import (
     Delta,
     Gaussian,
+    Linear,
     MultiscaleGaussian,
 )
 from parafair.testing import KernelContract, example_rows
-from tests.reference.kernels import Linear, RationalQuadratic
+from tests.reference.kernels import RationalQuadratic
 
 
 class TestGaussian(KernelContract):

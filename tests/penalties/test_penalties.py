@@ -17,7 +17,7 @@ from parafair.penalties import (
 )
 from parafair.testing import PenaltyContract, example_groups, example_rows
 from tests.reference import paper_bcd
-from tests.reference.kernels import Linear, RationalQuadratic
+from tests.reference.kernels import RationalQuadratic
 
 FACTOR, GROUPS = example_rows(13, 3, seed=0), example_groups(13, seed=1)
 PEOPLE = SensitiveFeatures.of(GROUPS)
@@ -67,7 +67,7 @@ class TestHSIC(PenaltyContract):
         check_against(penalty, lambda a: paper_bcd.hsic_penalty(a, GROUPS, 2.0))
 
     def test_equals_hsic_with_linear_kernels(self, penalty):
-        linear = (Linear(), Linear())
+        linear = (kernels.Linear(), kernels.Linear())
         expected = 2 * hsic(FACTOR, GROUPS, kernels=linear)
         torch.testing.assert_close(penalty.bind(PEOPLE, FACTOR).value(FACTOR), expected)
 

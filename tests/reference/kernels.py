@@ -1,16 +1,8 @@
-"""Kernels by their definition, with automatic derivatives: what a user's own kernel looks like."""
+"""A custom kernel, with automatic derivatives."""
 
 from dataclasses import dataclass
 
 from parafair.dependence.kernels import Kernel
-
-
-@dataclass(frozen=True)
-class Linear(Kernel):
-    """The kernel ``x . y``: HSIC with it is squared covariance."""
-
-    def __call__(self, first, second):
-        return first @ second.mT
 
 
 @dataclass(frozen=True)

@@ -300,6 +300,15 @@ def _exponent_map(size: int, gamma: float, dtype: torch.dtype, device: torch.dev
 
 
 @dataclass(frozen=True)
+class Linear(Kernel):
+    """The kernel ``x . y``: HSIC with it measures correlation only."""
+
+    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the Gram matrix, shape (..., n, m)."""
+        return first @ second.mT
+
+
+@dataclass(frozen=True)
 class Delta(Kernel):
     """1 for equal rows and 0 for different ones: the kernel of categories."""
 
