@@ -15,9 +15,10 @@ import torch
 from parafair import FairCP, audit, datasets
 from parafair.audits import measures
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Criterion, Standardized
-from parafair.dependence.hsic import CenteredGram
+from parafair.dependence.criterion import Criterion
+from parafair.dependence.gram import CenteredGram
 from parafair.dependence.kernels import Gaussian
+from parafair.dependence.whitening import Standardized
 from parafair.penalties import KHSIC
 from parafair.solvers import GradientBCD
 

@@ -104,7 +104,8 @@ def test_people_in_blocks_on_the_device(features):
     sensitive = SensitiveFeatures.of(sensitive.numpy())
     found = []
     for device in ("cpu", "cuda"):
-        criterion = Invariant(block=50).criterion(sensitive, torch.zeros(0, device=device).double())
+        prototype = torch.zeros(0, device=device).double()
+        criterion = Invariant(chunk_size=50).criterion(sensitive, prototype)
         assert len(criterion.row_sums.people) == 8
         value, gradient = criterion.value_and_gradient(rows.to(device))
         assert value.device.type == gradient.device.type == device

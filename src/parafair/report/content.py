@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Standardized
+from parafair.dependence.whitening import Standardized
 from parafair.frontiers import Frontier, Point
 from parafair.report.summary import name_of, summarize, verdict_of
 
