@@ -33,7 +33,7 @@ from parafair import datasets
 from parafair.audits.measures import residual_fit
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.dependence.hsic import CenteredGram, kernel_sum
+from parafair.dependence.gram import CenteredGram, kernel_sum
 from parafair.dependence.kernels import Gaussian
 from parafair.penalties import KHSIC
 from parafair.solvers import GradientBCD

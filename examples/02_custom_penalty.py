@@ -1,4 +1,4 @@
-"""A penalty of one's own: groups must have equal means in every component."""
+"""A penalty of your own: the groups get equal means in every component."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class MeanMatching:
     strength: float = 1.0
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundAutograd:
-        """Return the term for these people."""
+        """Return the penalty as a function of the factor of these people."""
         group = sensitive.encode(prototype=tensor)[:, 0]
         weights = group / group.sum() - (1 - group) / (1 - group).sum()
 
