@@ -21,7 +21,7 @@ def test_a_sample_too_small_for_the_groups_is_refused():
 def test_groups_of_one_are_refused():
     with pytest.raises(ValueError, match="group 'b' of sensitive feature 's0' has only one member"):
         check_groups(SensitiveFeatures.of(np.array([["a"]] * 9 + [["b"]])), 5)
-    check_groups(SensitiveFeatures.of(np.linspace(0, 1, 9)))
+    check_groups(SensitiveFeatures.of(np.linspace(0, 1, 9)), 5)
 
 
 def test_more_folds_than_members_of_any_group_are_refused():
