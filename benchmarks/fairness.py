@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 import torch
 from joblib import Parallel, delayed
+from parafair.data.sensitive_features import SensitiveFeatures
 
 from benchmarks.alone import alone
 from parafair import ConvergenceWarning, FairCP, audit, datasets, parity_limit
 from parafair.algebra.least_squares import shared
 from parafair.audits import Audit
 from parafair.data.checks import as_tensor
-from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
 from parafair.solvers import BlockDescent, GradientBCD, solve_batch
@@ -53,15 +53,15 @@ def fair_synthetic() -> Iterable[Row]:
     """The paper's synthetic data, rank 8: strength="auto" and a very large strength."""
     for seed in range(5):
         data = datasets.synthetic(seed)
-        limit = parity_limit(data.tensor, sensitive_features=data.sensitive).residual
+        limit = parity_limit(data.tensor, sensitive_features=data.sensitive_features).residual
         model = FairCP(8, strength="auto", random_state=seed)
-        model.fit(data.tensor, sensitive_features=data.sensitive)
-        result = audit(model.embedding_, sensitive_features=data.sensitive)
+        model.fit(data.tensor, sensitive_features=data.sensitive_features)
+        result = audit(model.embedding_, sensitive_features=data.sensitive_features)
         chosen = model.selection_.strength
         yield row_of(f"seed {seed}, auto", model, result, strength=chosen, limit=limit)
         model = FairCP(8, strength=1000.0, random_state=seed, tol=1e-6, max_iter=2000)
-        model.fit(data.tensor, sensitive_features=data.sensitive)
-        result = audit(model.embedding_, sensitive_features=data.sensitive)
+        model.fit(data.tensor, sensitive_features=data.sensitive_features)
+        result = audit(model.embedding_, sensitive_features=data.sensitive_features)
         yield row_of(f"seed {seed}, 1000", model, result, strength=1000.0, limit=limit)
 
 
@@ -130,7 +130,7 @@ def baselines() -> Iterable[Row]:
     """What people use today and the paper's methods, on its synthetic data, seed 0, rank 8."""
     data = datasets.synthetic(0)
     n_squared = data.tensor.shape[0] ** 2
-    criterion = Criterion(SensitiveFeatures.of(data.sensitive), as_tensor(data.tensor)[:0])
+    criterion = Criterion(SensitiveFeatures.of(data.sensitive_features), as_tensor(data.tensor)[:0])
     paper = {"max_iter": 100, "tol": 0}
     methods: dict[str, dict[str, Any]] = {
         "plain CP": {"method": "none"},
@@ -149,10 +149,10 @@ def baselines() -> Iterable[Row]:
     }  # fmt: skip
     for name, settings in methods.items():
         model = FairCP(8, random_state=0, **settings)
-        model.fit(data.tensor, sensitive_features=data.sensitive)
+        model.fit(data.tensor, sensitive_features=data.sensitive_features)
         rows = as_tensor(model.embedding_)
         value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
-        result = audit(model.embedding_, sensitive_features=data.sensitive)
+        result = audit(model.embedding_, sensitive_features=data.sensitive_features)
         yield row_of(name, model, result, **{"criterion / null": value / null})
 
 
@@ -161,7 +161,7 @@ def drift() -> Iterable[Row]:
     data = datasets.synthetic(1)
     tensor = as_tensor(data.tensor)
     size = float(tensor.square().mean())
-    problem = Problem(tensor, 8, 0, Invariant(), SensitiveFeatures.of(data.sensitive))
+    problem = Problem(tensor, 8, 0, Invariant(), SensitiveFeatures.of(data.sensitive_features))
     kept = shared.PULL
     try:
         for pull in (1e-10, 1e-6, kept):
@@ -200,7 +200,7 @@ def one_fit(n: int, other: int, rank: int, strength: float) -> Row:
     data = datasets.synthetic(0, shape=(n, other, other))
     begin = perf_counter()
     model = FairCP(rank, strength=strength, random_state=0)
-    model.fit(data.tensor, sensitive_features=data.sensitive)
+    model.fit(data.tensor, sensitive_features=data.sensitive_features)
     return {
         "seconds": perf_counter() - begin,
         "rounds": model.fit_.n_iter + model.fit_.counts["warm rounds"],

@@ -43,7 +43,7 @@ def batch_on(device: str, dtype: torch.dtype) -> Row:
     """Time both ways on one device."""
     data = datasets.synthetic(0)
     tensor = as_tensor(data.tensor, dtype=dtype, device=device)
-    problem = Problem(tensor, 8, 0, KHSIC(), SensitiveFeatures.of(data.sensitive))
+    problem = Problem(tensor, 8, 0, KHSIC(), SensitiveFeatures.of(data.sensitive_features))
     grid = torch.linspace(0, 0.4, STRENGTHS, dtype=torch.float64) * len(tensor) ** 2
     drawn = [make_starts(problem, "uniform", count=1, seed=seed) for seed in range(SEEDS)]
     starts = tuple(torch.cat(mode * STRENGTHS) for mode in zip(*drawn, strict=True))
@@ -101,9 +101,15 @@ def curve_of(seed: int, name: str) -> Frontier:
     """Return the frontier of one method on one data set, audited by five attackers."""
     torch.set_num_threads(1)
     data = datasets.synthetic(seed)
-    settings = methods(len(data.sensitive))[name]
+    settings = methods(len(data.sensitive_features))[name]
     if name == "invariant":
         settings = {**settings, "strengths": OURS}
     return frontier(
-        data.tensor, data.sensitive, rank=8, name=name, seeds=(seed,), limit=False, **settings
+        data.tensor,
+        data.sensitive_features,
+        rank=8,
+        name=name,
+        seeds=(seed,),
+        limit=False,
+        **settings,
     )

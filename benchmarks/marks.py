@@ -62,4 +62,4 @@ def students() -> tuple[TensorData, object]:
     """Return the marks of everybody who has any, and their gender."""
     data = datasets.oulad()
     scored = data.tensor.observed_per(0) > 0
-    return data.tensor.take(0, scored), data.sensitive["gender"][scored].to_numpy()
+    return data.tensor.take(0, scored), data.sensitive_features["gender"][scored].to_numpy()

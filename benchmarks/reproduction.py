@@ -11,7 +11,6 @@ from time import perf_counter
 import torch
 from tests.reference import paper_bcd
 
-from parafair.data.checks import as_tensor
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.paper import Item, Setup
 from parafair.paper.config import BCD, FATR, HSIC, INNER_STEPS, KHSIC, RIDGE
@@ -80,18 +79,18 @@ def _total(rows: list[Row]) -> Row:
 def _problem(data: Data, method: str, setup: Setup, device: str) -> tuple[Problem, float]:
     """Return the problem at strength 1 and the unit of its strengths."""
     made = recipe(data, method, 1, setup.readings)
-    penalty = made.arguments["method"]
+    penalty = made.model.method
     penalty = penalty if isinstance(penalty, Penalty) else None
-    tensor = as_tensor(data.tensor, device=device)
+    tensor = TensorData.from_array(data.tensor).to(device)
     sensitive = SensitiveFeatures.of(data.sensitive)
-    return Problem(tensor, made.arguments["rank"], 0, penalty, sensitive), made.unit
+    return Problem(tensor, made.model.rank, 0, penalty, sensitive), made.unit
 
 
 def _autograd(data: Data, method: str, item: Item, setup: Setup, device: str) -> float:
     """Return the seconds of one round of one fit, from a few steps on each factor."""
     problem, unit = _problem(data, method, setup, device)
-    tensor, strength = problem.tensor, (item.strength or 0.0) * unit
-    encoded = SensitiveFeatures.of(data.sensitive).encode(like=tensor)
+    tensor, strength = problem.data.values, (item.strength or 0.0) * unit
+    encoded = SensitiveFeatures.of(data.sensitive).encode(prototype=tensor)
     fixed = paper_bcd.centered_gaussian_gram(encoded)
 
     def khsic(factor: torch.Tensor) -> torch.Tensor:
@@ -118,7 +117,7 @@ def _autograd(data: Data, method: str, item: Item, setup: Setup, device: str) ->
 def _batches(data: Data, method: str, items: list[Item], setup: Setup, device: str) -> float:
     """Return the seconds of one round of all fits, in batches of the size that a run has."""
     problem, unit = _problem(data, method, setup, device)
-    solver = recipe(data, method, 1, setup.readings).arguments["solver"]
+    solver = recipe(data, method, 1, setup.readings).model.solver
     size = min(len(items), AT_ONCE if device == "cpu" else len(items))
     some = items[:size]
     each = [make_starts(problem, "uniform", count=1, seed=item.seed) for item in some]

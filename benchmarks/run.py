@@ -67,13 +67,13 @@ def algorithm1() -> Iterable[Row]:
 def algorithm1_in(dtype: torch.dtype) -> Iterable[Row]:
     """Compare one precision: a whole round, and the steps on the sensitive factor alone."""
     data, steps, strength = datasets.synthetic(0), (0.5, 1.0), 1600.0
-    sensitive = SensitiveFeatures.of(data.sensitive)
+    sensitive = SensitiveFeatures.of(data.sensitive_features)
     tensor = as_tensor(data.tensor, dtype=dtype)
     problem = Problem(tensor, 8, penalty=KHSIC(strength), sensitive=sensitive)
     starts = make_starts(problem, "uniform", count=1, seed=0)
     solver = GradientBCD(steps, cap=False)
     state = solver.init(problem, starts)
-    fixed = paper_bcd.centered_gaussian_gram(sensitive.encode(like=tensor))
+    fixed = paper_bcd.centered_gaussian_gram(sensitive.encode(prototype=tensor))
 
     def penalty(factor: torch.Tensor) -> torch.Tensor:
         gram = paper_bcd.centered_gaussian_gram(factor)

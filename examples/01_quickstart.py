@@ -7,7 +7,7 @@ print(data.about)
 
 for method, strength in (("none", None), ("invariant", 30)):
     model = FairCP(rank=8, method=method, strength=strength, tol=1e-3, random_state=0)
-    model.fit(data.tensor, sensitive_features=data.sensitive)
+    model.fit(data.tensor, sensitive_features=data.sensitive_features)
     print(f"\nmethod={method!r}: {model.fit_}")
     quick = {"attackers": ["linear", "svm", "forest"], "repeats": 1}
-    print(audit(model.embedding_, sensitive_features=data.sensitive, **quick))
+    print(audit(model.embedding_, sensitive_features=data.sensitive_features, **quick))

@@ -17,7 +17,7 @@ class MeanMatching:
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundAutograd:
         """Return the term for these people."""
-        group = sensitive.encode(like=tensor)[:, 0]
+        group = sensitive.encode(prototype=tensor)[:, 0]
         weights = group / group.sum() - (1 - group) / (1 - group).sum()
 
         def value(factor: Tensor) -> Tensor:
@@ -32,10 +32,10 @@ if __name__ == "__main__":
     data = datasets.synthetic(seed=0)
     for strength in (0.01, 1.0, 100.0):
         model = FairCP(8, method=MeanMatching(strength), random_state=0)
-        model.fit(data.tensor, sensitive_features=data.sensitive)
+        model.fit(data.tensor, sensitive_features=data.sensitive_features)
         gap = model.embedding_[:100].mean(0) - model.embedding_[100:].mean(0)
         leakage = audit(
-            model.embedding_, sensitive_features=data.sensitive, attackers=["linear", "svm"]
+            model.embedding_, sensitive_features=data.sensitive_features, attackers=["linear", "svm"]
         ).leakage
         print(
             f"strength {strength:6}: residual {model.fit_.residual:.3f}, "

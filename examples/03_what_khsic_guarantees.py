@@ -34,7 +34,7 @@ def over_null(rows, encoded, gamma):
 def measure(embedding, groups, attackers=tuple(ATTACKERS)):
     """Return criteria, each beside its level without dependence, and what attackers see."""
     sensitive, rows = SensitiveFeatures.of(groups), torch.as_tensor(embedding)
-    encoded, whitened = sensitive.encode(like=rows), Standardized.of(rows).whitened
+    encoded, whitened = sensitive.encode(prototype=rows), Standardized.of(rows).whitened
     criterion, distances = Criterion(sensitive, rows[:0]), torch.pdist(whitened).square()
     value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
     khsic = measures.normalized_khsic(rows, sensitive_features=groups)
@@ -101,8 +101,8 @@ def fits(quick, **measuring):
 
     def add(name, at, **settings):
         model = FairCP(rank, random_state=0, **settings)
-        model.fit(data.tensor, sensitive_features=data.sensitive)
-        found = measure(model.embedding_, data.sensitive, **measuring)
+        model.fit(data.tensor, sensitive_features=data.sensitive_features)
+        found = measure(model.embedding_, data.sensitive_features, **measuring)
         table[name].append({"at": at, "residual": model.fit_.residual} | found)
         print(f"{name} {at}: residual {model.fit_.residual:.3f}", flush=True)
         return model
@@ -117,7 +117,9 @@ def fits(quick, **measuring):
         model = add("invariant", s, method="invariant", strength=s, start=start, max_iter=1000)
         start = model.cp_
     with warnings.catch_warnings(action="ignore"):  # that it leaves the penalty out: the point
-        table["transform"] = measure(model.transform(data.tensor), data.sensitive, **measuring)
+        table["transform"] = measure(
+            model.transform(data.tensor), data.sensitive_features, **measuring
+        )
     return table
 
 

@@ -41,15 +41,15 @@ def main():
     ours = {f"ours, {s}": Invariant(float(s)) for s in options.strengths.split(",")}
     data = datasets.oulad(options.data)
     scored = data.tensor.observed_per(0) > 0
-    tensor, people = data.tensor.take(0, scored), data.sensitive[scored]
+    tensor, people = data.tensor.take(0, scored), data.sensitive_features[scored]
     print(tensor)
     rows = []
     for attribute in options.attributes.split(","):
         known = people[attribute].notna().to_numpy()
         features = people[attribute][known].to_numpy()
         marks = tensor.take(0, known)
-        split = split_people(marks, groups=features, test=0.25, random_state=0)
-        cells = split_cells(marks.take(0, split.train), test=0.1, random_state=0)
+        split = split_people(marks, groups=features, test_size=0.25, random_state=0)
+        cells = split_cells(marks.take(0, split.train), test_size=0.1, random_state=0)
         newcomers = marks.take(0, split.test)
         own, others = features[split.train], features[split.test]
         methods = {"plain": "none", "FATR": Orthogonality(0.1), **ours}

@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
     data = datasets.synthetic(0)
     found = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        for name, settings in methods(len(data.sensitive)).items():
+        for name, settings in methods(len(data.sensitive_features)).items():
             task = progress.add_task(name, total=None)
 
             def on_progress(what: str, done: int, total: int, task: Any = task) -> None:
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
             found.append(
                 frontier(
                     data.tensor,
-                    data.sensitive,
+                    data.sensitive_features,
                     rank=8,
                     name=name,
                     audits=AUDIT,

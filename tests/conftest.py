@@ -32,7 +32,7 @@ def small_problem(
     noise = np.random.default_rng(0).standard_normal(shape)
     tensor = as_tensor(data.tensor + 0.1 * noise, dtype=dtype)
     tensor = tensor.movedim(0, mode).contiguous()
-    sensitive = SensitiveFeatures.of(data.sensitive)
+    sensitive = SensitiveFeatures.of(data.sensitive_features)
     if storage != "complete":
         missing = np.random.default_rng(1).uniform(size=tensor.shape) < 1 / 3
         tensor[torch.from_numpy(missing)] = torch.nan

@@ -11,7 +11,8 @@ SOURCE = Path(parafair.__file__).parent
 
 # Modules on the same line do not import each other.
 LAYERS = [
-    {"errors", "storage", "records"},
+    {"errors", "records"},
+    {"storage"},
     {"algebra"},
     {"data"},
     {"datasets", "dependence"},

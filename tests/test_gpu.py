@@ -6,7 +6,7 @@ import torch
 
 from parafair import ConvergenceWarning, FairCP, TensorData, audit, datasets
 from parafair.algebra.observed import entries_of
-from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.sensitive_features import SensitiveFeatures
 from parafair.dependence.hsic import khsic
 from parafair.paper import make_tables
 from parafair.paper.table import read_rows
@@ -31,14 +31,14 @@ def test_fits_agree_with_the_cpu(data, method, solver):
     options = {"method": method, "solver": solver, "max_iter": 5, "tol": 0, "n_init": 2}
     models = [
         FairCP(3, **options, random_state=0, device=device).fit(
-            data.tensor, sensitive_features=data.sensitive
+            data.tensor, sensitive_features=data.sensitive_features
         )
         for device in ("cpu", "cuda")
     ]
     assert models[1].cp_.factors[0].is_cuda
     np.testing.assert_allclose(models[1].embedding_, models[0].embedding_, rtol=1e-6, atol=1e-8)
     assert (
-        audit(models[1].embedding_, sensitive_features=data.sensitive, permutations=20).people == 40
+        audit(models[1].embedding_, sensitive_features=data.sensitive_features, permutations=20).people == 40
     )
 
 
@@ -83,8 +83,10 @@ def test_missing_entries_and_new_people_on_the_device():
         for device in ("cpu", "cuda"):
             model = FairCP(3, strength=1.0, device=device, random_state=0, max_iter=5)
             with pytest.warns(ConvergenceWarning):
-                model.fit(found.take(0, range(50)), sensitive_features=data.sensitive[5:55])
-            new = model.transform(found.take(0, range(50, 60)), data.sensitive[:10])
+                model.fit(
+                    found.take(0, range(50)), sensitive_features=data.sensitive_features[5:55]
+                )
+            new = model.transform(found.take(0, range(50, 60)), data.sensitive_features[:10])
             rows.append((model.embedding_, new))
         np.testing.assert_allclose(rows[0][0], rows[1][0], rtol=1e-4, atol=1e-6)
         assert np.isfinite(rows[1][1]).all()

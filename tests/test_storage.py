@@ -1,6 +1,15 @@
+import numpy as np
 import pytest
 
-from parafair.storage import new_file, new_folder, read_json, read_tensor
+from parafair.storage import (
+    check_same_settings,
+    new_file,
+    new_folder,
+    read_json,
+    read_tensor,
+    write_json,
+    write_text,
+)
 
 
 def test_nothing_is_left_behind_when_writing_fails(tmp_path):
@@ -68,6 +77,35 @@ def test_factors_of_a_run_do_not_protect_its_folder(tmp_path):
     with new_folder(run, overwrite=True) as folder:
         (folder / "fit.json").write_text("new")
     assert [path.name for path in run.iterdir()] == ["fit.json"]
+
+
+def test_text_replaces_a_file_whole(tmp_path):
+    file = tmp_path / "page.html"
+    for text in ("first\r\n", "é"):
+        write_text(file, text)
+        assert file.read_bytes().decode("utf-8") == text
+    with pytest.raises(UnicodeEncodeError):
+        write_text(file, "half \ud800")
+    assert file.read_text(encoding="utf-8") == "é"
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    with pytest.raises(FileNotFoundError, match="folder of .* does not exist"):
+        write_text(tmp_path / "no" / "page.html", "")
+
+
+def test_json_comes_back_as_plain_values(tmp_path):
+    record = {"shape": (2, np.int64(3)), "loss": np.nan, "objective": -np.inf, 4: None}
+    write_json(tmp_path / "a.json", record)
+    expected = {"shape": [2, 3], "loss": None, "objective": None, "4": None}
+    assert read_json(tmp_path / "a.json") == expected
+
+
+def test_equal_settings_pass_and_others_are_named(tmp_path):
+    before = {"rank": 2, "scale": {"shape": [3, 2], "name": "full"}}
+    check_same_settings(tmp_path, before, {"scale": {"shape": (3, 2), "name": "full"}, "rank": 2})
+    changed = {"scale": {"shape": (3, 4), "name": "full"}, "tol": 0.1}
+    message = r"rank: 2 there, None now; scale shape: \[3, 2\] there, \[3, 4\] now; tol: None there"
+    with pytest.raises(ValueError, match=f"holds results with other settings .{message}"):
+        check_same_settings(tmp_path, before, changed)
 
 
 def test_json_must_be_an_object(tmp_path):

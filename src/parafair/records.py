@@ -1,10 +1,10 @@
-"""Settings objects as plain values, and back: what a record needs to repeat a fit."""
+"""Settings objects as plain values, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
-from types import ModuleType
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -24,37 +24,47 @@ def describe(settings: object) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: numbers, text, lists, or a described object."""
+    """Return a value as JSON can hold it: numbers, text, lists, or a described object.
+
+    JSON has no NaN and no infinity; both become None.
+    """
     if isinstance(value, np.generic):
-        return value.item()
+        value = value.item()
+    if isinstance(value, float) and not isfinite(value):
+        return None
     if isinstance(value, (int, float, str, bool, type(None))):
         return value
     if isinstance(value, (tuple, list)):
         return [plain(entry) for entry in value]
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
-    return describe(value) if is_dataclass(value) else repr(value)
+    return describe(value) if is_dataclass(value) else str(value)
 
 
-def rebuild(described: Mapping[str, Any], modules: Sequence[ModuleType]) -> Any:
+def rebuild(described: Mapping[str, Any], classes: Mapping[str, type]) -> Any:
     """Return the object that `describe` was called on.
 
     Args:
         described: What `describe` returned.
-        modules: Where to look for its class.
+        classes: The classes that it may be, or be made of, by name; no other is ever called.
 
     Raises:
-        ValueError: If none of the modules has it: a class of the user's own.
+        ValueError: If its class is not among them.
     """
-    name = described["name"]
-    kind = next((getattr(module, name) for module in modules if hasattr(module, name)), None)
-    if kind is None:
-        raise ValueError(f"{name} is not a class of parafair, so it cannot be made from a record")
-    arguments = {key: _value(value, modules) for key, value in described.items() if key != "name"}
-    return kind(**arguments)
+    name = str(described.get("name"))
+    if name not in classes:
+        raise ValueError(
+            f"the record names the class {name!r}, which is not known here; pass your own classes, "
+            "for example FairCP.load(folder, penalties=[MyPenalty])"
+        )
+    arguments = {key: _value(value, classes) for key, value in described.items() if key != "name"}
+    try:
+        return classes[name](**arguments)
+    except TypeError as error:
+        raise ValueError(f"the record does not describe a {name} ({error})") from error
 
 
-def _value(value: Any, modules: Sequence[ModuleType]) -> Any:
+def _value(value: Any, classes: Mapping[str, type]) -> Any:
     if isinstance(value, Mapping) and "name" in value:
-        return rebuild(value, modules)
+        return rebuild(value, classes)
     return tuple(value) if isinstance(value, list) else value

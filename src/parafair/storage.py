@@ -1,4 +1,4 @@
-"""Files: folders that appear whole or not at all, and reading that never unpickles."""
+"""Files and folders: written whole or not at all, read without unpickling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,12 +18,18 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-# What a run and a written data set consist of. Overwriting one deletes its folder, which must
-# not hold anything else.
+from parafair.records import plain
+
+# Files of a run and of a written data set. Overwriting deletes the folder, so it must not hold
+# anything else.
 RUN_FILES = frozenset(
     {
         "fit.json",
         "model.json",
+        "training.json",
+        "init.safetensors",
+        "inputs.json",
+        "tuning.json",
         "factors.safetensors",
         "embedding.csv",
         "embedding.parquet",
@@ -40,15 +46,15 @@ DATASET_FILES = frozenset({"tensor.npy", "entries.csv", "sensitive.csv"})
 def new_folder(
     folder: str | Path, *, overwrite: bool = False, ours: frozenset[str] = RUN_FILES
 ) -> Iterator[Path]:
-    """Give a temporary folder that takes the wanted name when the block ends well.
+    """Yield a temporary folder and rename it to `folder` when the block succeeds.
 
-    An existing folder is refused unless `overwrite`, and then it is replaced only after the
-    new one is complete. If anything goes wrong, nothing on disk has changed.
+    An existing folder is refused unless `overwrite`. It is replaced only after the new one is
+    complete. If the block raises, nothing on disk has changed.
 
     Args:
-        folder: The name it shall have.
-        overwrite: Whether it may replace a folder of the same name.
-        ours: Patterns of the files such a folder may hold; any other one protects it.
+        folder: The final name.
+        overwrite: Whether to replace a folder of the same name.
+        ours: Patterns of the files that may be deleted. A folder with any other file is refused.
     """
     folder = Path(folder).resolve()
     check_new_folder(folder, overwrite=overwrite, ours=ours)
@@ -59,8 +65,7 @@ def new_folder(
         content = beside / "content"
         content.mkdir()
         yield content
-        # Between the two renames the old run has another name; it is never gone before the
-        # new one is there.
+        # The old run is renamed first and deleted last, so that one of the two always exists.
         if folder.exists():
             folder.rename(old)
         try:
@@ -78,7 +83,7 @@ def new_folder(
 def check_new_folder(
     folder: str | Path, *, overwrite: bool, ours: frozenset[str] = RUN_FILES
 ) -> None:
-    """Raise if a folder cannot be created, before any work is done."""
+    """Raise if a folder cannot be created; call it before any work is done."""
     folder = Path(folder).resolve()
     if folder == Path.cwd():
         raise FileExistsError(f"{folder} is the current folder; give the name of one to create")
@@ -103,18 +108,18 @@ def check_new_folder(
 
 @contextmanager
 def new_file(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Give a temporary file that takes the wanted name when the block ends well."""
+    """Yield a temporary path with the same suffix and rename it when the block succeeds."""
     check_new_file(path, overwrite=overwrite)
-    beside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.absolute().parent))
+    beside = path.with_name(f".{path.stem}-{uuid4().hex}{path.suffix}")
     try:
-        yield beside / path.name
-        (beside / path.name).replace(path)
+        yield beside
+        beside.replace(path)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        beside.unlink(missing_ok=True)
 
 
 def check_new_file(path: Path, *, overwrite: bool) -> None:
-    """Raise before any work if a file cannot be written later, or would be lost."""
+    """Raise if a file cannot be written or would be lost; call it before any work is done."""
     if path.is_dir() or (path.exists() and not overwrite):
         remedy = "choose another file" if path.is_dir() else "choose another file, or use --force"
         raise FileExistsError(f"{path} already exists; {remedy}")
@@ -145,7 +150,7 @@ def read_tensor(path: Path) -> NDArray[Any]:
 
 
 def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Raise unless there is such a file with one of these endings."""
+    """Raise unless the file exists and has one of these suffixes."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
     if path.suffix not in suffixes:
@@ -153,17 +158,28 @@ def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file so that it is never seen half-written."""
-    beside = path.with_name(f".{path.name}-{uuid4().hex}")
-    with beside.open("w", encoding="utf-8", newline="") as stream:
+    """Write text as UTF-8, whole or not at all; an existing file is replaced."""
+    with (
+        new_file(path, overwrite=True) as beside,
+        beside.open("w", encoding="utf-8", newline="") as stream,
+    ):
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
-    beside.replace(path)
+
+
+def write_json(path: Path, record: Mapping[str, Any], *, indent: int | None = 1) -> None:
+    """Write a record as JSON, whole or not at all; undefined numbers become null."""
+    write_text(path, json.dumps(plain(record), indent=indent, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object, or say what is wrong with the file."""
+    """Read a JSON object.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it does not hold a JSON object.
+    """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -175,3 +191,31 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(record).__name__}")
     return record
+
+
+def check_same_settings(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise unless the results in a folder were made with the same settings.
+
+    Args:
+        path: The folder.
+        before: Its settings, as read from JSON.
+        now: The settings of this run.
+
+    Raises:
+        ValueError: If they differ; the message names the first differences.
+    """
+    changes = list(_changes(before, plain(now)))
+    if changes:
+        raise ValueError(
+            f"{path} holds results with other settings ({'; '.join(changes[:3])}); choose another "
+            "folder, or repeat its settings to continue it"
+        )
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    for name in {**before, **now}:
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from _changes(old, new, f"{within}{name} ")
+        elif old != new:
+            yield f"{within}{name}: {old!r} there, {new!r} now"

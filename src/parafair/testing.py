@@ -1,4 +1,4 @@
-"""Contract tests for penalties, kernels, solvers and attackers: ours, or yours.
+"""Contract tests for penalties, kernels, solvers, attackers and data sets: ours, or yours.
 
 Subclass a contract in a test file, provide the fixtures it names, and pytest does the rest::
 
@@ -10,6 +10,7 @@ Subclass a contract in a test file, provide the fixtures it names, and pytest do
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,10 @@ import torch
 from sklearn.metrics import balanced_accuracy_score, r2_score
 from torch import Tensor
 
-from parafair.data.sensitive import Kind, SensitiveFeatures
+from parafair.data.column import Kind
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.datasets import DATASETS, Dataset
 from parafair.dependence.kernels import Kernel
 from parafair.penalties import Penalty
 from parafair.solvers import Solver, solve_batch
@@ -50,13 +54,13 @@ class PenaltyContract:
     def bound(self, penalty: Penalty) -> tuple[Any, Tensor]:
         """Return the penalty bound to example groups, and an example factor."""
         people = SensitiveFeatures.of(example_groups(self.people, seed=1))
-        term = penalty.bind(people, torch.ones(1, dtype=torch.float64))
-        return term, example_rows(self.people, self.rank, seed=2)
+        bound = penalty.bind(people, torch.ones(1, dtype=torch.float64))
+        return bound, example_rows(self.people, self.rank, seed=2)
 
     def test_value_is_one_finite_number_of_at_least_zero(self, penalty: Penalty) -> None:
         """A single factor gives a scalar."""
-        term, factor = self.bound(penalty)
-        value = term.value(factor)
+        bound, factor = self.bound(penalty)
+        value = bound.value(factor)
         assert value.shape == ()
         assert torch.isfinite(value)
         # A kernel sum of a constant factor may round to just below zero.
@@ -64,41 +68,41 @@ class PenaltyContract:
 
     def test_gradient_matches_finite_differences(self, penalty: Penalty) -> None:
         """Central differences along random directions agree with the gradient."""
-        term, factor = self.bound(penalty)
-        value, gradient = term.value_and_gradient(factor)
-        torch.testing.assert_close(value, term.value(factor))
+        bound, factor = self.bound(penalty)
+        value, gradient = bound.value_and_gradient(factor)
+        torch.testing.assert_close(value, bound.value(factor))
         for seed in range(5):
             direction = example_rows(self.people, self.rank, seed=10 + seed)
             width = 1e-5
-            ahead, behind = (term.value(factor + sign * width * direction) for sign in (1, -1))
+            ahead, behind = (bound.value(factor + sign * width * direction) for sign in (1, -1))
             slope = (ahead - behind) / (2 * width)
             torch.testing.assert_close((gradient * direction).sum(), slope, rtol=1e-6, atol=1e-9)
 
     def test_members_of_a_batch_do_not_mix(self, penalty: Penalty) -> None:
         """A batch gives what its members give alone."""
-        term, factor = self.bound(penalty)
+        bound, factor = self.bound(penalty)
         factors = torch.stack([factor, 2 * factor, factor.flip(0)])
-        values, gradients = term.value_and_gradient(factors)
+        values, gradients = bound.value_and_gradient(factors)
         for member, alone in enumerate(factors):
-            value, gradient = term.value_and_gradient(alone)
+            value, gradient = bound.value_and_gradient(alone)
             torch.testing.assert_close(values[member], value)
             torch.testing.assert_close(gradients[member], gradient)
 
     def test_order_of_people_and_components_does_not_matter(self, penalty: Penalty) -> None:
         """Shuffling people together with their features, or components, changes nothing."""
-        term, factor = self.bound(penalty)
-        value = term.value(factor)
+        bound, factor = self.bound(penalty)
+        value = bound.value(factor)
         order = torch.randperm(self.people, generator=torch.Generator().manual_seed(3))
         people = SensitiveFeatures.of(example_groups(self.people, seed=1)[order])
         shuffled = penalty.bind(people, torch.ones(1, dtype=torch.float64))
         torch.testing.assert_close(shuffled.value(factor[order]), value)
-        torch.testing.assert_close(term.value(factor.flip(1)), value)
+        torch.testing.assert_close(bound.value(factor.flip(1)), value)
 
     def test_factor_is_left_alone(self, penalty: Penalty) -> None:
         """Evaluating does not change the argument."""
-        term, factor = self.bound(penalty)
+        bound, factor = self.bound(penalty)
         before = factor.clone()
-        term.value_and_gradient(factor)
+        bound.value_and_gradient(factor)
         assert torch.equal(factor, before)
 
 
@@ -171,6 +175,56 @@ class SolverContract:
         before = [factor.clone() for factor in starts]
         solve_batch(problem, solver, starts=starts, stop=Stop(1, 0))
         assert all(map(torch.equal, starts, before))
+
+
+class DatasetContract:
+    """What every data set promises; provide the fixture `load`, a function without arguments."""
+
+    def test_shapes_names_and_labels_agree(self, load: Callable[[], Dataset]) -> None:
+        """Every mode has a name of its own, and every index a label of its own."""
+        data = load()
+        assert len(data.modes) == len(data.labels) == len(data.tensor.shape) >= 2
+        assert len(set(data.modes)) == len(data.modes)
+        for size, labels in zip(data.tensor.shape, data.labels, strict=True):
+            assert len(np.unique(labels)) == size
+
+    def test_every_person_has_one_row_of_features(self, load: Callable[[], Dataset]) -> None:
+        """There are as many rows as people, and `SensitiveFeatures` accepts them."""
+        data = load()
+        features = SensitiveFeatures.of(data.sensitive_features, missing="exclude")
+        assert len(features) == data.tensor.shape[data.mode]
+
+    def test_same_arguments_give_the_same_data(self, load: Callable[[], Dataset]) -> None:
+        """Loading twice gives equal values and equal features."""
+        first, second = load(), load()
+        for mine, other in zip(_contents(first), _contents(second), strict=True):
+            np.testing.assert_array_equal(mine, other)
+
+    def test_about_is_a_sentence(self, load: Callable[[], Dataset]) -> None:
+        """One line of several words that starts with a capital letter or a number."""
+        about = load().about
+        assert len(about.split()) >= 4
+        assert about == about.strip()
+        assert "\n" not in about
+        assert about[0].isupper() or about[0].isdigit()
+
+    def test_it_is_registered_with_a_description_of_every_option(
+        self, load: Callable[[], Dataset]
+    ) -> None:
+        """`DATASETS` has it, so that the command line lists it and offers its arguments."""
+        data = load()
+        assert data.name in DATASETS
+        entry = DATASETS[data.name]
+        assert entry.about == data.about
+        assert all(option.about for option in entry.options)
+
+
+def _contents(data: Dataset) -> tuple[Any, ...]:
+    """Return everything in a data set that is an array, as arrays."""
+    tensor = data.tensor
+    values = tensor.entries.numpy() if isinstance(tensor, TensorData) else tensor
+    places = tensor.cells.numpy() if isinstance(tensor, TensorData) else ()
+    return values, places, np.asarray(data.sensitive_features).astype(str), *data.labels
 
 
 class AttackerContract:

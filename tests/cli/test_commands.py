@@ -30,7 +30,9 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     data = datasets.synthetic(0, shape=(40, 8, 6), rank=3)
     np.save("tensor.npy", data.tensor)
-    people = pd.DataFrame({"person": [f"p{i}" for i in range(40)], "group": data.sensitive})
+    people = pd.DataFrame(
+        {"person": [f"p{i}" for i in range(40)], "group": data.sensitive_features}
+    )
     people.to_csv("people.csv", index=False)
     people.assign(person=range(40)).to_csv("numbered.csv", index=False)
     return tmp_path
@@ -281,7 +283,9 @@ def test_datasets_are_listed_and_written(folder):
     run("datasets", "synthetic", "--out", "data", "--shape", "10,4,3", "--rank", 2, "--seed", 1)
     expected = datasets.synthetic(1, shape=(10, 4, 3), rank=2)
     np.testing.assert_array_equal(np.load("data/tensor.npy"), expected.tensor)
-    assert pd.read_csv("data/sensitive.csv")["group"].tolist() == expected.sensitive.tolist()
+    assert (
+        pd.read_csv("data/sensitive.csv")["group"].tolist() == expected.sensitive_features.tolist()
+    )
 
 
 def test_real_data_is_listed_and_written(folder, real_data):

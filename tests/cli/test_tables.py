@@ -63,7 +63,7 @@ def read_python():
 def test_a_run_from_the_shell_equals_the_same_run_from_python(folder):
     printed = run(*FIT, "--strength", 0.5, "--test", 0.2, "--seed", 3, "--ridge", 0.2)
     data, people = read_python()
-    split = split_cells(data, test=0.2, random_state=3)
+    split = split_cells(data, test_size=0.2, random_state=3)
     settings = {"max_iter": 20, "tol": 1e-2, "center": True, "random_state": 3}
     model = FairCP(2, strength=0.5, ridge=0.2, mode="student", **settings)
     model.fit(split.train, sensitive_features=people)
@@ -478,7 +478,7 @@ def test_settings_are_chosen_by_held_out_error(folder):
     assert len(record["inputs"]["candidates"]) == 4
     # The held-out entries of --test took no part in the choice.
     data, _ = read_python()
-    rest = split_cells(data, test=0.2, random_state=0).train
+    rest = split_cells(data, test_size=0.2, random_state=0).train
     model = FairCP(method="none", mode="student", center=True, tol=1e-2, random_state=0)
     tuning = tune(model, rest, grid={"rank": [1, 2], "ridge": [0.1, 30.0]})
     np.testing.assert_array_equal(FairCP.load("run").embedding_, tuning.model.embedding_)

@@ -5,6 +5,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 
 N = 6
@@ -72,7 +73,7 @@ def test_numbers_are_standardized_in_any_units(scale):
 
 def test_several_columns_stand_side_by_side():
     table = pd.DataFrame({"gender": GENDER, "age": AGE, "area": list("abcabc")})
-    encoded = SensitiveFeatures.of(table).encode(like=torch.zeros(1, dtype=torch.float32))
+    encoded = SensitiveFeatures.of(table).encode(prototype=torch.zeros(1, dtype=torch.float32))
     assert encoded.shape == (N, 1 + 1 + 3)
     assert encoded.dtype == torch.float32
 
@@ -111,7 +112,7 @@ def test_all_forms_of_the_same_values_agree(values):
         (GENDER, {"kinds": "numeric"}, "stated to be numeric but holds 'f'"),
         (GENDER, {"kinds": "categoric"}, "did you mean 'categorical'"),
         (GENDER, {"kinds": {"sensitve": "numeric"}}, "did you mean 'sensitive'"),
-        ([1.0, 2.0, np.inf], {}, "infinite"),
+        ([1.0, 2.0, np.inf], {}, "holds infinite values"),
         (np.random.default_rng(0).random((3, 2)), {"names": ["a", "a"]}, "must differ from each"),
         (np.ones((3, 2)), {"names": ["a"]}, "names must have 2 entries, got 1"),
     ],
@@ -122,23 +123,7 @@ def test_bad_features_are_refused(features, options, message):
 
 
 def numeric(values):
-    return SensitiveFeatures.of(np.asarray(values, float), kinds="numeric").columns[0]
-
-
-class TestCut:
-    def test_numbers_are_cut_into_parts_of_equal_size(self):
-        parts = numeric(np.linspace(0, 1, 100)).bin(4)
-        assert np.bincount(parts.values).tolist() == [25] * 4
-        assert parts.categories[0] == "0 to 0.2424"
-        words = SensitiveFeatures.of(["a", "b", "b"]).columns[0]
-        assert words.bin(4) is words
-
-    @pytest.mark.parametrize("sizes", [(50, 40, 10), (10, 5, 85), (1, 98, 1), (99, 1), (1, 99)])
-    @pytest.mark.parametrize("parts", [2, 4])
-    def test_tied_numbers_leave_no_part_empty_and_are_never_one(self, sizes, parts):
-        found = numeric(np.repeat(np.arange(len(sizes)) + 0.5, sizes)).bin(parts)
-        assert len(found.categories) > 1
-        assert np.bincount(found.values, minlength=len(found.categories)).min() > 0
+    return Column.of("age", np.asarray(values, float), "numeric")
 
 
 class TestJoint:
@@ -217,7 +202,7 @@ def test_without_a_key_rows_are_in_order():
     assert names == ["gender", "band", "age"]
 
 
-def test_people_of_whom_something_is_missing_can_be_excluded():
+def test_people_with_missing_features_can_be_excluded():
     features = SensitiveFeatures.from_table(
         PEOPLE, ["gender", "band"], key="who", labels=[10, 20, 30, 40, 50], missing="exclude"
     )
@@ -245,24 +230,26 @@ def test_a_missing_value_of_somebody_else_changes_nothing():
         assert features.columns[0].categories == ("1", "2", "3")
 
 
-def test_a_numeric_feature_that_is_not_known_is_nan():
+def test_a_missing_number_is_nan():
     features = SensitiveFeatures.of([1.5, None, 2.5, 4.0], missing="exclude")
     np.testing.assert_array_equal(features.columns[0].values, [1.5, np.nan, 2.5, 4.0])
     assert features.has_features.tolist() == [True, False, True, True]
 
 
-def test_all_known_needs_no_mask():
+def test_complete_features_need_no_mask():
     assert SensitiveFeatures.of(GENDER, missing="exclude").has_features is None
 
 
-def test_features_that_are_not_all_known_are_not_used_by_mistake():
+def test_incomplete_features_are_not_used_by_mistake():
     features = SensitiveFeatures.of(["a", "b", None], missing="exclude")
     for use in (
         features.encode,
         lambda: features.joint(2),
         lambda: features.sample(2, np.random.RandomState(0)),
     ):
-        with pytest.raises(ValueError, match="of 1 of 3 people are not known; use with_features"):
+        with pytest.raises(
+            ValueError, match="1 of 3 people have missing sensitive features; use with_features"
+        ):
             use()
 
 
@@ -275,9 +262,12 @@ def test_features_that_are_not_all_known_are_not_used_by_mistake():
         ({"key": None}, "labels need a key"),
         ({"key": "whom"}, "key must be one of .* did you mean 'who'"),
         ({"labels": [10, 50, 60]}, "no row for 2 of 3 people, such as who 50, 60; add them, or"),
-        ({"columns": ["gender"]}, "'gender' has 1 missing values .rows 1.*missing='exclude'"),
+        ({"columns": ["gender"]}, "'gender' has 1 missing values .who 20.*missing='exclude'"),
         ({"missing": "drop"}, "missing must be one of error, exclude"),
-        ({"labels": [50, 60], "missing": "exclude"}, "missing value for everybody"),
+        (
+            {"labels": [50, 60], "missing": "exclude"},
+            "has no complete row: everybody has a missing value",
+        ),
     ],
 )
 def test_bad_tables_are_refused(options, message):
@@ -319,7 +309,7 @@ def test_numbers_among_text_are_found_again():
     assert read.labels.tolist() == ["1", "other"]
 
 
-def test_other_people_of_whom_something_is_missing():
+def test_other_people_with_missing_features():
     trained = SensitiveFeatures.of(pd.DataFrame({"age": [1.0, 2.0, 3.5], "sex": ["f", "m", "f"]}))
     others = pd.DataFrame({"age": np.array([1.0, None, 2.0], object), "sex": ["m", "f", None]})
     found = trained.read(others, missing="exclude")
@@ -328,3 +318,54 @@ def test_other_people_of_whom_something_is_missing():
         trained.read(others)
     with pytest.raises(ValueError, match="missing must be one of error, exclude"):
         trained.read(others, missing="exclde")
+
+
+class TestReadTable:
+    """A table of other people, by the columns and categories of the model."""
+
+    @pytest.fixture
+    def trained(self):
+        return SensitiveFeatures.of(pd.DataFrame({"sex": list("fmf"), "age": [20.5, 30.5, 41.0]}))
+
+    @pytest.fixture
+    def table(self):
+        others = {"who": [7, 8, 9], "age": [50.0, 60.0, np.nan], "sex": ["m", "m", "f"]}
+        return pd.DataFrame(others)
+
+    def test_follows_the_labels_and_keeps_the_codes(self, trained, table):
+        found = trained.read_table(table, key="who", labels=[8, 7])
+        assert [column.name for column in found.columns] == ["sex", "age"]
+        assert found.columns[0].values.tolist() == [1, 1]
+        assert found.columns[1].values.tolist() == [60.0, 50.0]
+        assert found.has_features is None
+
+    def test_people_without_a_row_or_a_value_are_excluded(self, trained, table):
+        found = trained.read_table(table, key="who", labels=[10, 7, 9], missing="exclude")
+        assert found.has_features.tolist() == [False, True, False]
+        assert found.columns[0].values.tolist() == [-1, 1, -1]
+
+    @pytest.mark.parametrize(
+        ("labels", "message"),
+        [
+            ([7, 10], "table has no row for 1 of 2 people, such as who 10; add them, or"),
+            ([7, 9], "sensitive feature 'age' has 1 missing values .who 9.; fill them"),
+        ],
+    )
+    def test_or_are_an_error(self, trained, table, labels, message):
+        with pytest.raises(ValueError, match=message):
+            trained.read_table(table, key="who", labels=labels)
+
+    def test_rows_are_in_order_without_a_key(self, trained, table):
+        assert trained.read_table(table[:2]).columns[1].values.tolist() == [50.0, 60.0]
+
+    def test_needs_the_columns_of_the_model(self, trained, table):
+        with pytest.raises(ValueError, match="a column must be one of who, age; got 'sex'"):
+            trained.read_table(table.drop(columns="sex"), key="who", labels=[7])
+
+
+def test_features_that_were_read_before_keep_their_gaps():
+    trained = SensitiveFeatures.of(["a", "b", "c", "a"])
+    others = SensitiveFeatures.of(["c", None, "a", "c"], missing="exclude")
+    found = trained.read(others)
+    assert found.columns[0].values.tolist() == [2, -1, 0, 2]
+    assert found.has_features.tolist() == [True, False, True, True]

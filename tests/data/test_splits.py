@@ -18,7 +18,7 @@ def data(request):
 
 
 def test_every_entry_is_in_one_part(data):
-    split = split_cells(data, test=0.2, validation=0.1, random_state=1)
+    split = split_cells(data, test_size=0.2, validation_size=0.1, random_state=1)
     parts = [split.train, split.validation, split.test]
     assert [part.is_sparse for part in parts] == [data.is_sparse] * 3
     assert all(part.shape == data.shape for part in parts)
@@ -31,7 +31,7 @@ def test_every_entry_is_in_one_part(data):
 
 
 def test_something_of_every_label_stays_in_training(data):
-    split = split_cells(data, test=0.7)
+    split = split_cells(data, test_size=0.7)
     for mode in range(3):
         observed = data.observed_per(mode) > 0
         assert (split.train.observed_per(mode)[observed] > 0).all()
@@ -48,9 +48,9 @@ def test_the_seed_decides(data):
 @pytest.mark.parametrize(
     ("shares", "message"),
     [
-        ({"test": 0}, "must be shares"),
-        ({"test": 0.6, "validation": 0.4}, "leave something for training"),
-        ({"test": 0.95}, "can be held out .one of every label stays"),
+        ({"test_size": 0}, "test_size and validation_size must be shares"),
+        ({"test_size": 0.6, "validation_size": 0.4}, "leave something for training"),
+        ({"test_size": 0.95}, "can be held out .one of every label stays in training"),
     ],
 )
 def test_impossible_shares_are_refused(data, shares, message):
@@ -60,7 +60,7 @@ def test_impossible_shares_are_refused(data, shares, message):
 
 def test_people_are_split_by_group():
     groups = ["a"] * 80 + ["b"] * 20
-    split = split_people(100, groups=groups, test=0.2, validation=0.1)
+    split = split_people(100, groups=groups, test_size=0.2, validation_size=0.1)
     assert [len(part) for part in split] == [70, 10, 20]
     assert sorted(np.concatenate(split)) == list(range(100))
     assert (split.test >= 80).sum() == 4
@@ -68,7 +68,7 @@ def test_people_are_split_by_group():
 
 
 def test_people_of_the_data_are_split(data):
-    split = split_people(data, "mode_1", test=0.25)
+    split = split_people(data, "mode_1", test_size=0.25)
     assert (len(split.train), split.validation, len(split.test)) == (6, None, 2)
     assert data.take("mode_1", split.test).shape == (30, 2, 5)
     with pytest.raises(ValueError, match="groups must have 8 entries, one per person, got 1"):

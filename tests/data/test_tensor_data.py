@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from parafair import TensorData
-from parafair.data.cells import cell_keys
+from parafair.data.long_table import cell_keys
 
 pytest.importorskip("narwhals")
 NAN = float("nan")
@@ -105,7 +105,7 @@ def test_duplicates_are_shown():
     twice = pd.concat([SCORES, SCORES.iloc[:2].assign(score=1)])
     message = (
         "2 entries are given more than once, such as student 3, module a, test 1: 60, 1; "
-        "student 20, module b, test 1: 50, 1. Say what to do"
+        "student 20, module b, test 1: 50, 1. Choose how to merge them"
     )
     with pytest.raises(ValueError, match=message):
         read(twice)

@@ -37,8 +37,8 @@ def test_the_data_is_that_of_the_paper(real_data):
 def test_most_women_do_not_work(real_data):
     # The description of the data: 0 = yes, 1 = no. The paper has it the other way around.
     data = datasets.contraceptive(real_data)
-    assert data.sensitive[0] == "not working"
-    assert (data.sensitive == "not working").mean() == pytest.approx(0.7495, abs=1e-4)
+    assert data.sensitive_features[0] == "not working"
+    assert (data.sensitive_features == "not working").mean() == pytest.approx(0.7495, abs=1e-4)
     assert "swapped" in data.about
 
 

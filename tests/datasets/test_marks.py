@@ -11,8 +11,8 @@ def test_marks_have_students_with_a_gender_and_holes():
     assert data.tensor.shape == (50, 6, 3)
     assert data.tensor.modes == data.modes == ("student", "module", "test")
     assert 0.4 < data.tensor.coverage < 0.6
-    assert list(data.sensitive.index) == list(data.tensor.labels[0])
-    assert sorted(data.sensitive["gender"].value_counts()) == [25, 25]
+    assert list(data.sensitive_features.index) == list(data.tensor.labels[0])
+    assert sorted(data.sensitive_features["gender"].value_counts()) == [25, 25]
     again = datasets.marks(3, students=50)
     assert again.tensor.entries.tolist() == data.tensor.entries.tolist()
 
@@ -33,7 +33,7 @@ def test_marks_show_the_gender():
     model = FairCP(2, method="none", center=True, random_state=0).fit(data.tensor)
     found = audit(
         model.embedding_,
-        sensitive_features=data.sensitive,
+        sensitive_features=data.sensitive_features,
         attackers=["linear"],
         repeats=1,
         permutations=1,

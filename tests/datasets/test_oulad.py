@@ -26,20 +26,26 @@ def test_the_size_is_the_published_one(data):
 
 def test_course_taking_leaks_gender(data):
     table = data.tensor.to_table()[["student", "module"]].drop_duplicates()
-    men = (data.sensitive["gender"].loc[table["student"]] == "M").to_numpy()
+    men = (data.sensitive_features["gender"].loc[table["student"]] == "M").to_numpy()
     share = table.assign(men=men).groupby("module")["men"].mean()
     assert share.min() == pytest.approx(0.11, abs=0.02)
     assert share.max() == pytest.approx(0.88, abs=0.02)
 
 
 def test_people_are_in_the_order_of_the_tensor(data):
-    assert data.sensitive.index.tolist() == data.labels[0].tolist()
-    assert list(data.sensitive) == ["gender", "age_band", "disability", "imd_band", "region"]
-    assert data.sensitive.isna().sum().to_dict() == {
+    assert data.sensitive_features.index.tolist() == data.labels[0].tolist()
+    assert list(data.sensitive_features) == [
+        "gender",
+        "age_band",
+        "disability",
+        "imd_band",
+        "region",
+    ]
+    assert data.sensitive_features.isna().sum().to_dict() == {
         "gender": 0, "age_band": 0, "disability": 0, "imd_band": 881, "region": 0
     }  # fmt: skip
-    assert "20-Oct" not in set(data.sensitive["imd_band"])
-    assert data.sensitive["imd_band"].nunique() == 10
+    assert "20-Oct" not in set(data.sensitive_features["imd_band"])
+    assert data.sensitive_features["imd_band"].nunique() == 10
 
 
 def test_assessments_are_numbered_by_date_and_exams_without_a_date_are_last():

@@ -7,7 +7,11 @@ from parafair import datasets
 def test_synthetic_is_the_papers():
     data = datasets.synthetic(0)
     assert data.tensor.shape == (200, 100, 100)
-    assert (data.sensitive == "normal").sum() == (data.sensitive == "uniform").sum() == 100
+    assert (
+        (data.sensitive_features == "normal").sum()
+        == (data.sensitive_features == "uniform").sum()
+        == 100
+    )
     # Rank 10 in every unfolding, up to rounding.
     for mode in range(3):
         singular = np.linalg.svd(
@@ -37,7 +41,7 @@ def test_seed_size_and_order():
     assert np.array_equal(one.tensor, two.tensor)
     assert not np.array_equal(one.tensor, three.tensor)
     assert one.tensor.shape == (7, 3, 2, 4)
-    assert (one.sensitive == "normal").sum() == 3
+    assert (one.sensitive_features == "normal").sum() == 3
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_people_in_blocks_hide_nothing_from_one_another(columns):
     apart = torch.zeros(203, 3).double()  # everybody where the rest of the block is
     for hand, place in zip(hands, example_rows(len(hands), 3, seed=9), strict=True):
         apart[hand] = place
-    encoded = features.encode(like=LIKE)[:, :1]
+    encoded = features.encode(prototype=LIKE)[:, :1]
     for rows in (example_rows(203, 3, seed=0), example_rows(203, 3, seed=1) + encoded, apart):
         whole, blocks = (
             float(ChunkSums.of(features, LIKE, block).weighted(rows, kernel)[0])

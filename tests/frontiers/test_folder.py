@@ -50,7 +50,7 @@ def test_more_strengths_may_be_added(tmp_path):
 def test_other_settings_are_refused(tmp_path, change):
     small(out=tmp_path, strengths=(0.1,))
     name = next(iter(change))
-    with pytest.raises(ValueError, match=f"holds a frontier with other settings .*{name}"):
+    with pytest.raises(ValueError, match=f"holds results with other settings .*{name}"):
         small(out=tmp_path, strengths=(0.1,), **change)
     assert len(load(tmp_path)) == 1
 

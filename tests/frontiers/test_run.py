@@ -225,7 +225,7 @@ def sparse_example():
     data = TensorData.from_array(values, modes=("person", "thing"))
     known = np.arange(60) != 7
     groups = SensitiveFeatures.of(np.where(known, GROUPS, None), missing="exclude")
-    return split_cells(data, test=0.1), groups
+    return split_cells(data, test_size=0.1), groups
 
 
 def test_held_out_entries_are_predicted_by_every_fit(tmp_path):

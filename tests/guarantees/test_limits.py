@@ -9,7 +9,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
 from parafair import TensorData, datasets
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.column import Column
+from parafair.data.sensitive_features import SensitiveFeatures
 from parafair.dependence import transport
 from parafair.guarantees.limits import ParityLimit, parity_limit
 from tests.reference.transport import best_permutation, coupling_cost
@@ -80,7 +81,7 @@ class TestTwoGroups:
 
     def test_synthetic_data(self):
         data = datasets.synthetic(0)
-        limit = parity_limit(data.tensor, sensitive_features=data.sensitive, taus=(0.0, 0.1))
+        limit = parity_limit(data.tensor, sensitive_features=data.sensitive_features, taus=(0.0, 0.1))
         assert limit.residual == pytest.approx(0.6411, abs=1e-4)
         # Equal means alone cost nearly as much.
         rows = data.tensor.reshape(200, -1)

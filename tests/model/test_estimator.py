@@ -54,7 +54,7 @@ def matrix():
 @pytest.mark.parametrize("solver", ["block", "gradient"])
 def test_every_method_runs_with_every_solver(data, method, solver):
     model = FairCP(3, method=method, solver=solver, max_iter=5, tol=0, random_state=0)
-    model.fit(data.tensor, sensitive_features=data.sensitive)
+    model.fit(data.tensor, sensitive_features=data.sensitive_features)
     assert model.embedding_.shape == (40, 3)
     assert model.cp_.shape == data.tensor.shape
     assert model.fit_.residual == pytest.approx(residual_fit(data.tensor, model.cp_))
@@ -96,7 +96,7 @@ def test_transform_warns_that_new_people_are_not_penalized(data):
     model = FairCP(2, method="hsic", tol=1e-3, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.fit_transform(data.tensor, sensitive_features=data.sensitive)
+        model.fit_transform(data.tensor, sensitive_features=data.sensitive_features)
     with pytest.warns(ParafairWarning, match="without regard to fairness"):
         model.transform(data.tensor)
 
@@ -133,7 +133,7 @@ def test_clone_keeps_every_setting():
 def test_seed_reaches_everything(data):
     fits = [
         FairCP(3, method="khsic", random_state=s, max_iter=5, tol=0)
-        .fit(data.tensor, sensitive_features=data.sensitive)
+        .fit(data.tensor, sensitive_features=data.sensitive_features)
         .embedding_
         for s in (0, 0, 1)
     ]
@@ -171,13 +171,15 @@ def test_warm_start_from_an_earlier_model(data):
 )
 def test_all_forms_of_sensitive_features_give_the_same_fit(data, features):
     options = {"method": "hsic", "random_state": 0, "max_iter": 3, "tol": 0}
-    expected = FairCP(2, **options).fit(data.tensor, sensitive_features=data.sensitive)
-    model = FairCP(2, **options).fit(data.tensor, sensitive_features=features(data.sensitive))
+    expected = FairCP(2, **options).fit(data.tensor, sensitive_features=data.sensitive_features)
+    model = FairCP(2, **options).fit(
+        data.tensor, sensitive_features=features(data.sensitive_features)
+    )
     np.testing.assert_allclose(model.embedding_, expected.embedding_, rtol=1e-8)
 
 
 def test_several_features_of_both_kinds(data):
-    table = pd.DataFrame({"group": data.sensitive, "age": np.linspace(20, 60, 40)})
+    table = pd.DataFrame({"group": data.sensitive_features, "age": np.linspace(20, 60, 40)})
     model = FairCP(2, method="khsic", random_state=0, max_iter=3, tol=0)
     assert model.fit(data.tensor, sensitive_features=table).embedding_.shape == (40, 2)
 
@@ -194,7 +196,7 @@ def test_data_may_be_a_torch_tensor_or_a_frame(data, matrix):
 
 def test_settings_are_recorded(data):
     model = FairCP(2, method=HSIC(3.0), random_state=5, tol=1e-3)
-    settings = model.fit(data.tensor, sensitive_features=data.sensitive).fit_.settings
+    settings = model.fit(data.tensor, sensitive_features=data.sensitive_features).fit_.settings
     assert settings["method"] == {"name": "HSIC", "strength": 3.0}
     assert settings["solver"] == {"name": "BlockDescent", "extrapolate": True, "inner_steps": 2}
     assert settings["seed"] == 5
@@ -223,7 +225,7 @@ def test_diverging_is_a_status_and_a_warning_and_leaves_finite_factors(data):
 def test_a_rising_objective_is_said(data):
     with pytest.warns(ConvergenceWarning, match="larger objective than it began with"):
         FairCP(3, method="khsic", strength=1e6, solver="gradient", random_state=0).fit(
-            data.tensor, sensitive_features=data.sensitive
+            data.tensor, sensitive_features=data.sensitive_features
         )
 
 
@@ -231,7 +233,7 @@ def test_a_rising_objective_is_said(data):
 def test_units_of_the_data_do_not_matter(data, scale):
     options = {"method": "hsic", "strength": 10.0, "random_state": 0, "tol": 1e-4}
     models = [
-        FairCP(3, **options).fit(tensor, sensitive_features=data.sensitive)
+        FairCP(3, **options).fit(tensor, sensitive_features=data.sensitive_features)
         for tensor in (data.tensor, scale * data.tensor)
     ]
     assert models[1].fit_.residual == pytest.approx(models[0].fit_.residual, rel=1e-6)
@@ -242,7 +244,7 @@ def test_random_starts_find_the_units_of_the_data(data, scale):
     # Where the penalty is negligible (rows far apart, or all alike), the fit is the plain one's.
     options = {"random_state": 0, "tol": 1e-4}
     model = FairCP(3, method="khsic", strength=1e-3, **options)
-    model.fit(scale * data.tensor, sensitive_features=data.sensitive)
+    model.fit(scale * data.tensor, sensitive_features=data.sensitive_features)
     plain = FairCP(3, method="none", **options).fit(data.tensor)
     assert model.fit_.residual == pytest.approx(plain.fit_.residual, abs=0.02)
 

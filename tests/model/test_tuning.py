@@ -96,7 +96,7 @@ def test_what_is_held_out_does_not_decide_the_ridge():
     assert tuning.model.fit_.settings["ridge"] == 0
     assert tuning.to_list()[0]["rank"] == 1
     fit = FairCP(1, method="none", ridge=0.0, random_state=0)
-    split = split_cells(TensorData.from_array(tensor), test=0.1, random_state=0)
+    split = split_cells(TensorData.from_array(tensor), test_size=0.1, random_state=0)
     assert tuning.candidates[0].residual == pytest.approx(fit.fit(split.train).fit_.residual)
 
 

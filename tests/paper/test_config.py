@@ -129,14 +129,14 @@ def test_units_and_loss_change_the_strengths_of_the_formula():
     assert recipe(data, FATR, 100, Readings()).unit == 1
     summed = recipe(data, FATR, 100, Readings(loss="sum"))
     assert summed.unit == 1 / entries
-    assert summed.arguments["method"] == Orthogonality(ridge=1 / entries)
-    assert summed.arguments["solver"].step_sizes == (3 * entries, entries)
+    assert summed.model.method == Orthogonality(ridge=1 / entries)
+    assert summed.model.solver.step_sizes == (3 * entries, entries)
 
 
 def test_steps_are_capped_or_as_printed():
     data = load_data(SYNTHETIC, 0, Setup())
-    assert recipe(data, HSIC, 100, Readings()).arguments["solver"].cap
-    assert not recipe(data, HSIC, 100, Readings(steps="printed")).arguments["solver"].cap
+    assert recipe(data, HSIC, 100, Readings()).model.solver.cap
+    assert not recipe(data, HSIC, 100, Readings(steps="printed")).model.solver.cap
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ class Spread:
     strength = 1.0
 
     def bind(self, sensitive, tensor):
-        groups = sensitive.encode(like=tensor)
+        groups = sensitive.encode(prototype=tensor)
         return BoundAutograd(lambda factor: (groups.mT @ factor.tanh()).square().sum((-2, -1)))
 
 

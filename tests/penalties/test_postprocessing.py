@@ -5,7 +5,7 @@ import torch
 
 from parafair import FairCP, datasets, parity_limit
 from parafair.audits.measures import residual_fit
-from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.sensitive_features import SensitiveFeatures
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching
 from parafair.testing import example_groups, example_rows
 
@@ -51,8 +51,8 @@ def test_through_the_front(method):
     data = datasets.synthetic(0, shape=(40, 12, 10), rank=4)
     plain = FairCP(4, method="none", random_state=0).fit(data.tensor)
     model = FairCP(4, method=method, random_state=0)
-    model.fit(data.tensor, sensitive_features=data.sensitive)
-    groups = data.sensitive == "uniform"
+    model.fit(data.tensor, sensitive_features=data.sensitive_features)
+    groups = data.sensitive_features == "uniform"
     gap = model.embedding_[groups].mean(0) - model.embedding_[~groups].mean(0)
     np.testing.assert_allclose(gap, 0, atol=1e-8)
     assert model.fit_.residual == pytest.approx(residual_fit(data.tensor, model.cp_))
@@ -63,5 +63,5 @@ def test_through_the_front(method):
     # Equal means alone cost what the limit says at the least, up to its share of the shapes.
     assert (
         model.fit_.residual
-        > 0.9 * parity_limit(data.tensor, sensitive_features=data.sensitive).residual
+        > 0.9 * parity_limit(data.tensor, sensitive_features=data.sensitive_features).residual
     )

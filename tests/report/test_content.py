@@ -71,7 +71,7 @@ def table():
     data = TensorData.from_array(values, modes=("person", "thing"), labels=(people, things))
     groups = np.where(np.arange(60) != 7, GROUPS, None)
     features = SensitiveFeatures.of(groups, names=["team"], missing="exclude")
-    split = split_cells(data, test=0.1)
+    split = split_cells(data, test_size=0.1)
     settings = {"rank": 2, "method": "none", "audits": QUICK, "max_iter": 20}
     return frontier(split.train, features, held_out=split.test, limit=False, **settings)
 

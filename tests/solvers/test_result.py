@@ -1,4 +1,5 @@
 import json
+from math import isnan
 
 import pytest
 import torch
@@ -62,6 +63,14 @@ class TestSaving:
         assert loaded.history == fit.history
         assert loaded.status is fit.status
         assert loaded.counts == fit.counts
+
+    def test_undefined_numbers_of_a_diverged_fit_come_back_undefined(self, fit, tmp_path):
+        diverged = Fit(fit.cp, Status.DIVERGED, (line(1.0), line(float("nan"))))
+        diverged.save(tmp_path / "run")
+        assert "NaN" not in (tmp_path / "run" / "fit.json").read_text()
+        first, last = Fit.load(tmp_path / "run").history
+        assert first == line(1.0)
+        assert isnan(last.objective)
 
     def test_an_existing_run_is_refused_and_kept(self, fit, tmp_path):
         fit.save(tmp_path / "run")

@@ -87,7 +87,7 @@ class TestGradientBCD(SolverContract):
             as_tensor(data.tensor),
             8,
             penalty=Orthogonality(0.1, ridge=1.0),
-            sensitive=SensitiveFeatures.of(data.sensitive),
+            sensitive=SensitiveFeatures.of(data.sensitive_features),
         )
         uncapped = GradientBCD((3.0, 1.0), cap=False)
         (fit,) = solve_batch(problem, uncapped, starts=starts_of(problem), stop=Stop(60, 0))
@@ -137,7 +137,7 @@ class TestBlockDescent(SolverContract):
     def test_components_do_not_drift_off_and_cancel(self):
         # With exact updates of the other factors, means grow to thousands of times the data.
         data = datasets.synthetic(1, shape=(60, 30, 30))
-        sensitive = SensitiveFeatures.of(data.sensitive)
+        sensitive = SensitiveFeatures.of(data.sensitive_features)
         problem = Problem(as_tensor(data.tensor), 8, 0, Invariant(10.0), sensitive)
         (fit,) = solve_batch(problem, BlockDescent(), starts=starts_of(problem), stop=Stop(80, 0))
         means = fit.cp.factors[0].mean(0).abs().max()
@@ -392,7 +392,7 @@ def test_a_penalty_by_automatic_differentiation_works_with_both_solvers():
         strength = 1.0
 
         def bind(self, sensitive, tensor):
-            groups = sensitive.encode(like=tensor)
+            groups = sensitive.encode(prototype=tensor)
             return BoundAutograd(lambda a: (groups.mT @ a.tanh()).square().sum((-2, -1)))
 
     problem = small_problem(Mine())

@@ -22,10 +22,9 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, contract_first, cross_gram, gram, khatri_rao, mttkrp
 from parafair.algebra.segments import Segments, rows_product
-from parafair.data.tensor_data import TensorData
 
-# Numbers held at once where the model is computed at many entries.
-BLOCK = 2**22
+# Numbers held at once where the model is evaluated at many entries.
+NUMBERS_AT_ONCE = 2**22
 
 # Copies of the Gram matrices of all rows that a solver makes on its way.
 GRAM_COPIES = 6
@@ -44,7 +43,7 @@ class Sums(Protocol):
         """Put a new factor in place."""
 
 
-class Entries(Protocol):
+class Observations(Protocol):
     """The observed entries of a tensor."""
 
     @property
@@ -68,19 +67,24 @@ class Entries(Protocol):
         """Return how many numbers the sums take for each member of a batch, about."""
 
 
-def entries_of(data: Tensor | TensorData) -> Entries:
-    """Return the entries of a tensor in which NaN stands for a missing one."""
-    tensor = data.values if isinstance(data, TensorData) else data
-    if isinstance(data, TensorData) and data.indices is not None:
-        return SparseEntries(data.indices, tensor, data.shape)
-    missing = torch.isnan(tensor)
+def observe(values: Tensor, indices: Tensor | None, shape: tuple[int, ...]) -> Observations:
+    """Return the observed entries of a tensor.
+
+    Args:
+        values: All entries, NaN where missing; or those at `indices`, shape (count,).
+        indices: Their positions, shape (order, count); None if `values` has all entries.
+        shape: Sizes of the modes.
+    """
+    if indices is not None:
+        return SparseObservations(indices, values, shape)
+    missing = torch.isnan(values)
     if missing.any():
-        return MaskedEntries(tensor.masked_fill(missing, 0.0), ~missing)
-    return CompleteEntries(tensor)
+        return MaskedObservations(values.masked_fill(missing, 0.0), ~missing)
+    return CompleteObservations(values)
 
 
 @dataclass(frozen=True, eq=False)
-class CompleteEntries:
+class CompleteObservations:
     """A tensor without missing entries; all rows share one ``G``."""
 
     values: Tensor
@@ -153,7 +157,7 @@ class CompleteSums(Products):
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedEntries:
+class MaskedObservations:
     """A dense tensor of which some entries are missing.
 
     Attributes:
@@ -208,7 +212,7 @@ class MaskedSums(Products):
     columns are the products of pairs of columns.
     """
 
-    def __init__(self, entries: MaskedEntries, factors: Factors) -> None:
+    def __init__(self, entries: MaskedObservations, factors: Factors) -> None:
         super().__init__(entries.filled, factors)
         self._pairs = Products(entries.weights, [pair_products(factor) for factor in factors])
 
@@ -223,7 +227,7 @@ class MaskedSums(Products):
 
 
 @dataclass(frozen=True, eq=False)
-class SparseEntries:
+class SparseObservations:
     """A list of observed entries.
 
     Attributes:
@@ -268,7 +272,7 @@ class SparseEntries:
 class SparseSums:
     """Sums over a list of entries: one pass gives both ``M`` and ``G`` of a mode."""
 
-    def __init__(self, entries: SparseEntries, factors: Factors) -> None:
+    def __init__(self, entries: SparseObservations, factors: Factors) -> None:
         self.entries = entries
         self.factors = list(factors)
         self._found: tuple[int, Tensor, Tensor] | None = None
@@ -314,13 +318,13 @@ def values_at(indices: Tensor, factors: Factors) -> Tensor:
         indices: Shape (order, count).
         factors: One (size, rank) matrix per mode.
     """
-    most = max(1, BLOCK // factors[0].shape[-1])
+    most = max(1, NUMBERS_AT_ONCE // factors[0].shape[-1])
     parts = [rows_product(factors, part).sum(-1) for part in indices.split(most, dim=1)]
     return torch.cat(parts) if parts else factors[0].new_zeros(0)
 
 
 def _rows_at_once(tensor: Tensor) -> int:
-    return max(1, BLOCK // prod(tensor.shape[1:]))
+    return max(1, NUMBERS_AT_ONCE // prod(tensor.shape[1:]))
 
 
 def _slices(tensor: Tensor, factors: Factors) -> Iterator[tuple[Tensor, Tensor]]:

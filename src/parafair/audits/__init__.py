@@ -2,7 +2,7 @@
 
 from parafair.audits.attackers import ATTACKERS, STAGES, Attacker, panel
 from parafair.audits.pictures import draw
-from parafair.audits.result import Audit, Measure, Verdict
+from parafair.audits.result import Audit, Measure, Verdict, check_max_leakage
 from parafair.audits.run import audit
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Measure",
     "Verdict",
     "audit",
+    "check_max_leakage",
     "draw",
     "panel",
 ]

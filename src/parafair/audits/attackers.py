@@ -29,7 +29,7 @@ from parafair.audits.networks import (
     TunedNetworkClassifier,
     TunedNetworkRegressor,
 )
-from parafair.data.sensitive import Kind
+from parafair.data.column import Kind
 from parafair.errors import unknown_choice
 
 Maker = Callable[[int], Any]

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from parafair.audits import measures
 from parafair.audits.result import Measure
 from parafair.audits.trials import one_thread
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.hsic import PermutationTest
 from parafair.errors import ParafairWarning

@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import ks_2samp
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
+from parafair.data.column import Column
 from parafair.data.frames import frame_of
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 
 # Groups of features taken together; the smallest beyond this many become one.
 MOST_CELLS = 12

@@ -14,33 +14,34 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.algebra.observed import entries_of
 from parafair.audits.paper_network import Network
-from parafair.data.checks import as_data, as_tensor
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.arrays import as_tensor
+from parafair.data.checks import as_data
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import hsic
 from parafair.dependence.hsic import gram_product
 from parafair.dependence.kernels import Gaussian
 from parafair.errors import ParafairWarning
 
 
-def residual_fit(tensor: Any, cp: CPTensor | Sequence[Any]) -> float:
+def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
     """Return ``||X - [[A, B, C]]|| / ||X||``: 0 is a perfect fit, 1 is no better than zero.
 
     Over the observed entries, if some are NaN.
 
     Args:
-        tensor: The data.
+        X: The data.
         cp: Weights and factors: ours, TensorLy's or a pair.
     """
     weights, factors = cp
-    data = as_data(tensor, dtype=torch.float64)
-    entries = entries_of(data)
+    data = as_data(X, dtype=torch.float64)
+    entries = data.observations
     matrices = [torch.as_tensor(factor).to(entries.values) for factor in factors]
-    if tuple(len(matrix) for matrix in matrices) != tuple(data.shape):
+    if tuple(len(matrix) for matrix in matrices) != data.shape:
         raise ValueError(
-            f"cp has shape {tuple(len(matrix) for matrix in matrices)} but the tensor has shape "
-            f"{tuple(data.shape)}; they must be equal"
+            f"cp has shape {tuple(len(matrix) for matrix in matrices)} but X has shape "
+            f"{data.shape}; they must be equal"
         )
     checked = CPTensor.from_factors(matrices)
     if weights is not None:
@@ -53,7 +54,7 @@ def residual_fit(tensor: Any, cp: CPTensor | Sequence[Any]) -> float:
 def orthogonality(embedding: Any, *, sensitive_features: Any) -> float:
     """Return FATR's ``||A.T S||``, with ``S`` encoded and not centered."""
     rows, sensitive = pair(embedding, sensitive_features)
-    return float(torch.linalg.matrix_norm(rows.mT @ sensitive.encode(like=rows)))
+    return float(torch.linalg.matrix_norm(rows.mT @ sensitive.encode(prototype=rows)))
 
 
 def khsic(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0) -> float:
@@ -62,14 +63,14 @@ def khsic(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0) -> flo
     Rescaling the embedding changes it; a small value is not a proof of independence.
     """
     rows, sensitive = pair(embedding, sensitive_features)
-    return float(hsic.khsic(rows, sensitive.encode(like=rows), gamma=gamma))
+    return float(hsic.khsic(rows, sensitive.encode(prototype=rows), gamma=gamma))
 
 
 def normalized_khsic(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0) -> float:
     """Return the cosine between the two centered Gram matrices, between 0 and 1."""
     rows, sensitive = pair(embedding, sensitive_features)
     kernels = (Gaussian(gamma), Gaussian(gamma))
-    encoded = sensitive.encode(like=rows)
+    encoded = sensitive.encode(prototype=rows)
     return float(hsic.centered_alignment(rows, encoded, kernels=kernels))
 
 

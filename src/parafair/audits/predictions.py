@@ -16,7 +16,8 @@ from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
 from parafair.audits.attackers import Attacker
 from parafair.audits.result import R_SQUARED, Measure
 from parafair.audits.trials import CrossValidation, guess_everybody
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 
 # Numbers among the sensitive features are cut into this many parts.
 PARTS = 4

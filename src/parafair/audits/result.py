@@ -152,12 +152,7 @@ class Audit:
         Args:
             max_leakage: The largest leakage allowed, from 0 to 1.
         """
-        is_number = isinstance(max_leakage, Real) and not isinstance(max_leakage, bool)
-        if not is_number or not 0 <= max_leakage <= 1:
-            raise ValueError(
-                f"max_leakage must be a number from 0 to 1, got {max_leakage!r}; it is an "
-                "advantage over chance, so 0.05 allows 5 points of balanced accuracy"
-            )
+        check_max_leakage(max_leakage)
         if self.leakage > max_leakage or self.leaks:
             return Verdict.LEAKS
         return Verdict.BELOW_CHANCE if self.below_chance else Verdict.PASSES
@@ -226,6 +221,16 @@ class Audit:
         from parafair.audits.text import write
 
         return write(self)
+
+
+def check_max_leakage(max_leakage: float) -> None:
+    """Raise unless the allowed leakage can be an advantage over chance."""
+    is_number = isinstance(max_leakage, Real) and not isinstance(max_leakage, bool)
+    if not is_number or not 0 <= max_leakage <= 1:
+        raise ValueError(
+            f"max_leakage must be a number from 0 to 1, got {max_leakage!r}; it is an "
+            "advantage over chance, so 0.05 allows 5 points of balanced accuracy"
+        )
 
 
 def ordered(values: Iterable[str]) -> list[str]:

@@ -24,7 +24,8 @@ from parafair.audits.predictions import (
 )
 from parafair.audits.result import ACCURACY, AUC, R_SQUARED, RANK_CORRELATION, Audit, Measure
 from parafair.audits.trials import CrossValidation, Trials, try_attackers
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 
 
 def audit(

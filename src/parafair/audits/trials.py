@@ -23,7 +23,8 @@ from threadpoolctl import ThreadpoolController
 from parafair.audits.attackers import Attacker
 from parafair.audits.inputs import INPUTS, WHITENED, Standardizer
 from parafair.audits.intervals import Losses
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 

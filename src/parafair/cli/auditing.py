@@ -27,7 +27,7 @@ from parafair.cli.shell import (
 )
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
-from parafair.storage import check_new_file
+from parafair.storage import check_new_file, write_json
 
 
 @app.command(name="audit")
@@ -88,7 +88,7 @@ def audit_command(
             )
         echo(str(result))
         if json is not None:
-            json.write_text(result.to_json() + "\n", encoding="utf-8")
+            write_json(json, result.to_dict())
         if picture is not None:
             result.draw(picture)
 

@@ -66,10 +66,10 @@ def datasets(
 
 def _people(found: Dataset) -> pandas.DataFrame:
     """Return a table of people: who they are, then their features."""
-    if isinstance(found.sensitive, pandas.DataFrame):
-        return found.sensitive.reset_index()
+    if isinstance(found.sensitive_features, pandas.DataFrame):
+        return found.sensitive_features.reset_index()
     labels = found.labels[found.mode]
-    return pandas.DataFrame({found.modes[found.mode]: labels, "group": found.sensitive})
+    return pandas.DataFrame({found.modes[found.mode]: labels, "group": found.sensitive_features})
 
 
 def _listing(data: Path | None) -> Table:

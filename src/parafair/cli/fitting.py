@@ -138,7 +138,9 @@ def fit(
         source = Source(tensor, modes, value, duplicates)
         people = People.of(sensitive, columns, kind, key, missing)
         inputs = read_inputs(source, people, mode)
-        split = None if test is None else split_cells(inputs.data, test=test, random_state=seed)
+        split = (
+            None if test is None else split_cells(inputs.data, test_size=test, random_state=seed)
+        )
         describe_inputs(inputs)
         data = inputs.data if split is None else split.train
         model = FairCP(

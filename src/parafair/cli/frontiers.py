@@ -45,12 +45,12 @@ from parafair.cli.tensors import Source
 from parafair.data.splits import split_cells
 from parafair.errors import Interrupted, unknown_choice
 from parafair.frontiers import Frontier, frontier
-from parafair.frontiers.folder import load, write_json
+from parafair.frontiers.folder import load
 from parafair.frontiers.result import Point, join
 from parafair.frontiers.run import AUDIT
 from parafair.penalties.registry import METHODS
 from parafair.report import FORMATS, pick_point, write_report
-from parafair.storage import check_new_folder, read_json
+from parafair.storage import check_new_folder, read_json, write_json
 
 INPUTS_FILE = "inputs.json"
 
@@ -111,7 +111,7 @@ def frontier_command(
         people = People.of(sensitive, columns, kind, key, missing)
         source = Source(tensor, modes, value, duplicates)
         inputs = read_inputs(source, people, mode)
-        split = None if test is None else split_cells(inputs.data, test=test, random_state=0)
+        split = None if test is None else split_cells(inputs.data, test_size=test, random_state=0)
         describe_inputs(inputs)
         found: list[Frontier] = []
         try:

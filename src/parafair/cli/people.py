@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from parafair.cli.tensors import Source, error_prefix, find_mode
 from parafair.data.frames import find_rows, open_table, read_table
 from parafair.data.labels import as_labels, preview
-from parafair.data.sensitive import Missing, SensitiveFeatures
+from parafair.data.raw_features import Missing
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
 from parafair.model.estimator import FairCP
 from parafair.model.training import MODEL_FILE, Training
-from parafair.storage import new_file, new_folder, read_tensor
+from parafair.storage import new_file, new_folder, read_tensor, write_json
 
 EVALUATION_FILE = "evaluation.json"
 TABLE_FORMATS = ("csv", "parquet")
@@ -113,8 +112,7 @@ def write_run(
             table = rows_as_table(rows, labels[mode], modes[mode])
             _write_table(table, folder / f"{names[mode]}.{table_format}")
         if held_out is not None:
-            text = json.dumps(held_out.to_dict(), indent=1, allow_nan=False)
-            (folder / EVALUATION_FILE).write_text(text + "\n", encoding="utf-8")
+            write_json(folder / EVALUATION_FILE, held_out.to_dict())
 
 
 def rows_as_table(rows: NDArray[Any], labels: NDArray[Any], mode: str) -> pandas.DataFrame:

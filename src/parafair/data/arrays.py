@@ -1,9 +1,10 @@
-"""Arrays in: every kind of array becomes values, the places of those that are there, and labels."""
+"""Arrays from outside: the one conversion to tensors, and to the parts of a `TensorData`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def read_array(array: Any) -> RawTensor:
         return _read_xarray(array)
     if hasattr(array, "columns") and hasattr(array, "to_numpy"):
         return _read_frame(array)
-    return _dense(_to_tensor(array))
+    return _dense(_to_tensor(array).contiguous())
 
 
 def is_sparse(array: Any) -> bool:
@@ -78,13 +79,8 @@ def _dense(
 
 
 def _read_torch(array: Tensor) -> RawTensor:
-    if array.is_complex():
-        raise TypeError(f"array must hold real numbers, got {array.dtype}; split it into parts")
-    array = array.detach()
-    if not array.is_floating_point():
-        array = array.double()
     if array.layout == torch.strided:
-        return _dense(array)
+        return _dense(_to_tensor(array).contiguous())
     stored = (array if array.layout == torch.sparse_coo else array.to_sparse_coo()).coalesce()
     if stored.dense_dim():
         raise ValueError(
@@ -92,7 +88,9 @@ def _read_torch(array: Tensor) -> RawTensor:
             "array.to_dense().to_sparse(), which has none"
         )
     nothing = (None,) * stored.ndim
-    return RawTensor(stored.values(), stored.indices(), tuple(stored.shape), nothing, nothing)
+    return RawTensor(
+        _to_tensor(stored.values()), stored.indices(), tuple(stored.shape), nothing, nothing
+    )
 
 
 def _read_scipy(array: Any) -> RawTensor:
@@ -131,20 +129,64 @@ def _read_frame(table: Any) -> RawTensor:
     return _dense(_to_tensor(table.to_numpy()), modes, (table.index.values, table.columns.values))
 
 
-def _to_tensor(array: Any) -> Tensor:
-    """Return numbers as a tensor of floats, NaN where they are masked, None or NA."""
+def as_tensor(value: Any, *, name: str, dtype: torch.dtype | None = None) -> Tensor:
+    """Return numbers as a floating point tensor without missing or infinite entries.
+
+    Args:
+        value: An array, nested list or tensor.
+        name: What messages call it.
+        dtype: torch.float32 or torch.float64; None keeps these two and makes the rest float64.
+    """
+    if np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} has masked entries, and missing values are not allowed here; remove or impute "
+            "them first"
+        )
+    tensor = _to_tensor(value, name).to(dtype=dtype).contiguous()
+    check_finite(tensor, name)
+    return tensor
+
+
+def check_finite(tensor: Tensor, name: str, *, missing: bool = False) -> float:
+    """Return the norm of the observed entries; raise if one is infinite, or NaN unless allowed."""
+    # The norm is undefined if any entry is, and needs no memory to find out.
+    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
+    if isfinite(norm):
+        return norm
+    bad = torch.isinf(tensor) if missing else ~torch.isfinite(tensor)
+    if bad.any():
+        where = tuple(bad.nonzero()[0].tolist())
+        kind = "infinite" if missing else "NaN or infinite"
+        remedy = "or make them NaN to mark them missing" if missing else "or impute them"
+        raise ValueError(
+            f"{name} has {int(bad.sum())} {kind} entries, the first at index {where}; remove them, "
+            f"{remedy}"
+        )
+    return float(torch.linalg.vector_norm(tensor.nan_to_num(0.0), dtype=torch.float64))
+
+
+def _to_tensor(array: Any, name: str = "array") -> Tensor:
+    """Return numbers as a tensor of float32 or float64, NaN where they are masked, None or NA."""
+    if isinstance(array, Tensor):
+        if array.is_complex():
+            raise TypeError(
+                f"{name} must hold real numbers, got {array.dtype}; split it into parts"
+            )
+        return array.detach().to(torch.float32 if array.dtype == torch.float32 else torch.float64)
     masked = isinstance(array, np.ma.MaskedArray)
     values = np.ma.getdata(array) if masked else np.asarray(array)
     if values.dtype.kind == "O":
         values = _objects_to_numbers(values)
     if values.dtype.kind not in "biuf":
         raise TypeError(
-            f"array must hold numbers, got an array of {values.dtype}; convert it first, for "
+            f"{name} must hold numbers, got an array of {values.dtype}; convert it first, for "
             "example with numpy.asarray(values, dtype=float)"
         )
     native = np.float32 if values.dtype == np.float32 else np.float64
     # torch takes neither foreign byte order, negative strides nor read-only memory.
     found = np.ascontiguousarray(values, native)
+    if any(stride < 0 for stride in found.strides):  # contiguous to NumPy if its size is 1
+        found = found.copy()
     if masked:
         found = np.where(np.ma.getmaskarray(array), native(np.nan), found)
     return torch.from_numpy(found if found.flags.writeable else found.copy())

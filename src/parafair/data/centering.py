@@ -31,17 +31,18 @@ class Offsets:
     by_mode: Mapping[int, Tensor]
 
     @classmethod
-    def of(cls, tensor: Tensor | TensorData, people: int) -> Offsets:
-        """Fit offsets to the observed entries by least squares, one mode after the other."""
-        if isinstance(tensor, TensorData):
-            indices, values = tensor.cells, tensor.entries
-        else:
-            observed = ~torch.isnan(tensor)
-            indices, values = observed.nonzero().T, tensor[observed]
+    def of(cls, data: TensorData, people: int) -> Offsets:
+        """Fit offsets to the observed entries by least squares, one mode after the other.
+
+        Args:
+            data: The data.
+            people: The mode of the people, which gets no offsets.
+        """
+        indices, values = data.cells, data.entries
         mean = float(values.mean())
         left = values - mean
         found: dict[int, Tensor] = {
-            mode: values.new_zeros(size) for mode, size in enumerate(tensor.shape) if mode != people
+            mode: values.new_zeros(size) for mode, size in enumerate(data.shape) if mode != people
         }
         for _ in range(SWEEPS):
             for mode, before in found.items():
@@ -61,13 +62,11 @@ class Offsets:
             total = total + vector.to(total)[indices[mode]]
         return total
 
-    def subtract(self, tensor: Tensor | TensorData) -> Tensor | TensorData:
-        """Return the tensor without its offsets."""
-        if not isinstance(tensor, TensorData):
-            return tensor - self.dense(tensor)
-        if tensor.indices is None:
-            return tensor.with_values(tensor.values - self.dense(tensor.values))
-        return tensor.with_values(tensor.values - self.at(tensor.indices).to(tensor.values))
+    def subtract(self, data: TensorData) -> TensorData:
+        """Return the data without its offsets."""
+        if data.indices is None:
+            return data.with_values(data.values - self.dense(data.values))
+        return data.with_values(data.values - self.at(data.indices).to(data.values))
 
     def dense(self, like: Tensor) -> Tensor:
         """Return the offsets of all entries, in a shape that broadcasts to that of `like`."""

@@ -1,20 +1,22 @@
-"""Lists of entries in: long tables and FROSTT files."""
+"""Long tables: one row per observed entry, from data frames, files and FROSTT files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from parafair.data.arrays import RawTensor
-from parafair.data.cells import Duplicates, merge_cells
 from parafair.data.frames import check_columns, open_table, read_labels, read_numbers
 from parafair.data.labels import as_labels, locate
 from parafair.errors import unknown_choice
+
+Duplicates: TypeAlias = Literal["error", "mean", "sum", "max", "first", "last"]
 
 
 def read_entries(
@@ -24,7 +26,7 @@ def read_entries(
     duplicates: Duplicates,
     labels: Mapping[str, Sequence[Any]],
 ) -> RawTensor:
-    """Read a table with one row per observed entry, as `TensorData.from_table` says."""
+    """Read a table with one row per observed entry; see `TensorData.from_table`."""
     names = check_mode_columns(modes, value)
     for name in labels:
         if name not in names:
@@ -32,22 +34,22 @@ def read_entries(
     frame = open_table(table, labels=names)
     check_columns(frame, names, "a mode")
     check_columns(frame, [value], "value")
-    found, places = [], []
+    found, indices = [], []
     for name in names:
         column = read_labels(frame, name)
         if name in labels:
             distinct = as_labels(labels[name], f"labels[{name!r}]")
-            place = locate(column, distinct, name)
+            index = locate(column, distinct, name)
         else:
-            distinct, place = np.unique(column, return_inverse=True)
+            distinct, index = np.unique(column, return_inverse=True)
         found.append(distinct)
-        places.append(place)
+        indices.append(index)
     numbers = read_numbers(frame, value)
-    return _list(np.stack(places), numbers, duplicates, names, found, f"column {value!r}")
+    return _collect(np.stack(indices), numbers, duplicates, names, found, f"column {value!r}")
 
 
 def read_tns(path: Path, duplicates: Duplicates) -> RawTensor:
-    """Read a FROSTT file, as `TensorData.from_tns` says."""
+    """Read a FROSTT file; see `TensorData.from_tns`."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
     try:
@@ -70,11 +72,11 @@ def read_tns(path: Path, duplicates: Duplicates) -> RawTensor:
         )
     labels = [np.arange(1, int(size) + 1) for size in indices.max(1)]
     modes = [f"mode_{mode}" for mode in range(len(labels))]
-    return _list(indices.astype(np.int64) - 1, rows[:, -1], duplicates, modes, labels, str(path))
+    return _collect(indices.astype(np.int64) - 1, rows[:, -1], duplicates, modes, labels, str(path))
 
 
 def check_mode_columns(modes: Sequence[str], value: str) -> tuple[str, ...]:
-    """Return the columns of a long table, or raise unless they can be told apart."""
+    """Return the mode columns of a long table, or raise unless all columns differ."""
     if isinstance(modes, str):
         raise TypeError(f"modes must be a list of column names, got {modes!r}")
     names = tuple(modes)
@@ -86,20 +88,89 @@ def check_mode_columns(modes: Sequence[str], value: str) -> tuple[str, ...]:
     return names
 
 
-def _list(
+def cell_keys(indices: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return one whole number per entry, in the same order as their indices; shape (count,).
+
+    Args:
+        indices: Indices of the entries, int64, shape (order, count).
+        shape: Sizes of the modes; their product may exceed any number type.
+    """
+    keys, largest = indices[0], shape[0]
+    for index, size in zip(indices[1:], shape[1:], strict=True):
+        if largest * size >= 2**63:
+            distinct, keys = torch.unique(keys, return_inverse=True)
+            largest = len(distinct)
+        keys, largest = keys * size + index, largest * size
+    return keys
+
+
+def _collect(
     indices: NDArray[np.int64],
     values: NDArray[np.float64],
     duplicates: Duplicates,
     modes: Sequence[str],
     labels: Sequence[NDArray[Any]],
-    what: str,
+    source: str,
 ) -> RawTensor:
-    """Return the entries that are there, each once and in order."""
-    there = ~np.isnan(values)
-    if not there.any():
-        raise ValueError(f"{what} has no values: all {len(values)} are missing")
-    cells, merged = merge_cells(indices[:, there], values[there], duplicates, modes, labels)
+    """Return the entries with a value, each once and in ascending order."""
+    present = ~np.isnan(values)
+    if not present.any():
+        raise ValueError(f"{source} has no values: all {len(values)} are missing")
+    cells, merged = _merge(indices[:, present], values[present], duplicates, modes, labels)
     shape = tuple(map(len, labels))
     return RawTensor(
         torch.from_numpy(merged), torch.from_numpy(cells), shape, tuple(modes), tuple(labels)
+    )
+
+
+def _merge(
+    indices: NDArray[np.int64],
+    values: NDArray[np.float64],
+    duplicates: Duplicates,
+    modes: Sequence[str],
+    labels: Sequence[NDArray[Any]],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return indices and values in ascending order, with one value for each entry."""
+    if duplicates not in get_args(Duplicates):
+        raise unknown_choice("duplicates", duplicates, get_args(Duplicates))
+    keys = cell_keys(torch.from_numpy(indices), tuple(map(len, labels))).numpy()
+    _, first, inverse, counts = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    cells = indices[:, first]
+    if duplicates == "first" or len(first) == len(values):
+        return cells, values[first]
+    if duplicates == "error":
+        raise _repeated(cells, values, inverse, counts, modes, labels)
+    merged: NDArray[np.float64] = np.full(len(first), -np.inf)
+    if duplicates == "last":
+        merged[inverse] = values
+    elif duplicates == "max":
+        np.maximum.at(merged, inverse, values)
+    else:
+        merged = np.bincount(inverse, values).astype(np.float64)
+        merged = merged / counts if duplicates == "mean" else merged
+    return cells, merged
+
+
+def _repeated(
+    cells: NDArray[np.int64],
+    values: NDArray[np.float64],
+    inverse: NDArray[np.intp],
+    counts: NDArray[np.intp],
+    modes: Sequence[str],
+    labels: Sequence[NDArray[Any]],
+) -> ValueError:
+    """Return the error for entries with several values, with examples."""
+    repeated = np.flatnonzero(counts > 1)
+    examples = []
+    for cell in repeated[:3]:
+        named = zip(modes, labels, cells[:, cell], strict=True)
+        place = ", ".join(f"{mode} {label[index]}" for mode, label, index in named)
+        found = ", ".join(f"{value:g}" for value in values[inverse == cell][:5])
+        examples.append(f"{place}: {found}")
+    return ValueError(
+        f"{len(repeated)} entries are given more than once, such as {'; '.join(examples)}. Choose "
+        "how to merge them (--duplicates mean on the command line, duplicates='mean' in Python; "
+        "or sum, max, first, last), or name a further mode that tells them apart"
     )

@@ -1,4 +1,4 @@
-"""RawTensor of the data for training, validation and test: of its entries, or of its people."""
+"""Random splits into training, validation and test data: of the entries, or of the people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Split(NamedTuple, Generic[T]):
-    """RawTensor of the data; `validation` is None if none was asked for."""
+    """The parts of a split; `validation` is None if `validation_size` is 0."""
 
     train: T
     validation: T | None
@@ -25,39 +25,41 @@ class Split(NamedTuple, Generic[T]):
 def split_cells(
     data: TensorData,
     *,
-    test: float = 0.2,
-    validation: float = 0.0,
+    test_size: float = 0.2,
+    validation_size: float = 0.0,
     random_state: int | np.random.RandomState | None = 0,
 ) -> Split[TensorData]:
     """Hold out observed entries at random.
 
-    Of every label of every mode that was observed, one entry drawn at random stays in the training
-    part, as nothing could be predicted without: a person with one entry is never held out.
+    One random entry of every observed label stays in the training part, because the label could
+    not be predicted otherwise. So a person with a single entry is never held out.
 
     Args:
         data: Dense or sparse data.
-        test: Share of the observed entries for the test.
-        validation: Share of the observed entries for validation.
+        test_size: Share of the observed entries for the test.
+        validation_size: Share of the observed entries for validation.
         random_state: Seed.
     """
-    _check_shares(test, validation)
+    _check_shares(test_size, validation_size)
     random = check_random_state(random_state)
     order = random.permutation(data.observed)
     needed = np.zeros(data.observed, bool)
     for cells in data.cells.cpu().numpy():
-        # The first in random order of each label.
+        # The first entry of each label, in random order.
         needed[order[np.unique(cells[order], return_index=True)[1]]] = True
     free = order[~needed[order]]
-    sizes = [round(share * data.observed) for share in (test, validation)]
+    sizes = [round(share * data.observed) for share in (test_size, validation_size)]
     if sum(sizes) > len(free) or not sizes[0]:
         raise ValueError(
-            f"test={test:g} and validation={validation:g} ask for {sum(sizes)} of "
-            f"{data.observed} observed entries, but {len(free)} can be held out (one of every "
-            "label stays, and the test needs one); choose other shares"
+            f"test_size={test_size:g} and validation_size={validation_size:g} ask for {sum(sizes)} "
+            f"of {data.observed} observed entries, but {len(free)} can be held out (one of every "
+            "label stays in training, and the test needs at least one); choose other shares"
         )
-    held, other = free[: sizes[0]], free[sizes[0] : sum(sizes)]
-    rest = np.setdiff1d(order, free[: sum(sizes)])
-    return Split(data.keep(rest), data.keep(other) if len(other) else None, data.keep(held))
+    test, validation = free[: sizes[0]], free[sizes[0] : sum(sizes)]
+    train = np.setdiff1d(order, free[: sum(sizes)])
+    return Split(
+        data.keep(train), data.keep(validation) if len(validation) else None, data.keep(test)
+    )
 
 
 def split_people(
@@ -65,8 +67,8 @@ def split_people(
     mode: int | str = 0,
     *,
     groups: ArrayLike | None = None,
-    test: float = 0.2,
-    validation: float = 0.0,
+    test_size: float = 0.2,
+    validation_size: float = 0.0,
     random_state: int | np.random.RandomState | None = 0,
 ) -> Split[NDArray[np.int64]]:
     """Hold out people at random; returns their positions, in ascending order.
@@ -76,35 +78,36 @@ def split_people(
     Args:
         data: The data, or the number of people.
         mode: The mode whose indices are people.
-        groups: A group for each person; every part gets the same share of each.
-        test: Share of the people for the test.
-        validation: Share of the people for validation.
+        groups: A group for each person; every part gets the same share of each group.
+        test_size: Share of the people for the test.
+        validation_size: Share of the people for validation.
         random_state: Seed.
     """
-    _check_shares(test, validation)
+    _check_shares(test_size, validation_size)
     random = check_random_state(random_state)
     n = data if isinstance(data, int) else data.shape[data.find_mode(mode)]
-    people = np.arange(n, dtype=np.int64)
+    everybody = np.arange(n, dtype=np.int64)
     codes = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     if codes is not None and len(codes) != n:
         raise ValueError(f"groups must have {n} entries, one per person, got {len(codes)}")
 
-    def cut(some: NDArray[np.int64], share: float) -> list[NDArray[np.int64]]:
-        strata = None if codes is None else codes[some]
+    def cut(people: NDArray[np.int64], share: float) -> list[NDArray[np.int64]]:
+        strata = None if codes is None else codes[people]
         size = round(share * n)
-        parts = train_test_split(some, test_size=size, stratify=strata, random_state=random)
+        parts = train_test_split(people, test_size=size, stratify=strata, random_state=random)
         return [np.sort(part) for part in parts]
 
-    rest, held = cut(people, test)
-    if not validation:
-        return Split(rest, None, held)
-    train, other = cut(rest, validation)
-    return Split(train, other, held)
+    rest, test = cut(everybody, test_size)
+    if not validation_size:
+        return Split(rest, None, test)
+    train, validation = cut(rest, validation_size)
+    return Split(train, validation, test)
 
 
-def _check_shares(test: float, validation: float) -> None:
-    if not (0 < test < 1 and 0 <= validation < 1 and test + validation < 1):
+def _check_shares(test_size: float, validation_size: float) -> None:
+    valid = 0 < test_size < 1 and 0 <= validation_size < 1 and test_size + validation_size < 1
+    if not valid:
         raise ValueError(
-            "test and validation must be shares that leave something for training, such as 0.2 and "
-            f"0.1, got {test!r} and {validation!r}"
+            "test_size and validation_size must be shares that leave something for training, such "
+            f"as 0.2 and 0.1; got {test_size!r} and {validation_size!r}"
         )

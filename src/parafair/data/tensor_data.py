@@ -14,11 +14,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from parafair.data.arrays import RawTensor, check_count, read_array
-from parafair.data.cells import Duplicates, cell_keys
+from parafair.algebra.observed import Observations, observe
+from parafair.data.arrays import RawTensor, check_count, check_finite, read_array
 from parafair.data.frames import check_memory, frame_of
 from parafair.data.labels import as_labels, check_positions, first_repeated, locate
-from parafair.data.long_table import check_mode_columns, read_entries, read_tns
+from parafair.data.long_table import (
+    Duplicates,
+    cell_keys,
+    check_mode_columns,
+    read_entries,
+    read_tns,
+)
 from parafair.errors import unknown_choice
 
 if TYPE_CHECKING:
@@ -158,9 +164,14 @@ class TensorData:
             return self.indices
         return (~self.values.isnan()).nonzero().T.contiguous()
 
+    @cached_property
+    def observations(self) -> Observations:
+        """The observed entries, arranged for sums over them."""
+        return observe(self.values, self.indices, self.shape)
+
     @property
     def entries(self) -> Tensor:
-        """The observed entries, in the order of `cells`, shape (observed,)."""
+        """The values of the observed entries, in the order of `cells`, shape (observed,)."""
         return self.values if self.indices is not None else self.values[tuple(self.cells)]
 
     @cached_property
@@ -302,9 +313,7 @@ class TensorData:
         if self.indices is None and tuple(self.values.shape) != self.shape:
             raise ValueError(f"values must have shape {self.shape}, got {tuple(self.values.shape)}")
         if len(self.shape) < 2 or 0 in self.shape:
-            raise ValueError(
-                f"a tensor must have at least 2 modes and none empty, got shape {self.shape}"
-            )
+            raise ValueError(f"X must have at least 2 modes and none empty, got shape {self.shape}")
 
     def _sort_cells(self, indices: Tensor) -> None:
         """Put the entries in order; raise if a place does not exist or occurs twice."""
@@ -327,17 +336,21 @@ class TensorData:
     def _check_values(self) -> None:
         if self.values.dtype not in (torch.float32, torch.float64):
             self._set("values", self.values.double())
-        if self.values.isinf().any():
-            raise ValueError(
-                f"values has {int(self.values.isinf().sum())} infinite entries; remove them, or "
-                "make them NaN to mark them missing"
-            )
+        check_finite(self.values, "values", missing=True)
         missing = self.values.isnan()
         if missing.all():
             raise ValueError("all entries are missing; at least one must be observed")
         if self.indices is not None and missing.any():
             self._set("indices", self.indices[:, ~missing])
             self._set("values", self.values[~missing])
+
+
+def is_labeled(modes: Sequence[str], labels: Sequence[NDArray[Any]]) -> bool:
+    """Tell whether modes have names or labels of their own, not positions only."""
+    default = _complete_modes((), len(modes))
+    return tuple(modes) != default or any(
+        not np.array_equal(own, np.arange(len(own))) for own in labels
+    )
 
 
 def _complete_modes(modes: Sequence[str | None], order: int) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
-"""What a data set holds."""
+"""What a data set holds, and the registry that lists every data set by name."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from parafair.datasets.files import Source
 if TYPE_CHECKING:
     import pandas
 
+P = ParamSpec("P")
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -24,16 +27,16 @@ class Dataset:
         name: Short name.
         about: What it is and where it comes from, in a sentence or two.
         tensor: The data: an array, or `TensorData` if entries are missing.
-        sensitive: One entry or row per index of `mode`: an array or a data frame.
+        sensitive_features: One entry or row per index of `mode`: an array or a data frame.
         mode: The sensitive mode.
-        modes: What each mode is; by default those of `tensor`, or mode_0, mode_1, ...
-        labels: What each index of each mode is; by default those of `tensor`, or 0, 1, ...
+        modes: Names of the modes; by default those of `tensor`, or mode_0, mode_1, ...
+        labels: Labels of each mode, one per index; by default those of `tensor`, or 0, 1, ...
     """
 
     name: str
     about: str
     tensor: NDArray[Any] | TensorData
-    sensitive: NDArray[Any] | pandas.DataFrame
+    sensitive_features: NDArray[Any] | pandas.DataFrame
     mode: int = 0
     modes: tuple[str, ...] = ()
     labels: tuple[NDArray[Any], ...] = ()
@@ -47,16 +50,76 @@ class Dataset:
         object.__setattr__(self, "labels", self.labels or labels)
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A data set that can be had by name.
+class Option(NamedTuple):
+    """An argument of a data set's function.
 
     Attributes:
-        load: The function that returns it; works without arguments if its files can be had.
-        about: What it is, known without loading it.
+        name: Its name.
+        default: Its default value, which also shows its type; None for a folder.
+        about: Its description in the docstring.
+    """
+
+    name: str
+    default: Any
+    about: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered data set.
+
+    Attributes:
+        load: The function that returns it. It needs no arguments if its files are available.
+        about: What it is, available without loading it.
         source: Its files; None for generated data.
     """
 
     load: Callable[..., Dataset]
     about: str
     source: Source | None = None
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """The arguments of `load`, from its signature and its docstring."""
+        described = _described_arguments(inspect.getdoc(self.load) or "")
+        parameters = inspect.signature(self.load).parameters.values()
+        return tuple(Option(p.name, p.default, described.get(p.name, "")) for p in parameters)
+
+
+# Every data set by name; `register` fills it.
+DATASETS: dict[str, Entry] = {}
+
+
+def register(
+    about: str, source: Source | None = None
+) -> Callable[[Callable[P, Dataset]], Callable[P, Dataset]]:
+    """Return a decorator that adds a function to `DATASETS`, under its own name.
+
+    Args:
+        about: What the data set is, in a sentence or two.
+        source: Its files; None for generated data.
+    """
+
+    def add(load: Callable[P, Dataset]) -> Callable[P, Dataset]:
+        name = load.__name__
+        if name in DATASETS:
+            raise ValueError(
+                f"a data set named {name!r} is already registered; rename the function"
+            )
+        DATASETS[name] = Entry(load, about, source)
+        return load
+
+    return add
+
+
+def _described_arguments(docstring: str) -> dict[str, str]:
+    """Return the descriptions in the section "Args" of a docstring in Google style."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in docstring.partition("\nArgs:\n")[2].splitlines():
+        if not line.startswith(" "):
+            break
+        if not line.startswith(" " * 8):
+            name, _, line = line.strip().partition(":")
+        found[name] = f"{found.get(name, '')} {line.strip()}".strip()
+    return found

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parafair.datasets.base import Dataset, Entry
+from parafair.datasets.base import Dataset, register
 from parafair.datasets.files import Source, fingerprint
 
 SOURCE = Source(
@@ -53,6 +53,7 @@ WOMEN = 1473
 FINGERPRINT = "41dd7f6de4cb24e9e9b8fd5f8babc1d4bbfbc6b88eb339eb96e82436d80cb2d2"
 
 
+@register(ABOUT, SOURCE)
 def contraceptive(folder: str | Path | None = None) -> Dataset:
     """Load the contraceptive data of the paper, a matrix of 1473 women and nine answers.
 
@@ -84,13 +85,10 @@ def contraceptive(folder: str | Path | None = None) -> Dataset:
         name="contraceptive",
         about=ABOUT,
         tensor=table[:, others].astype(np.float64),
-        sensitive=WORKING[table[:, SENSITIVE]],
+        sensitive_features=WORKING[table[:, SENSITIVE]],
         modes=("woman", "answer"),
         labels=(np.arange(WOMEN), np.array([ANSWERS[number].name for number in others])),
     )
-
-
-ENTRY = Entry(contraceptive, ABOUT, SOURCE)
 
 
 def _read(path: Path) -> NDArray[np.int64]:

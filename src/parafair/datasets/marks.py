@@ -8,7 +8,7 @@ import numpy as np
 
 from parafair.data.frames import frame_of
 from parafair.data.tensor_data import TensorData
-from parafair.datasets.base import Dataset, Entry
+from parafair.datasets.base import Dataset, register
 
 MODULES = ("algebra", "art", "biology", "history", "music", "physics")
 TESTS = 3
@@ -18,6 +18,7 @@ ABOUT = (
 )
 
 
+@register(ABOUT)
 def marks(seed: int = 0, *, students: int = 200) -> Dataset:
     """Generate marks of students, with their gender.
 
@@ -50,6 +51,3 @@ def marks(seed: int = 0, *, students: int = 200) -> Dataset:
     )
     people = frame_of({"student": names, "gender": gender}, for_what="datasets.marks")
     return Dataset("marks", ABOUT, tensor.to_sparse(), people.set_index("student"))
-
-
-ENTRY = Entry(marks, ABOUT)

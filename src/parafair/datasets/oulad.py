@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from parafair.data.frames import read_table
 from parafair.data.tensor_data import TensorData
-from parafair.datasets.base import Dataset, Entry
+from parafair.datasets.base import Dataset, register
 from parafair.datasets.files import Source, fingerprint
 from parafair.errors import ParafairWarning
 
@@ -50,6 +50,7 @@ FEATURES = ["gender", "age_band", "disability", "imd_band", "region"]
 FINGERPRINT = "ca6e8096470216f6d416b96948ec3628a365226cd66bd681cfd2881ba215affa"
 
 
+@register(ABOUT, SOURCE)
 def oulad(folder: str | Path | None = None) -> Dataset:
     """Load the scores of students x modules x assessments, most of them missing.
 
@@ -79,10 +80,7 @@ def oulad(folder: str | Path | None = None) -> Dataset:
     tensor = TensorData.from_table(scores, modes=["student", "module", "assessment"], value="score")
     people = _people(tables["studentInfo.csv"]).reindex(tensor.labels[0])
     _compare(tensor, people)
-    return Dataset(name="oulad", about=ABOUT, tensor=tensor, sensitive=people)
-
-
-ENTRY = Entry(oulad, ABOUT, SOURCE)
+    return Dataset(name="oulad", about=ABOUT, tensor=tensor, sensitive_features=people)
 
 
 def _read(name: str, path: Path) -> pandas.DataFrame:

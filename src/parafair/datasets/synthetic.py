@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parafair.datasets.base import Dataset, Entry
+from parafair.datasets.base import Dataset, register
 
 GROUPS = ("normal", "uniform")
 ABOUT = (
@@ -13,6 +13,7 @@ ABOUT = (
 )
 
 
+@register(ABOUT)
 def synthetic(
     seed: int = 0, *, shape: tuple[int, ...] = (200, 100, 100), rank: int = 10
 ) -> Dataset:
@@ -29,7 +30,7 @@ def synthetic(
         rank: Number of components.
 
     >>> data = synthetic(0, shape=(6, 4, 3), rank=2)
-    >>> data.tensor.shape, data.sensitive.tolist()
+    >>> data.tensor.shape, data.sensitive_features.tolist()
     ((6, 4, 3), ['normal', 'normal', 'normal', 'uniform', 'uniform', 'uniform'])
     """
     shape = tuple(shape)
@@ -57,9 +58,6 @@ def synthetic(
         name="synthetic",
         about=ABOUT,
         tensor=tensor.sum(-1),
-        sensitive=np.repeat(GROUPS, [half, n - half]),
+        sensitive_features=np.repeat(GROUPS, [half, n - half]),
         modes=("person", *(f"mode_{mode}" for mode in range(1, len(shape)))),
     )
-
-
-ENTRY = Entry(synthetic, ABOUT)

@@ -139,7 +139,7 @@ class Criterion:
     def reference(self, rank: int) -> float:
         """Return HSIC of the features as an embedding, seen by the kernels for this rank."""
         if rank not in self._references:
-            rows = Standardized.of(self.sensitive.encode(like=self.like))
+            rows = Standardized.of(self.sensitive.encode(prototype=self.like))
             self._references[rank] = float(self._pairs(rows, rank)[0])
         return self._references[rank]
 

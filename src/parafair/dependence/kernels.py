@@ -370,3 +370,7 @@ class Delta(Kernel):
         """As `within`."""
         value = (weights * self(first, second)).sum((-2, -1))
         return value, torch.zeros_like(first), torch.zeros_like(second)
+
+
+# Kernels that a stored model may name.
+KERNELS = (Gaussian, MultiscaleGaussian, Linear, Delta)

@@ -18,7 +18,8 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from parafair.data.sensitive import Column, SensitiveFeatures
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 
 # Each row is a lower bound of a cost, `row[0] + row[1] * mass`; costs are convex in the mass.
 Lines: TypeAlias = NDArray[np.float64]

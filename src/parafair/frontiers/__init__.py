@@ -1,6 +1,7 @@
 """The whole trade-off between fit and fairness: many fits in one batch."""
 
+from parafair.frontiers.folder import load
 from parafair.frontiers.result import Frontier, Point
 from parafair.frontiers.run import frontier
 
-__all__ = ["Frontier", "Point", "frontier"]
+__all__ = ["Frontier", "Point", "frontier", "load"]

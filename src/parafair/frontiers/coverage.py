@@ -40,22 +40,16 @@ class Coverage:
     @classmethod
     def of(cls, problem: Problem, held_out: TensorData | None = None) -> Coverage:
         """Count the entries of a problem."""
-        data, sensitive = problem.tensor, problem.sensitive
-        counts = problem.entries.counts(problem.mode).cpu().numpy()
-        unknown = (
-            0
-            if sensitive is None or sensitive.has_features is None
-            else (~sensitive.has_features).sum()
-        )
-        numbered = tuple(f"mode {mode}" for mode in range(problem.order))
+        counts = problem.observations.counts(problem.mode).cpu().numpy()
+        present = None if problem.sensitive is None else problem.sensitive.has_features
         return cls(
             shape=problem.shape,
-            modes=data.modes if isinstance(data, TensorData) else numbered,
+            modes=problem.data.modes,
             mode=problem.mode,
             observed=problem.count,
             per_person=(int(counts.min()), float(np.median(counts)), int(counts.max())),
             empty=tuple(len(problem.empty[mode]) for mode in range(problem.order)),
-            unknown=int(unknown),
+            unknown=0 if present is None else int((~present).sum()),
             held_out=0 if held_out is None else held_out.observed,
         )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import ParafairWarning
 from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.result import Frontier, Member, Point, join
+from parafair.model.record import current_versions
 from parafair.model.training import Training
 from parafair.solvers.result import Fit
-from parafair.storage import new_folder, read_json, write_text
+from parafair.storage import check_same_settings, new_folder, read_json, write_json
 
-FORMAT = 3
+FORMAT = 4
 SETTINGS_FILE, MEMBER_FILE = "frontier.json", "member.json"
 AUDIT_FILE, EVALUATION_FILE = "audit.json", "evaluation.json"
 
@@ -31,35 +31,29 @@ class Folder:
 
     path: Path
 
-    def open(
-        self, settings: Mapping[str, Any], about: Mapping[str, Any], training: Training
-    ) -> None:
+    def open(self, found: Frontier, settings: Mapping[str, Any]) -> None:
         """Create the folder, or check that it holds the same frontier.
 
         Args:
+            found: The frontier before its first point.
             settings: What decides the results; must be the same.
-            about: What comes with them: people, limit, coverage, versions.
-            training: What models remember of the data.
         """
         file = self.path / SETTINGS_FILE
-        if not file.exists():
-            self.path.mkdir(parents=True, exist_ok=True)
-            training.write(self.path)
-            write_json(file, {"format": FORMAT, "settings": settings, **about})
+        if file.exists():
+            check_same_settings(self.path, read_json(file).get("settings", {}), settings)
             return
-        before = read_json(file).get("settings", {})
-        settings = json.loads(json.dumps(settings))
-        other = sorted(
-            name for name in {*before, *settings} if before.get(name) != settings.get(name)
-        )
-        if other:
-            changes = "; ".join(
-                f"{n}: {before.get(n)!r} there, {settings.get(n)!r} now" for n in other
-            )
-            raise ValueError(
-                f"{self.path} holds a frontier with other settings ({changes}); choose another "
-                "folder, or repeat its settings to continue it"
-            )
+        self.path.mkdir(parents=True, exist_ok=True)
+        found.training[settings["name"]].write(self.path)
+        record = {
+            "format": FORMAT,
+            "settings": settings,
+            "versions": current_versions(),
+            "sensitive": found.sensitive.to_list(),
+            "limit": [list(pair) for pair in found.limit],
+            "coverage": found.coverage and found.coverage.to_dict(),
+            "baseline": found.baseline and found.baseline.to_list(),
+        }
+        write_json(file, record)
 
     @property
     def limit(self) -> tuple[tuple[float, float], ...]:
@@ -107,20 +101,26 @@ class Folder:
             return None
 
 
-def load(path: str | Path) -> Frontier:
-    """Read the frontiers of all methods in a folder."""
+def load(path: str | Path, *, penalties: Iterable[type] = ()) -> Frontier:
+    """Read the frontiers of all methods in a folder.
+
+    Args:
+        path: A folder that `frontier` or the command line wrote.
+        penalties: Classes of your own penalties, needed to pick a model with one of them.
+    """
     path = Path(path)
     if not path.is_dir():
         raise FileNotFoundError(f"{path} is not a folder; give one that `parafair frontier` wrote")
     parts = sorted(file.parent for file in path.glob(f"*/{SETTINGS_FILE}"))
     parts += [path] if (path / SETTINGS_FILE).is_file() else []
-    found = [part for part in map(_load_one, parts) if len(part)]
+    own = tuple(penalties)
+    found = [part for part in (_load_one(part, own) for part in parts) if len(part)]
     if not found:
         raise ValueError(f"{path} holds no finished fit of a frontier; run `parafair frontier`")
     return join(found)
 
 
-def _load_one(path: Path) -> Frontier:
+def _load_one(path: Path, penalties: tuple[type, ...]) -> Frontier:
     record = read_json(path / SETTINGS_FILE)
     if record.get("format") != FORMAT:
         raise ValueError(
@@ -129,19 +129,17 @@ def _load_one(path: Path) -> Frontier:
         )
     points = [_read_point(file.parent) for file in sorted(path.glob(f"*/{MEMBER_FILE}"))]
     points.sort(key=lambda p: (p.member.strength or 0.0, p.member.seed))
-    limit = tuple((leakage, residual) for leakage, residual in record["limit"])
-    settings = {record["settings"]["method"]: {**record["settings"], **record["versions"]}}
-    sensitive = SensitiveFeatures.from_list(record["sensitive"])
-    training = {record["settings"]["method"]: Training.read(path)}
+    name = record["settings"]["name"]
     coverage, baseline = record.get("coverage"), record.get("baseline")
     return Frontier(
-        tuple(points),
-        limit,
-        sensitive,
-        settings,
-        training,
-        coverage and Coverage.from_dict(coverage),
-        baseline and Evaluation.from_list(baseline),
+        points=tuple(points),
+        limit=tuple((leakage, residual) for leakage, residual in record["limit"]),
+        sensitive=SensitiveFeatures.from_list(record["sensitive"]),
+        settings={name: {**record["settings"], **record["versions"]}},
+        training={name: Training.read(path)},
+        coverage=coverage and Coverage.from_dict(coverage),
+        baseline=baseline and Evaluation.from_list(baseline),
+        penalties=penalties,
     )
 
 
@@ -153,8 +151,3 @@ def _read_point(path: Path) -> Point:
     file = path / EVALUATION_FILE
     errors = Evaluation.from_list(read_json(file)["scores"]) if file.exists() else None
     return Point(member, Fit.load(path), audit, errors)
-
-
-def write_json(file: Path, record: Mapping[str, Any]) -> None:
-    """Write a file so that it is never seen half-written."""
-    write_text(file, json.dumps(record, indent=1, allow_nan=False) + "\n")

@@ -7,38 +7,36 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from parafair.audits import audit
 from parafair.audits.run import check_settings
-from parafair.data.centering import Offsets
-from parafair.data.checks import as_data, check_device, resolve_dtype
+from parafair.data.checks import as_data
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
 from parafair.frontiers.result import Member
-from parafair.model.estimator import resolve_solver
-from parafair.penalties import Penalty
+from parafair.model.estimator import FairCP
+from parafair.model.preparation import Settings, Task
+from parafair.model.record import plain_params
 from parafair.penalties.base import check_multiplier
-from parafair.penalties.postprocessing import Postprocessing
-from parafair.penalties.registry import resolve_method
-from parafair.records import describe, plain
-from parafair.solvers import Solver, decompose
-from parafair.solvers.init import StartName, make_starts
-from parafair.solvers.problem import Problem, find_mode, resolve_ridge
-from parafair.solvers.result import Fit, Stop
+from parafair.records import plain
+from parafair.solvers import Fit, decompose
 
-# Arguments of `audit` that are not settings, or are set here.
+T = TypeVar("T")
+
+# Arguments of `audit` that are checked before the fits, and those that are no settings.
 CHECKED = ("attackers", "folds", "repeats", "permutations", "max_people")
-AUDITED = ("embedding", "sensitive_features", "target", "n_jobs", "on_progress")
+NOT_SETTINGS = ("embedding", "sensitive_features", "target", "n_jobs", "on_progress")
+# Arguments of a model that a frontier sets itself, or that do not decide the result.
+SET_HERE = ("strength", "max_leakage", "random_state", "n_init", "verbose", "device")
 # Bytes a batch may take on a processor; on a GPU, half of what is free.
-MEMORY = 2**30
-# Numbers kept for each row of each factor during a round, about.
-COPIES = 40
+BATCH_BYTES = 2**30
+# Numbers kept for each row of each factor during an iteration, about.
+COPIES_OF_FACTORS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,144 +45,125 @@ class Plan:
 
     Attributes:
         name: What the method is called.
-        problem: The problem; the strength of its penalty is replaced.
-        postprocessing: The change after the fit, for methods that are one.
-        solver: How to minimize.
-        start: Where to begin.
-        stop: When to stop.
+        task: The prepared fit; the strength of its penalty is replaced.
         audits: Settings of the audits; None for none.
-        offsets: What was subtracted from the data; None for nothing.
-        held_out: Entries to predict, as they were; None for none.
+        X_test: Entries to predict; None for none.
     """
 
     name: str
-    problem: Problem
-    postprocessing: Postprocessing | None
-    solver: Solver[Any]
-    start: StartName
-    stop: Stop
+    task: Task
     audits: Mapping[str, Any] | None
-    offsets: Offsets | None = None
-    held_out: TensorData | None = None
+    X_test: TensorData | None = None
 
     def fit(self, members: Sequence[Member], keep: Callable[[int, Fit], None]) -> tuple[Fit, ...]:
-        """Fit members in one batch."""
-        problem = self.problem
-        each = [make_starts(problem, self.start, count=1, seed=m.seed) for m in members]
-        starts = tuple(torch.cat(mode) for mode in zip(*each, strict=True))
+        """Fit members in one batch; `keep` is called with each as soon as it is done."""
+        problem, settings = self.task.problem, self.task.settings
         if problem.penalty is not None:
             strengths = [member.strength or 0.0 for member in members]
             problem = problem.with_strengths(
-                torch.tensor(strengths, dtype=torch.float64, device=problem.like.device)
+                torch.tensor(strengths, dtype=torch.float64, device=problem.prototype.device)
             )
         return decompose(
             problem,
-            self.solver,
-            starts=starts,
-            stop=self.stop,
-            postprocessing=self.postprocessing,
+            settings.solver,
+            starts=self.task.starts_of([member.seed for member in members]),
+            stop=settings.stop,
+            postprocessing=settings.postprocessing,
             on_fit=keep,
         )
 
     @property
     def members_at_once(self) -> int:
         """How many members fit into memory together."""
-        problem, like = self.problem, self.problem.like
+        problem, prototype = self.task.problem, self.task.problem.prototype
         # The sums over the entries, and copies of all factors.
-        numbers = problem.entries.working_memory(problem.rank)
-        numbers += COPIES * problem.rank * sum(problem.shape)
-        free = torch.cuda.mem_get_info(like.device)[0] // 2 if like.is_cuda else MEMORY
-        return max(1, free // (numbers * like.element_size()))
+        numbers = problem.observations.working_memory(problem.rank)
+        numbers += COPIES_OF_FACTORS * problem.rank * sum(problem.shape)
+        free = BATCH_BYTES
+        if prototype.is_cuda:
+            free = torch.cuda.mem_get_info(prototype.device)[0] // 2
+        return max(1, free // (numbers * prototype.element_size()))
+
+    def batches(self, members: Sequence[Member], *, workers: int) -> list[list[Member]]:
+        """Return the members in batches: at least one per process, each small enough for memory."""
+        share = -(-len(members) // workers)
+        return in_batches(members, max(1, min(self.members_at_once, share)))
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """What decides the results, as plain values."""
-        problem = self.problem
-        method = problem.penalty or self.postprocessing
-        described = None if method is None else describe(method)
-        if described is not None:
-            described.pop("strength", None)
+        problem = self.task.problem
+        params = plain_params(self.task.settings.model.get_params(deep=False))
+        kept = {name: value for name, value in params.items() if name not in SET_HERE}
+        if isinstance(kept["method"], dict):
+            kept["method"].pop("strength", None)
         return {
-            "method": self.name,
-            "penalty": described,
-            "data": _fingerprint(problem.tensor, problem.sensitive),
-            "held_out": self.held_out and _fingerprint(self.held_out, None),
+            "name": self.name,
+            "params": kept,
+            "data": fingerprint(problem.data, problem.sensitive),
+            "test": self.X_test and fingerprint(self.X_test, None),
             "shape": list(problem.shape),
-            "rank": int(problem.rank),
-            "mode": int(problem.mode),
+            "mode": problem.mode,
             "ridge": float(problem.ridge),
-            "center": self.offsets is not None,
-            "solver": describe(self.solver),
-            "start": self.start,
-            "max_iter": int(self.stop.max_iter),
-            "tol": float(self.stop.tol),
-            "dtype": str(problem.like.dtype).removeprefix("torch."),
+            "dtype": str(problem.prototype.dtype).removeprefix("torch."),
             "audits": plain(self.audits),
         }
 
 
+def in_batches(items: Sequence[T], size: int) -> list[list[T]]:
+    """Return the items in batches of at most `size`, in order."""
+    return [list(items[begin : begin + size]) for begin in range(0, len(items), size)]
+
+
 def make_plan(
-    tensor: Any,
-    sensitive_features: Any,
+    model: FairCP,
+    X: Any,
     *,
-    rank: int,
-    method: str | Penalty | Postprocessing,
-    name: str | None,
-    mode: int | str,
-    solver: str | Solver[Any],
-    start: StartName,
-    stop: Stop,
-    audits: Mapping[str, Any] | None,
-    device: str | torch.device | None,
-    dtype: str | torch.dtype | None,
-    ridge: float | None = None,
-    center: bool = False,
-    held_out: TensorData | None = None,
+    sensitive_features: Any,
+    name: str | None = None,
+    audits: Mapping[str, Any] | None = None,
+    X_test: Any = None,
 ) -> Plan:
-    """Check all arguments before any work is done."""
-    resolved = resolve_method(method)
+    """Check all arguments before any work is done; they are those of `frontier`."""
     if name is None:
-        name = method if isinstance(method, str) else type(method).__name__.lower()
+        name = (
+            model.method if isinstance(model.method, str) else type(model.method).__name__.lower()
+        )
     if not name or any(character in name for character in "/\\\0") or name.startswith("."):
         raise ValueError(f"name must be usable as the name of a folder, got {name!r}")
-    sensitive = SensitiveFeatures.of(sensitive_features)
+    if model.n_init != 1:
+        raise ValueError(f"n_init must be 1 in a frontier, got {model.n_init!r}; use seeds instead")
+    if not isinstance(model.init, str):
+        raise ValueError("init must be a name in a frontier, whose fits have starts of their own")
+    if isinstance(model.strength, str):
+        raise ValueError(
+            f"strength={model.strength!r} cannot be part of a frontier, which has strengths of its "
+            "own; give them with strengths"
+        )
+    settings = Settings.of(model)
+    if settings.penalty is not None and not is_dataclass(settings.penalty):
+        raise TypeError(
+            f"method must be a dataclass, whose strength can be replaced; got {settings.penalty!r}. "
+            "Add @dataclass(frozen=True) to its class"
+        )
+    if sensitive_features is None or isinstance(sensitive_features, Mapping):
+        raise ValueError(
+            "sensitive_features must be those of one mode, which audits need; pass one row per "
+            "person"
+        )
+    features = SensitiveFeatures.of(sensitive_features)
     if audits is not None:
-        _check_audits(audits, sensitive.with_features())
-    check_device(device)
-    postprocessing = resolved if isinstance(resolved, Postprocessing) else None
-    penalty = None if isinstance(resolved, Postprocessing) else resolved
-    if penalty is not None and not is_dataclass(penalty):
-        raise TypeError(
-            f"method must be a dataclass, whose strength can be replaced; got {penalty!r}. Add "
-            "@dataclass(frozen=True) to its class"
-        )
-    data = as_data(tensor, dtype=resolve_dtype(dtype), device=device)
-    _check_held_out(held_out, data)
-    people = find_mode(data, mode)
-    offsets = Offsets.of(data, people) if center else None
-    if offsets is not None:
-        data = offsets.subtract(data)
-    problem = Problem(data, rank, people, penalty, sensitive, resolve_ridge(ridge, data, rank))
-    solver, audits = resolve_solver(solver), audits and dict(audits)
-    return Plan(name, problem, postprocessing, solver, start, stop, audits, offsets, held_out)
-
-
-def _check_held_out(held_out: Any, data: Tensor | TensorData) -> None:
-    """Raise unless the entries are of the same tensor."""
-    if held_out is None:
-        return
-    if not isinstance(held_out, TensorData) or not isinstance(data, TensorData):
-        raise TypeError(
-            "held_out needs both parts of the data as TensorData, as split_cells returns them; got "
-            f"{type(held_out).__name__} held out of {type(data).__name__}"
-        )
-    if held_out.shape != data.shape:
-        raise ValueError(f"held_out must have shape {data.shape} as tensor, got {held_out.shape}")
+        _check_audits(audits, features.with_features())
+    data = as_data(X, dtype=model.dtype, device=model.device)
+    test = None if X_test is None else as_data(X_test)
+    if test is not None and test.shape != data.shape:
+        raise ValueError(f"X_test must have the shape of X, {data.shape}, got {test.shape}")
+    return Plan(name, settings.bind(data, features), audits and dict(audits), test)
 
 
 def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> None:
     """Raise now if an audit would fail after the fits."""
-    known = [name for name in signature(audit).parameters if name not in AUDITED]
+    known = [name for name in signature(audit).parameters if name not in NOT_SETTINGS]
     for name in audits:
         if name not in known:
             raise unknown_choice("a key of audits", name, known)
@@ -210,7 +189,7 @@ def check_strengths(
     strengths: Sequence[float] | int, plan: Plan
 ) -> int | tuple[float, ...] | tuple[None]:
     """Return strengths, how many to find, or the None of a method without strength."""
-    if plan.problem.penalty is None:
+    if plan.task.problem.penalty is None:
         return (None,)
     if isinstance(strengths, (int, np.integer)):
         if strengths < 2:
@@ -226,13 +205,15 @@ def check_strengths(
     return tuple(sorted(found))
 
 
-def _fingerprint(tensor: Tensor | TensorData, sensitive: SensitiveFeatures | None) -> str:
-    """Return a hash of the data, so that a folder is not continued with other data."""
+def fingerprint(data: TensorData, sensitive: SensitiveFeatures | None) -> str:
+    """Return a hash of the data, its labels included, so that a folder is not continued with other
+    data.
+    """
     found = hashlib.sha256()
-    parts = (tensor.values, tensor.indices) if isinstance(tensor, TensorData) else (tensor,)
-    for part in parts:
+    for part in (data.values, data.indices):
         if part is not None:
             found.update(np.ascontiguousarray(part.cpu().numpy()).tobytes())
+    found.update(repr((data.modes, [labels.tolist() for labels in data.labels])).encode())
     for column in sensitive.columns if sensitive else ():
         found.update(repr((column.name, column.kind, column.categories)).encode())
         found.update(np.ascontiguousarray(column.values).tobytes())

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parafair import penalties, solvers
-from parafair.audits import Audit
+from parafair.audits import Audit, Verdict
 from parafair.audits.evaluation import Evaluation
 from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence import kernels
 from parafair.frontiers.coverage import Coverage
+from parafair.frontiers.hypervolume import hypervolume
 from parafair.model.estimator import FairCP
+from parafair.model.record import Record, current_versions, rebuild_params
 from parafair.model.training import Training
-from parafair.penalties import postprocessing
-from parafair.records import describe, rebuild
 from parafair.solvers.result import Fit, Status
 
 if TYPE_CHECKING:
@@ -73,6 +71,12 @@ class Point:
         """The strongest attacker's advantage over chance; NaN without an audit."""
         return float("nan") if self.audit is None else self.audit.leakage
 
+    def verdict(self, max_leakage: float) -> Verdict:
+        """Return the verdict of its audit; see `Audit.verdict`."""
+        if self.audit is None:
+            raise ValueError(f"{self.member.id} has no audit, so there is no verdict")
+        return self.audit.verdict(max_leakage)
+
     def row(self) -> dict[str, Any]:
         """Return the line of the point in a tidy table."""
         low, high = (None, None) if self.audit is None else self.audit.leakage_interval
@@ -92,7 +96,7 @@ class Point:
             "mae": None if self.evaluation is None else self.evaluation.value("mae"),
             "rmse_gap": None if self.evaluation is None else self.evaluation.gap("rmse"),
             "status": self.fit.status.name.lower(),
-            "rounds": self.fit.n_iter,
+            "n_iter": self.fit.n_iter,
             "seconds": self.fit.seconds,
         }
 
@@ -116,8 +120,9 @@ class Frontier:
         settings: What was asked for, by method: plain values.
         training: What models remember of their data, by method.
         coverage: How much of the data there was; None if it is not known.
-        baseline: Errors of held-out entries predicted without people, by the mean and what each
-            index of the other modes adds to it; None if none were held out.
+        baseline: Errors of held-out entries predicted by offsets alone, without people; None if no
+            entries were held out.
+        penalties: Classes of the caller's own that a method may be.
     """
 
     points: tuple[Point, ...]
@@ -127,6 +132,7 @@ class Frontier:
     training: Mapping[str, Training] = field(default_factory=dict)
     coverage: Coverage | None = None
     baseline: Evaluation | None = None
+    penalties: tuple[type, ...] = ()
 
     def __len__(self) -> int:
         return len(self.points)
@@ -137,7 +143,7 @@ class Frontier:
             name: (self.settings[m].get(name), other.settings[n].get(name))
             for m in self.settings
             for n in other.settings
-            for name in ("data", "held_out", "mode", "center", "audits")
+            for name in ("data", "test", "mode", "audits")
         }
         for name, (mine, theirs) in same.items():
             if mine != theirs:
@@ -153,6 +159,7 @@ class Frontier:
             limit=self.limit or other.limit,
             settings={**self.settings, **other.settings},
             training={**self.training, **other.training},
+            penalties=(*self.penalties, *other.penalties),
         )
 
     @property
@@ -175,10 +182,9 @@ class Frontier:
 
     @cached_property
     def efficient(self) -> tuple[Point, ...]:
-        """Audited points than which no other has less residual and less leakage.
+        """The Pareto-efficient points: no other point has less residual and less leakage.
 
-        Leakage below zero is no success, and counts as zero. Points whose people are matched
-        across groups are among them: see `Audit.below_chance`.
+        Leakage below zero counts as zero. Points below chance are among them; see `Audit.verdict`.
         """
         found: list[Point] = []
         for point in sorted(self.audited, key=lambda point: (point.residual, point.leakage)):
@@ -186,75 +192,79 @@ class Frontier:
                 found.append(point)
         return tuple(found)
 
-    @property
-    def _sound(self) -> tuple[Point, ...]:
-        """Audited points without over-matching, or all if it is in each of them."""
-        sound = (point for point in self.audited if point.audit and not point.audit.below_chance)
-        return tuple(sound) or self.audited
-
-    def best(self, *, leakage: float | None = None, residual: float | None = None) -> Point:
+    def best(self, *, max_leakage: float | None = None, max_residual: float | None = None) -> Point:
         """Return the point with the least residual at a leakage, or the other way around.
 
         Args:
-            leakage: The most leakage allowed. Points whose people are matched across groups
-                (see `Audit.below_chance`) are left out while there are others.
-            residual: The most residual allowed.
+            max_leakage: The largest allowed leakage. Points pass by `Audit.verdict`; one below
+                chance is returned only if none passes.
+            max_residual: The largest allowed residual.
 
         Raises:
             ValueError: If no point is allowed; the message says what is there.
         """
-        if (leakage is None) == (residual is None):
-            raise ValueError("give either leakage or residual, and not both")
+        if (max_leakage is None) == (max_residual is None):
+            raise ValueError("give either max_leakage or max_residual, and not both")
         if not self.audited:
             raise ValueError("no point has an audit, so there is nothing to choose by")
-        if residual is not None:
-            allowed = [point for point in self._sound if point.residual <= residual]
-            if not allowed:
-                least = min(point.residual for point in self._sound)
-                raise ValueError(
-                    f"no point has residual <= {residual}; the least is {least:.4g}. Allow more, "
-                    "or raise the rank"
-                )
-            return min(allowed, key=lambda point: (point.leakage, point.residual))
-        allowed = [point for point in self.audited if point.leakage <= float(leakage or 0.0)]
+        if max_leakage is not None:
+            return self._closest(max_leakage)
+        assert max_residual is not None
+        sound = [p for p in self.audited if p.audit and not p.audit.below_chance] or self.audited
+        allowed = [point for point in sound if point.residual <= max_residual]
         if not allowed:
-            least = min(point.leakage for point in self.audited)
+            least = min(point.residual for point in sound)
             raise ValueError(
-                f"no point has leakage <= {leakage}; the least is {least:.4g}. Allow more, or add "
-                "larger strengths"
+                f"no point has residual <= {max_residual}; the least is {least:.4g}. Allow more, "
+                "or raise the rank"
             )
-        sound = [point for point in allowed if point.audit and not point.audit.below_chance]
-        return min(sound or allowed, key=lambda point: (point.residual, point.leakage))
+        return min(allowed, key=lambda point: (point.leakage, point.residual))
 
-    def pick(self, *, leakage: float | None = None, residual: float | None = None) -> FairCP:
-        """Return the model of `best`, fitted."""
-        point = self.best(leakage=leakage, residual=residual)
-        return self.model(point)
+    def _closest(self, max_leakage: float) -> Point:
+        """Return the least residual among the points that pass, or else are below chance."""
+        by_verdict: dict[Verdict, list[Point]] = {}
+        for point in self.audited:
+            by_verdict.setdefault(point.verdict(max_leakage), []).append(point)
+        for verdict in (Verdict.PASSES, Verdict.BELOW_CHANCE):
+            if verdict in by_verdict:
+                return min(by_verdict[verdict], key=lambda p: (p.residual, p.leakage))
+        least = min(self.audited, key=lambda point: point.leakage)
+        doubt = (
+            " and an attacker significantly above chance" if least.leakage <= max_leakage else ""
+        )
+        raise ValueError(
+            f"no point passes at max_leakage={max_leakage}; the least leakage is "
+            f"{least.leakage:.4g}{doubt}. Allow more, or add larger strengths"
+        )
+
+    def pick(
+        self, *, max_leakage: float | None = None, max_residual: float | None = None
+    ) -> FairCP:
+        """Return the fitted model of `best`."""
+        return self.model(self.best(max_leakage=max_leakage, max_residual=max_residual))
 
     def model(self, point: Point) -> FairCP:
         """Return the fitted model of a point."""
-        settings = self.settings[point.member.method]
-        method: Any = "none"
-        if settings["penalty"] is not None:
-            described = dict(settings["penalty"])
-            if point.member.strength is not None:
-                described["strength"] = point.member.strength
-            method = rebuild(described, (penalties, postprocessing, kernels))
-        # In the form in which a model writes its settings, so that it can be saved and loaded.
-        own = {"method": None if method == "none" else describe(method), "n_init": 1}
-        return FairCP.from_fit(
-            replace(point.fit, settings={**settings, **own, "seed": point.member.seed}),
-            training=self.training[point.member.method],
-            method=method,
-            mode=settings["mode"],
+        member = point.member
+        settings, training = self.settings[member.method], self.training[member.method]
+        params = dict(settings["params"])
+        if isinstance(params["method"], Mapping):
+            params["method"] = {**params["method"], "strength": member.strength}
+        elif member.strength is not None:
+            params["strength"] = member.strength
+        params = rebuild_params(params, penalties=self.penalties) | {"random_state": member.seed}
+        record = Record(
+            params=FairCP(**params).get_params(deep=False),
+            strength=member.strength,
+            noise=0.0,
             ridge=settings["ridge"],
-            center=settings["center"],
-            solver=rebuild(settings["solver"], (solvers,)),
-            start=settings["start"],
-            max_iter=settings["max_iter"],
-            tol=settings["tol"],
-            random_state=point.member.seed,
+            seed=member.seed,
+            shape=tuple(settings["shape"]),
+            dtype=settings["dtype"],
+            device=str(point.fit.cp.weights.device),
+            versions={name: settings[name] for name in current_versions()},
         )
+        return FairCP.from_fit(point.fit, record=record, training=training)
 
     def hypervolume(self, worst: tuple[float, float] | None = None) -> float:
         """Return the share of the plane that the efficient points are better than.
@@ -268,12 +278,7 @@ class Frontier:
         """
         if worst is None:
             worst = (1.0, most_leakage(self.sensitive))
-        area, last = 0.0, worst[1]
-        for point in self.efficient:
-            height = min(last, max(point.leakage, 0.0))
-            area += max(0.0, worst[0] - point.residual) * max(0.0, last - height)
-            last = height
-        return area / (worst[0] * worst[1])
+        return hypervolume([(p.residual, p.leakage) for p in self.efficient], worst)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the tidy table as plain values; "efficient" is within the method."""

@@ -25,8 +25,8 @@ def coarse_strengths(problem: Problem, plain: Fit, count: int) -> tuple[float, .
     """
     factor = plain.cp.factors[problem.mode].unsqueeze(0)
     ones = factor.new_ones(1)
-    term = problem.with_strengths(ones).term
-    value = 0.0 if term is None else float(term.value(factor))
+    bound = problem.with_strengths(ones).bound
+    value = 0.0 if bound is None else float(bound.value(factor))
     size = problem.norm_squared / problem.count
     unit = size / value if value > 0 else 1.0
     kept = {round(i * (len(COARSE) - 1) / (count - 1)) for i in range(count)}

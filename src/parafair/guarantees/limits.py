@@ -19,13 +19,11 @@ from scipy.optimize import linprog
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from parafair.algebra.observed import entries_of
-from parafair.data.checks import as_data, check_tensor
-from parafair.data.sensitive import Column, SensitiveFeatures
-from parafair.data.tensor_data import TensorData
+from parafair.data.checks import as_data, check_scale
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import transport
 from parafair.dependence.transport import TINY, Lines, highest
-from parafair.solvers.problem import find_mode
 
 TAUS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 
@@ -211,22 +209,21 @@ def _check_settings(taus: Any, bins: int, max_people: int) -> tuple[float, ...]:
 def _check_data(X: Any, features: Any, mode: int | str) -> tuple[Tensor, SensitiveFeatures, float]:
     """Return a row for each person who is known, their features and ``||X||**2`` of everybody."""
     found = as_data(X, dtype=torch.float64, device="cpu")
-    mode = find_mode(found, mode)
-    there = entries_of(found).values.numel()
+    number, there = found.find_mode(mode), found.observed
     if there < prod(found.shape):
         raise ValueError(
             f"X has {prod(found.shape) - there} missing entries of {prod(found.shape)}, but "
             "the limit compares whole rows; complete it first, for example with FairCP.predict"
         )
-    data = found.to_dense().values if isinstance(found, TensorData) else found
-    check_tensor(data)
+    check_scale(found)
+    data = found.to_dense().values
     sensitive = SensitiveFeatures.of(features)
-    if len(sensitive) != data.shape[mode]:
+    if len(sensitive) != data.shape[number]:
         raise ValueError(
             f"sensitive_features has {len(sensitive)} rows but mode {mode} of X has "
-            f"{data.shape[mode]}; pass one row per index, in the same order"
+            f"{data.shape[number]}; pass one row per index, in the same order"
         )
-    norm_squared, rows = float(data.square().sum()), data.movedim(mode, 0).flatten(1)
+    norm_squared, rows = float(data.square().sum()), data.movedim(number, 0).flatten(1)
     if sensitive.has_features is not None:  # the others may be fitted exactly, which costs nothing
         rows = rows[torch.from_numpy(sensitive.has_features)]
     return rows, sensitive.with_features(), norm_squared

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
-from torch import Tensor
 
-from parafair import penalties, solvers
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.data.centering import Offsets
-from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData
-from parafair.dependence import kernels
-from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, unknown_choice
+from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.model.fitted import FittedCP
+from parafair.model.preparation import Settings, Task
+from parafair.model.progress import print_iterations, print_trials
+from parafair.model.record import Record
 from parafair.model.strength import OnTrial, Selection, select_strength
 from parafair.model.training import Training
-from parafair.penalties import Invariant, Penalty
-from parafair.penalties.postprocessing import Postprocessing
-from parafair.penalties.registry import resolve_method
-from parafair.records import describe, rebuild
-from parafair.solvers import BlockDescent, GradientBCD, Solver, decompose
-from parafair.solvers.init import STARTS, StartName, make_starts
+from parafair.penalties import Penalty, Postprocessing
+from parafair.solvers import Fit, Solver, Status, decompose
+from parafair.solvers.init import InitName
 from parafair.solvers.loop import OnIteration
-from parafair.solvers.problem import Problem, find_mode, resolve_ridge
-from parafair.solvers.result import Fit, Status, Stop
-
-SOLVERS: dict[str, Solver[Any]] = {"block": BlockDescent(), "gradient": GradientBCD()}
-LOSSES = ("squared",)
+from parafair.solvers.problem import Problem
 
 
 class FairCP(FittedCP):
@@ -49,42 +38,49 @@ class FairCP(FittedCP):
             ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
         strength: Multiplier of the penalty of a method given by name; None is its default. For
             "invariant" it multiplies dependence between 0 and 1 against the squared relative
-            residual, on any data; "auto" is the closest fit that passes the audit. For the
+            residual, on any data; "auto" finds the closest fit that passes the audit. For the
             others it is in the units of the paper's formula.
-        max_leakage: With ``strength="auto"``: the most leakage allowed, the strongest
+        max_leakage: With ``strength="auto"``: the largest allowed leakage, the strongest
             attacker's advantage over chance.
         mode: The mode whose indices are people, by number, or by name for a `TensorData`.
         loss: "squared".
-        ridge: Holds back all factors, a person's row as much as by this many more entries that
-            are zero. None is 0 where every index of every mode has at least 10 entries for each
-            component, and 3 where entries are missing and some have fewer.
-        center: Whether to subtract the mean, and what each index of the other modes adds to it on
-            average, before the fit; predictions have it added again.
+        ridge: Shrinkage equal to this many extra zero entries per person. None is 0 where every
+            index of every mode has at least 10 entries for each component, and 3 where entries
+            are missing and some index has fewer.
+        center: Whether to subtract the mean, and the average deviation of each index of the other
+            modes, before the fit; predictions have them added again.
         solver: "block" (block updates, extrapolated), "gradient" (Algorithm 1 of the
             paper) or a solver object such as ``parafair.solvers.GradientBCD((3, 1))``.
-        start: "uniform" as in the paper, "normal", "svd", or factors to begin from.
+        init: "uniform" as in the paper, "normal", "svd", or factors to begin from.
         n_init: Number of random starts, run as one batch; the best is kept.
-        max_iter: Most rounds of the solver.
-        tol: Stop when the objective falls by less than this share per round.
-        random_state: Seed of the starts.
+        max_iter: Maximum number of iterations of the solver.
+        tol: Stop when the objective falls by less than this share per iteration.
+        random_state: Seed of the starts; None draws another one each time.
+        verbose: 1 prints every tenth iteration and every trial of ``strength="auto"``, 2 every
+            iteration.
         device: Where to compute, such as "cuda"; None is where the data is.
         dtype: "float32" or "float64"; None keeps the precision of the data.
 
     Attributes:
         embedding_: One row per person, shape (n, rank): the factor of `mode`.
         cp_: Weights and factors; unpacks like TensorLy's CPTensor.
-        fit_: Status, history and counts of the best start.
+        n_iter_: Number of iterations of the best start.
+        reconstruction_err_: Frobenius norm of the error over the observed entries.
+        fit_: Status, history and counts of the best start; ``fit_.residual`` is the error relative
+            to the norm of the data.
         fits_: The same for every start.
+        record_: What was asked for and what was used.
+        training_: What the model remembers of its data.
         selection_: With ``strength="auto"``: the strength chosen and the path to it.
 
     >>> from parafair import FairCP, datasets
     >>> data = datasets.synthetic(0, shape=(20, 8, 6), rank=3)
-    >>> model = FairCP(rank=2, method="hsic", strength=1.0, random_state=0)
-    >>> model.fit_transform(data.tensor, sensitive_features=data.sensitive).shape
+    >>> model = FairCP(rank=2, method="hsic", strength=1.0)
+    >>> model.fit_transform(data.tensor, sensitive_features=data.sensitive_features).shape
     (20, 2)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (scikit-learn: every setting is an argument)
         self,
         rank: int = 2,
         *,
@@ -96,11 +92,12 @@ class FairCP(FittedCP):
         ridge: float | None = None,
         center: bool = False,
         solver: str | Solver[Any] = "block",
-        start: StartName | CPTensor | Sequence[Any] = "uniform",
+        init: InitName | CPTensor | Sequence[Any] = "uniform",
         n_init: int = 1,
         max_iter: int = 500,
         tol: float = 1e-4,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
         device: str | torch.device | None = None,
         dtype: str | torch.dtype | None = None,
     ) -> None:
@@ -113,11 +110,12 @@ class FairCP(FittedCP):
         self.ridge = ridge
         self.center = center
         self.solver = solver
-        self.start = start
+        self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.verbose = verbose
         self.device = device
         self.dtype = dtype
 
@@ -140,95 +138,85 @@ class FairCP(FittedCP):
                 `SensitiveFeatures` in which the kind of each column is stated. Required unless
                 method is "none". A dictionary from modes to features asks for independence in
                 several modes at once; `mode` must be one of them.
-            on_iteration: Called after each round with its number and the objective.
+            on_iteration: Called after each iteration with its number and the objective.
             on_trial: With ``strength="auto"``: called after each strength that was tried.
 
         Raises:
-            Interrupted: On Ctrl-C, after the attributes were set from the last finished round.
+            Interrupted: On Ctrl-C, after the attributes were set from the last finished iteration.
         """
-        strength = self._strength()
-        automatic = strength == "auto"
-        method = resolve_method(self.method, None if strength == "auto" else strength)
-        solver = resolve_solver(self.solver)
-        if self.loss not in LOSSES:
-            raise unknown_choice("loss", self.loss, LOSSES)
-        stop = Stop(max_iter=self.max_iter, tol=self.tol)
-        if method is not None and sensitive_features is None:
-            raise ValueError(
-                f"method={self.method!r} needs sensitive_features, but none were given; pass one "
-                "row per person to fit, or use method='none' for a plain decomposition"
-            )
-        tensor = self._validate(X, reset=True)
-        mode = find_mode(tensor, self.mode)
-        offsets = Offsets.of(tensor, mode) if self.center else None
-        if offsets is not None:
-            tensor = offsets.subtract(tensor)
-        sensitive, also = self._read_features(tensor, mode, sensitive_features)
-        postprocessing = method if isinstance(method, Postprocessing) else None
-        penalty = None if isinstance(method, Postprocessing) else method
-        ridge = resolve_ridge(self.ridge, tensor, self.rank)
-        problem = Problem(tensor, self.rank, mode, penalty, sensitive, ridge, also)
-        training = Training.of(problem, offsets)
-        _report_empty(problem)
-        seed = self._seed()
-        starts = make_starts(problem, self.start, count=self.n_init, seed=seed)
-        settings = self._settings(method, solver, seed, problem)
+        settings = Settings.of(self)
+        self._forget()
+        task = settings.bind(self._validate(X, reset=True), sensitive_features)
+        problem = task.problem
+        _warn_empty(problem)
+        record = Record.of(self.get_params(deep=False), problem, seed=settings.seed)
+        training = Training.of(problem, task.offsets)
+        on_iteration = print_iterations(self.verbose, on_iteration)
         try:
-            if automatic:
-                settings |= {"noise": None}  # not known before the end
-                fits = self._select(problem, solver, starts, stop, seed, on_iteration, on_trial)
-                chosen = self.selection_
-                settings |= {"selection": chosen.to_list(), "noise": chosen.noise}
-                settings["method"] |= {"strength": self.selection_.strength}
+            if settings.automatic:
+                on_trial = print_trials(self.verbose, on_trial)
+                selection = self._select(task, on_iteration, on_trial)
+                record = replace(
+                    record,
+                    strength=selection.strength,
+                    noise=selection.noise,
+                    trials=selection.trials,
+                )
+                fits: tuple[Fit, ...] = (selection.fit,)
             else:
                 fits = decompose(
                     problem,
-                    solver,
-                    starts=starts,
-                    stop=stop,
-                    postprocessing=postprocessing,
-                    warm=isinstance(self.start, str),
+                    settings.solver,
+                    starts=task.starts(),
+                    stop=settings.stop,
+                    postprocessing=settings.postprocessing,
+                    warm=isinstance(self.init, str),
                     on_iteration=on_iteration,
                 )
         except Interrupted as interruption:
-            self._keep([interruption.fit.with_plain(problem)], settings, training)
+            self._keep([interruption.fit.with_plain(problem)], record, training)
             interruption.fit = self.fit_
             raise
-        self._keep(fits, settings, training)
-        if postprocessing is None:
-            self._report_end(automatic=automatic)
+        self._keep(fits, record, training)
+        # A strength found by audits was judged as it is, and so was an embedding changed later.
+        if not settings.automatic and settings.postprocessing is None:
+            self._warn_of_the_end()
         return self
 
-    def _report_end(self, *, automatic: bool) -> None:
-        """Warn of a fit that did not get where it should."""
-        if not automatic and self.fit_.objective > self.fit_.history[0].objective:
+    def _forget(self) -> None:
+        """Delete all attributes of an earlier fit."""
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
+            delattr(self, name)
+
+    def _warn_of_the_end(self) -> None:
+        """Warn of a fit that did not converge."""
+        if self.fit_.objective > self.fit_.history[0].objective:
             warnings.warn(
-                "FairCP ended with a larger objective than it began with: the steps were too large "
-                "for the penalty; use smaller step_sizes, or solver='block'",
+                "the objective of FairCP ended larger than it began: the steps were too large for "
+                "the penalty; use smaller step_sizes, or solver='block'",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         elif self.fit_.status is Status.DIVERGED or (
-            # A strength found by audits was judged as it is.
-            self.tol > 0 and self.fit_.status is Status.OUT_OF_ITERATIONS and not automatic
+            self.tol > 0 and self.fit_.status is Status.OUT_OF_ITERATIONS
         ):
             warnings.warn(
-                f"FairCP after {self.fit_.n_iter} rounds: {self.fit_.status.value}",
+                f"FairCP after {self.n_iter_} iterations: {self.fit_.status.value}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
     @classmethod
-    def from_fit(cls, fit: Fit, *, training: Training, **settings: Any) -> Self:
+    def from_fit(cls, fit: Fit, *, record: Record, training: Training) -> Self:
         """Return a fitted model from a fit that was made elsewhere.
 
         Args:
             fit: The fit.
+            record: What it was asked for and what it used.
             training: What it was fitted to.
-            settings: Arguments of the model that made it, except for the rank.
         """
-        model = cls(fit.cp.rank, **settings)
-        model._keep([fit], fit.settings, training)
+        model = cls(**record.params)
+        model._keep([fit], record, training)
         return model
 
     def fit_transform(
@@ -238,171 +226,57 @@ class FairCP(FittedCP):
         return self.fit(X, y, sensitive_features=sensitive_features).embedding_
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Read a model that `save` or the command line wrote."""
-        fit, training = Fit.load(folder), Training.read(Path(folder))
-        settings = fit.settings
-        method = settings["method"]
-        model = cls.from_fit(
-            fit,
-            training=training,
-            method="none"
-            if method is None
-            else rebuild(method, (penalties, penalties.postprocessing, kernels)),
-            mode=training.mode,
-            ridge=settings["ridge"],
-            center=training.offsets is not None,
-            solver=rebuild(settings["solver"], (solvers,)),
-            start=settings["start"] if settings["start"] in STARTS else "uniform",
-            n_init=settings["n_init"],
-            max_iter=settings["max_iter"],
-            tol=settings["tol"],
-            random_state=settings["seed"],
-        )
-        if "selection" in settings:
-            model.selection_ = Selection.from_list(
-                settings["selection"],
-                fit=fit,
-                strength=settings["method"]["strength"],
-                noise=settings["noise"],
-            )
-        return model
+    def load(cls, folder: str | Path, *, penalties: Iterable[type] = ()) -> Self:
+        """Read a model that `save` or the command line wrote.
 
-    def _read_features(
-        self, tensor: Tensor | TensorData, mode: int, features: Any
-    ) -> tuple[SensitiveFeatures | None, dict[int, SensitiveFeatures]]:
-        """Return the features of the people, and of other modes if there are some."""
-        if features is None:
-            return None, {}
-        if not isinstance(features, Mapping):
-            return SensitiveFeatures.of(features), {}
-        found = {find_mode(tensor, m): SensitiveFeatures.of(f) for m, f in features.items()}
-        if mode not in found:
-            raise ValueError(
-                f"sensitive_features has no entry for the mode of the people, {self.mode!r}; got "
-                f"{list(features)}. Set mode= to one of them"
-            )
-        people = found.pop(mode)
-        if found and self.strength == "auto":
-            raise ValueError(
-                "strength='auto' looks at one sensitive mode; with features of several, give "
-                "strength as a number"
-            )
-        return people, found
-
-    def _strength(self) -> float | Literal["auto"] | None:
-        """Return the strength; check what "auto" needs."""
-        if not isinstance(self.strength, str):
-            return self.strength
-        if self.strength != "auto":
-            raise ValueError(f"strength must be a number, 'auto' or None, got {self.strength!r}")
-        if self.method != "invariant" and not isinstance(self.method, Invariant):
-            raise ValueError(
-                f"strength='auto' needs method='invariant', got method={self.method!r}; give "
-                "strength as a number"
-            )
-        level = self.max_leakage
-        if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
-            raise ValueError(
-                f"max_leakage must be between 0 and 1, an advantage over chance; got {level!r}"
-            )
-        return "auto"
+        Args:
+            folder: The folder of the model.
+            penalties: Classes of your own penalties, if the model has one of them as its method.
+                No class is ever imported by its name.
+        """
+        folder = Path(folder)
+        record = Record.read(folder, penalties=tuple(penalties))
+        return cls.from_fit(Fit.load(folder), record=record, training=Training.read(folder))
 
     def _select(
-        self,
-        problem: Problem,
-        solver: Solver[Any],
-        starts: tuple[Tensor, ...],
-        stop: Stop,
-        seed: int,
-        on_iteration: OnIteration | None,
-        on_trial: OnTrial | None,
-    ) -> tuple[Fit, ...]:
-        """Find the least strength that passes; set `selection_`."""
-        self.selection_: Selection = select_strength(
-            problem,
-            solver,
-            starts=starts,
-            stop=stop,
-            level=float(self.max_leakage),
-            seed=seed % 2**32,
+        self, task: Task, on_iteration: OnIteration | None, on_trial: OnTrial | None
+    ) -> Selection:
+        """Find the smallest strength that passes; warn if none does."""
+        level = float(self.max_leakage)
+        selection = select_strength(
+            task.problem,
+            task.settings.solver,
+            starts=task.starts(),
+            stop=task.settings.stop,
+            max_leakage=level,
+            seed=task.settings.seed % 2**32,
             on_iteration=on_iteration,
             on_trial=on_trial,
         )
-        if not self.selection_.passed:
-            last = self.selection_.trials[-1]
+        if not selection.passed:
+            last = selection.trials[-1]
             warnings.warn(
-                f"no strength passed the audit at max_leakage={self.max_leakage}: the path "
-                f"ended at strength {last.strength:.3g} ({last.verdict}), and the strength with "
-                f"the weakest attackers, {self.selection_.strength:.3g}, was kept. Try another "
-                "random_state, a larger max_leakage or more people; see selection_.trials",
+                f"no strength passed the audit at max_leakage={level}: the search ended at strength "
+                f"{last.strength:.3g} ({last.verdict}), and the strength with the weakest "
+                f"attackers, {selection.strength:.3g}, was kept. Try another random_state, a larger "
+                "max_leakage or more people; see selection_.trials",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return (self.selection_.fit,)
-
-    def _seed(self) -> int:
-        if isinstance(self.random_state, (int, np.integer)):
-            if not 0 <= self.random_state < 2**63:
-                raise ValueError(
-                    f"random_state must be between 0 and 2**63 - 1, got {self.random_state}"
-                )
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31))
-
-    def _settings(
-        self,
-        method: Penalty | Postprocessing | None,
-        solver: Solver[Any],
-        seed: int,
-        problem: Problem,
-    ) -> dict[str, Any]:
-        """Return all that is needed to repeat the fit, as plain values."""
-        start = self.start if isinstance(self.start, str) else "given"
-        return {
-            "parafair": version("parafair"),
-            "torch": torch.__version__,
-            "shape": list(problem.shape),
-            "rank": int(self.rank),
-            "mode": problem.mode,
-            "loss": self.loss,
-            "ridge": problem.ridge,
-            "center": bool(self.center),
-            "method": None if method is None else describe(method),
-            "sensitive": [
-                {"name": column.name, "kind": column.kind, "categories": list(column.categories)}
-                for column in (problem.sensitive.columns if problem.sensitive else ())
-            ],
-            "solver": describe(solver),
-            "start": start,
-            "n_init": int(self.n_init),
-            "max_iter": int(self.max_iter),
-            "tol": float(self.tol),
-            "seed": seed,
-            "dtype": str(problem.like.dtype).removeprefix("torch."),
-            "device": str(problem.like.device),
-        }
+        return selection
 
 
-def _report_empty(problem: Problem) -> None:
-    """Warn of rows that nothing was observed of."""
+def _warn_empty(problem: Problem) -> None:
+    """Warn of rows without observed entries."""
     found = {mode: len(empty) for mode, empty in problem.empty.items() if len(empty)}
     if found:
         places = ", ".join(
-            f"{count} of {problem.shape[mode]} in mode {mode}" for mode, count in found.items()
+            f"{count} of {problem.shape[mode]} indices of mode {mode}"
+            for mode, count in found.items()
         )
         warnings.warn(
-            f"nothing was observed of {places}; their rows are the mean of the others', and people "
-            "among them are left out of the criterion",
+            f"no observed entries for {places}; their rows are the mean of the other rows, and "
+            "people among them are not penalized",
             ParafairWarning,
             stacklevel=3,
         )
-
-
-def resolve_solver(solver: str | Solver[Any]) -> Solver[Any]:
-    """Return the solver of a name, or the object given."""
-    if isinstance(solver, Solver) and not isinstance(solver, type):
-        return solver
-    if not isinstance(solver, str) or solver not in SOLVERS:
-        raise unknown_choice("solver", solver, SOLVERS)
-    return SOLVERS[solver]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,34 +12,37 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor, reconstruct
-from parafair.algebra.observed import entries_of, values_at
-from parafair.data.arrays import has_labels, is_sparse
-from parafair.data.checks import as_data, as_tensor, check_device, resolve_dtype
+from parafair.algebra.observed import values_at
+from parafair.data.arrays import as_tensor, has_labels, is_sparse
+from parafair.data.checks import as_data, check_device, resolve_dtype
 from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ParafairWarning
+from parafair.model.record import Record
+from parafair.model.strength import Selection
 from parafair.model.training import Training
-from parafair.penalties import Invariant, Penalty
-from parafair.penalties.postprocessing import Postprocessing
+from parafair.penalties import Penalty, Postprocessing, ScaleFreePenalty
 from parafair.penalties.registry import resolve_method
 from parafair.solvers.result import Fit, best
 from parafair.storage import new_folder
 
 
 class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """The half of `FairCP` that works after the fit, and knows nothing of how it was made.
+    """The half of `FairCP` that works after the fit.
 
     Attributes:
         embedding_: One row per person, shape (n, rank).
         cp_: Weights and factors.
+        n_iter_: Number of iterations.
+        reconstruction_err_: Frobenius norm of the error.
         fit_: The best fit.
         fits_: All fits.
+        record_: What was asked for and what was used.
         training_: What is remembered of the data.
     """
 
@@ -51,107 +53,137 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     dtype: str | torch.dtype | None
     embedding_: NDArray[Any]
     cp_: CPTensor
+    n_iter_: int
+    reconstruction_err_: float
     fit_: Fit
     fits_: tuple[Fit, ...]
+    record_: Record
     training_: Training
 
-    def transform(self, X: Any, sensitive_features: Any = None) -> NDArray[Any]:
+    def transform(
+        self, X: Any, *, sensitive_features: Any = None, refine: bool = False
+    ) -> NDArray[Any]:
         """Return embeddings of new people, with the other factors fixed.
 
-        A row is the one that fits the person's entries best. With sensitive features it is moved as
-        the penalty moved somebody of the training: the one with the same features whose entries put
-        her nearest. With method "invariant" (but not if "auto" chose noise), 200 new people or more
-        then settle: they minimize what the training did, among themselves. The people of the
-        training come out where they are, or nearly. Of people without entries it is the mean of the
+        A row is the person's least-squares fit. With sensitive features it is then shifted as the
+        penalty shifted the nearest person of the training with the same features. A person's row
+        does not depend on who else is in X. People without entries get the mean row of the
         training.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
                 `TensorData` are matched with those of the training.
             sensitive_features: One row per new person, with the columns of the training.
+            refine: Whether to go on from there and minimize the objective of the training over the
+                rows of X together, with all other factors fixed. Hides more than shifts alone, if
+                there are some hundred people; needs a scale-free penalty such as "invariant".
         """
         check_is_fitted(self)
-        tensor = self._validate(X, reset=False)
-        training = self.training_
+        data = self._validate(X, reset=False)
         features = None
         if sensitive_features is not None:
-            features = self._read_newcomers(tensor, sensitive_features)
+            features = self._read_new_features(data, sensitive_features)
+        penalty = self._refining_penalty(features) if refine else None
+        self._warn_of_new_people(data, features)
+        return np.asarray(self._embed(data, features, penalty).cpu())
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the share of the squares of new people's entries that the model explains.
+
+        1 is a perfect fit, 0 is no better than zero. The rows of X are fitted to their entries with
+        all other factors fixed, without regard to fairness.
+
+        Args:
+            X: Data of new people, as in `transform`.
+            y: Ignored; here because scikit-learn passes it.
+        """
+        check_is_fitted(self)
+        data = self._validate(X, reset=False)
+        rows = self._embed(data, None, None)
+        offsets = self.training_.offsets
+        data = data if offsets is None else offsets.subtract(data)
+        factors = [factor.to(rows) for factor in self.cp_.factors]
+        factors[self.training_.mode] = rows
+        norm = float(torch.linalg.vector_norm(data.entries, dtype=torch.float64))
+        return 1 - data.observations.residual_squared(factors) / norm**2
+
+    def _embed(
+        self, data: TensorData, features: SensitiveFeatures | None, penalty: Penalty | None
+    ) -> Tensor:
+        offsets = self.training_.offsets
+        data = data if offsets is None else offsets.subtract(data)
+        factors = [factor.to(data.values) for factor in self.cp_.factors]
+        plain = None if self.fit_.plain is None else self.fit_.plain.to(data.values)
+        return self.training_.embed(data, factors, plain=plain, features=features, penalty=penalty)
+
+    def _warn_of_new_people(self, data: TensorData, features: SensitiveFeatures | None) -> None:
+        """Warn of rows that the penalty did not reach, and of people without entries."""
         if self.method != "none" and (features is None or self.fit_.plain is None):
             remedy = "pass sensitive_features" if features is None else "fit again with FairCP"
             warnings.warn(
                 "transform fits new people without regard to fairness, so these embeddings may "
                 f"reveal the sensitive features; {remedy}, or audit them before use",
                 ParafairWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        empty = int((entries_of(tensor).counts(training.mode) == 0).sum())
+        mode = self.training_.mode
+        empty = int((data.observations.counts(mode) == 0).sum())
         if empty:
-            people = tensor.shape[training.mode]
             warnings.warn(
-                f"nothing was observed of {empty} of {people} new people; their rows are the mean "
-                "of the training",
+                f"{empty} of {data.shape[mode]} new people have no observed entries; their rows are "
+                "the mean of the training",
                 ParafairWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        if training.offsets is not None:
-            tensor = training.offsets.subtract(tensor)
-        values = tensor.values if isinstance(tensor, TensorData) else tensor
-        factors = [factor.to(values) for factor in self.cp_.factors]
-        plain = None if self.fit_.plain is None else self.fit_.plain.to(values)
-        rows = training.embed(
-            tensor, factors, plain=plain, features=features, penalty=self._penalty()
-        )
-        return np.asarray(rows.cpu())
 
-    def _read_newcomers(
-        self, tensor: Tensor | TensorData, sensitive_features: Any
-    ) -> SensitiveFeatures:
-        """Return features of new people in terms of the training's; warn of those not known."""
+    def _read_new_features(self, data: TensorData, sensitive_features: Any) -> SensitiveFeatures:
+        """Return features of new people in terms of the training's; warn of missing ones."""
         training = self.training_
         if training.features is None:
             raise ValueError(
                 "the model was fitted without sensitive features; leave out sensitive_features"
             )
         features = training.features.read(sensitive_features)
-        people = tensor.shape[training.mode]
+        people = data.shape[training.mode]
         if len(features) != people:
             raise ValueError(
                 f"sensitive_features has {len(features)} rows but X has {people} people; pass "
                 "one row per person, in the same order"
             )
         if features.has_features is not None:
-            labels = np.arange(people)
-            if isinstance(tensor, TensorData):
-                labels = np.asarray(tensor.labels[training.mode])
-            names = labels[~features.has_features]
+            names = data.labels[training.mode][~features.has_features]
             warnings.warn(
-                f"{len(names)} of {people} new people are not known ({preview(names)}): they are "
-                "embedded by their entries alone, so their rows may reveal the sensitive features",
+                f"{len(names)} of {people} new people lack sensitive features ({preview(names)}): "
+                "they are embedded by their entries alone, so their rows may reveal them",
                 ParafairWarning,
                 stacklevel=3,
             )
         return features
 
-    def _has_cells(self) -> bool:
-        """Tell whether `predict` makes sense; where it does not, scikit-learn must not find it."""
-        check_is_fitted(self)
-        training, shape = self.training_, self.cp_.shape
-        if len(shape) == 2 and training.labels is None and training.entries == prod(shape):
-            raise AttributeError(
-                "predict is for tensors, and for matrices with missing entries or labels; of a "
-                "complete matrix use inverse_transform(embedding_)"
+    def _refining_penalty(self, features: SensitiveFeatures | None) -> Penalty:
+        """Return the penalty of the training, for refinement; raise if that is not possible."""
+        if features is None:
+            raise ValueError("refine=True needs sensitive_features of the new people; pass them")
+        strength = None if isinstance(self.strength, str) else self.strength
+        penalty = resolve_method(self.method, strength)
+        if not isinstance(penalty, ScaleFreePenalty):
+            raise ValueError(
+                "refine=True needs a scale-free penalty such as method='invariant', got "
+                f"method={self.method!r}; leave refine out"
             )
-        return True
+        if self.record_.noise:
+            raise ValueError(
+                "refine=True would remove the noise that strength='auto' added to this embedding; "
+                "leave refine out"
+            )
+        return replace(penalty, strength=self.record_.strength)  # type: ignore[type-var]
 
-    @available_if(_has_cells)  # type: ignore[untyped-decorator]
     def predict(self, cells: Any) -> NDArray[Any]:
-        """Return the model's values of any cells, those that were missing too.
-
-        Not there for a complete matrix, of which scikit-learn would expect one value per row.
+        """Return the model's values at any cells, observed or missing.
 
         Args:
             cells: One row per cell: whole numbers, the positions in each mode, of shape (count,
-                order); or a data frame with a column of labels for each mode of a `TensorData`.
+                order); or a data frame with a column of labels for each mode.
         """
         check_is_fitted(self)
         indices = self.training_.find_cells(cells, self.cp_.shape)
@@ -190,6 +222,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Write the files of the fitted model into an existing folder."""
         self.fit_.write(folder)
         self.training_.write(folder)
+        self.record_.write(folder)
 
     @property
     def _n_features_out(self) -> int:
@@ -200,12 +233,10 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         tags.input_tags.allow_nan = True
         return tags
 
-    def _validate(self, X: Any, *, reset: bool) -> Tensor | TensorData:
-        """Return the data as a tensor, with scikit-learn's bookkeeping for matrices."""
-        dtype = resolve_dtype(self.dtype)
+    def _validate(self, X: Any, *, reset: bool) -> TensorData:
+        """Return the data as a `TensorData`, with scikit-learn's bookkeeping for matrices."""
+        resolve_dtype(self.dtype)
         check_device(self.device)
-        if reset and hasattr(self, "n_features_in_"):
-            del self.n_features_in_  # of an earlier fit to a matrix
         known = isinstance(X, (Tensor, TensorData, np.ma.MaskedArray))
         if not (known or is_sparse(X) or has_labels(X)) and self.mode == 0:
             order = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
@@ -213,12 +244,11 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 # Our own check of the entries says where the first bad one is.
                 allowed = (np.float64, np.float32)
                 X = validate_data(self, X, reset=reset, dtype=allowed, ensure_all_finite=False)
-        tensor = as_data(X, dtype=dtype, device=self.device)
+        data = as_data(X, dtype=self.dtype, device=self.device)
         if not reset:
-            if isinstance(tensor, TensorData):
-                tensor = self.training_.align(tensor, self.cp_.shape)
-            self._check_shape(tuple(tensor.shape))
-        return tensor
+            data = self.training_.align(data, self.cp_.shape)
+            self._check_shape(data.shape)
+        return data
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise unless data of new people fits the model."""
@@ -231,23 +261,16 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             expected = (*trained[:people], "people", *trained[people + 1 :])
             raise ValueError(f"X must have shape {expected}, got {shape}")
 
-    def _penalty(self) -> Invariant | None:
-        """Return the penalty under which new people settle.
-
-        None if they are only moved: with another method, and where the training was given noise,
-        which is part of its moves but which settling would take away.
-        """
-        strength = None if isinstance(self.strength, str) else self.strength
-        penalty, settings = resolve_method(self.method, strength), self.fit_.settings
-        if not isinstance(penalty, Invariant) or settings.get("noise", 0.0) != 0:
-            return None
-        found = settings["method"]["strength"] if self.strength == "auto" else penalty.strength
-        return replace(penalty, strength=found)
-
-    def _keep(self, fits: Sequence[Fit], settings: Mapping[str, Any], training: Training) -> None:
+    def _keep(self, fits: Sequence[Fit], record: Record, training: Training) -> None:
         """Set the attributes of a fitted model."""
         self.training_ = training
-        self.fits_ = tuple(replace(fit, settings=settings) for fit in fits)
+        self.record_ = record
+        self.fits_ = tuple(fits)
         self.fit_ = best(self.fits_)
         self.cp_ = self.fit_.cp
-        self.embedding_ = np.asarray(self.cp_.factors[self.training_.mode].cpu())
+        self.n_iter_ = self.fit_.n_iter
+        self.reconstruction_err_ = (self.fit_.history[-1].loss * training.entries) ** 0.5
+        self.embedding_ = np.asarray(self.cp_.factors[training.mode].cpu())
+        if record.trials:
+            strength = float(record.strength or 0.0)
+            self.selection_ = Selection(self.fit_, strength, record.noise, record.trials)

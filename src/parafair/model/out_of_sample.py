@@ -1,13 +1,13 @@
-"""New people: where their entries put them, moved as the people most like them were.
+"""New people: their least-squares rows, shifted like those of the training, then refined.
 
-A penalty moves the people of the training from the rows that fit their entries best to others. A
-new person is moved as one of the training was: the one with the same sensitive features whose
-entries put her nearest. So people may come one by one.
+A penalty shifts the people of the training away from their least-squares rows. A new person is
+shifted like the nearest one of the training with the same sensitive features, so that people may
+come one by one.
 
-Moves of others hide less than one's own. Where there are many new people with the invariant
-criterion, they go on from there and minimize what the training did, their squared error plus the
-criterion, among themselves. The people of the training must stay out of it: pressed below what
-chance leaves, their criterion shows little but holes, to which all new people of a kind would go.
+Shifts of others hide less than one's own. Many new people can be refined: they minimize the
+objective of the training, their squared error plus the penalty, over their own rows. The people of
+the training are not part of that sum. Their rows are over-fitted to the criterion, which would send
+all new people of a group to the same gaps between them.
 """
 
 from __future__ import annotations
@@ -18,29 +18,14 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from parafair.algebra.least_squares import block_of
-from parafair.algebra.quadratic import QuadraticForm
+from parafair.algebra.least_squares import Block
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Standardized
 from parafair.penalties import BoundPenalty
 from parafair.solvers.majorize import Iterate, majorize
 
-# Fewer new people would be matched one by one if they settled among themselves.
-MANY = 200
-MOST_STEPS = 500
-# They are settled when the objective falls by less than this share of itself in a step.
-TOLERANCE = 1e-4
-
-
-def fit_rows(target: Tensor, gram: Tensor) -> Tensor:
-    """Return the rows that fit best, shape (people, rank).
-
-    Args:
-        target: ``M`` of the people, shape (people, rank).
-        gram: ``G``, shape (rank, rank), or (people, rank, rank) for each person.
-    """
-    block = block_of(target[None], gram[None], norm_squared=0.0, entries=1, ridge=None)
-    return block.minimizer(QuadraticForm.zero(target))[0]
+# Refinement stops when the objective falls by less than this share of itself in a step.
+MAX_STEPS, TOL = 500, 1e-4
 
 
 def nearest_trained(
@@ -50,15 +35,15 @@ def nearest_trained(
     plain: Tensor,
     trained_features: SensitiveFeatures,
 ) -> NDArray[np.intp]:
-    """Return for each new person the position of the nearest of the training.
+    """Return for each new person the position of the nearest one of the training.
 
-    Categories must agree, in as many columns as in anybody's. Distances are between whitened rows,
-    in which numeric features count as much as the rows do.
+    Only people with the largest number of matching categories are compared. Distances are between
+    whitened rows, beside which numeric features count as much as the rows do.
 
     Args:
-        rows: The rows that fit new people best, shape (people, rank).
+        rows: Least-squares rows of the new people, shape (people, rank).
         features: Their features, in terms of those of the training.
-        plain: The rows that fit the people of the training best, shape (n, rank).
+        plain: Least-squares rows of the people of the training, shape (n, rank).
         trained_features: Their features.
     """
     standard = Standardized.of(plain)
@@ -77,50 +62,30 @@ def nearest_trained(
     return found
 
 
-def can_settle(features: SensitiveFeatures) -> bool:
-    """Tell whether people are many enough, and differ enough, to be hidden among themselves."""
-    varied = all(len(np.unique(column.values)) > 1 for column in features.columns)
-    return varied and len(features) >= MANY
-
-
-def refine(
-    rows: Tensor,
-    *,
-    target: Tensor,
-    gram: Tensor,
-    norm_squared: float,
-    entries: int,
-    term: BoundPenalty,
-) -> tuple[Tensor, bool]:
-    """Return rows that minimize the squared error and a penalty, and whether they got there.
+def minimize_rows(block: Block, bound: BoundPenalty, rows: Tensor) -> tuple[Tensor, bool]:
+    """Return rows that minimize the squared error and a penalty, and whether they converged.
 
     Args:
+        block: The squared error of the rows.
+        bound: The penalty.
         rows: Where to begin, shape (people, rank).
-        target: ``M``, shape (people, rank).
-        gram: ``G``, shape (rank, rank), or (people, rank, rank) for each person.
-        norm_squared: The squares of the people's entries.
-        entries: Their number.
-        term: The penalty.
     """
-    block = block_of(
-        target[None], gram[None], norm_squared=norm_squared, entries=entries, ridge=None
-    )
-    point = Iterate(rows[None], *term.value_and_gradient(rows[None]))
+    point = Iterate(rows[None], *bound.value_and_gradient(rows[None]))
     # Moving one of n people by 1 changes about this much.
     curvature = point.value / len(rows)
     after = block.value(point.factor) + point.value
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         before = after
-        point, curvature, accepted = majorize(block, term, point, curvature)
+        point, curvature, accepted = majorize(block, bound, point, curvature)
         after = block.value(point.factor) + point.value
-        if not accepted or before - after <= TOLERANCE * after:
+        if not accepted or before - after <= TOL * after:
             return point.factor[0], True
         curvature = curvature / 2
     return point.factor[0], False
 
 
 def _categories(features: SensitiveFeatures) -> NDArray[np.intp]:
-    """Return the categories of each person, shape (people, columns); none of them is one group."""
+    """Return the categories of each person, shape (people, columns); without any, one group."""
     columns = [column.values for column in features.columns if column.kind == "categorical"]
     return np.column_stack([np.zeros(len(features), dtype=np.intp), *columns])
 

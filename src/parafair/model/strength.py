@@ -1,43 +1,40 @@
-"""The strength at which an embedding passes at the least cost, and no further than chance."""
+"""The strength of a penalty at which an embedding passes the audit at the least cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from parafair.audits import STAGES, Audit, audit, panel
-from parafair.dependence.criterion import Criterion, Standardized
+from parafair.audits import STAGES, Verdict, audit, panel
+from parafair.dependence.criterion import Standardized
 from parafair.errors import Interrupted
-from parafair.penalties import Invariant
-from parafair.solvers import Solver, solve_batch
+from parafair.penalties import CalibratedPenalty, Dependence
+from parafair.solvers import Fit, Solver, Status, Stop, solve_batch
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.path import fill_empty
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import Fit, Status, Stop, best
+from parafair.solvers.result import best
 
 # The path begins where dependence hardly matters and takes long steps until the criterion is at
 # its null level; from there each step is audited.
 FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 2**0.5, 1e4
 
 # Begun near a solution, a fit gains little before extrapolation sets in: it must not stop there.
-PATH_SHARE, PATH_WINDOW = 0.3, 20
+PATH_TOL_SHARE, PATH_WINDOW = 0.3, 20
 
-# People in an audit of the search.
-MOST_PEOPLE = 2000
+MAX_PEOPLE = 2000
 
-# Corrected for having been picked, the strongest attacker's advantage must be well below the
-# level: another audit, with other folds, finds a little more or less.
-MARGIN = 0.5
-
-# Strengths to try after people are matched one by one: more strength makes it worse.
+# Strengths to try after attackers fall below chance: more strength makes that worse.
 MOST_BELOW_CHANCE = 3
 
 # Noise, as shares of the spread in every whitened direction.
 NOISES = (0.1, 0.15, 0.2, 0.3, 0.4)
+
+NOT_AUDITED = "not audited"
 
 
 @dataclass(frozen=True)
@@ -47,11 +44,10 @@ class Trial:
     Attributes:
         strength: The strength.
         residual: The residual there.
-        criterion: The invariant criterion.
-        null: What it is on average if people exchange their features at random.
-        leakage: The strongest attacker's advantage over chance, corrected for having picked the
-            strongest; None where none was tried.
-        verdict: What the audit said: "not audited", "leaks", "passes" or "below_chance".
+        criterion: The criterion of the penalty.
+        null: Its mean if people exchange their features at random.
+        leakage: Leakage of the audit; None without one.
+        verdict: The audit's verdict, such as "passes", or "not audited".
         noise: Noise added to the rows, as a share of their spread in every whitened direction.
     """
 
@@ -62,6 +58,20 @@ class Trial:
     leakage: float | None
     verdict: str
     noise: float = 0.0
+
+    @property
+    def passes(self) -> bool:
+        """Whether the audit passed."""
+        return self.verdict == Verdict.PASSES.value
+
+    def __str__(self) -> str:
+        leakage = "" if self.leakage is None else f", leakage {self.leakage:.3f}"
+        noise = f", noise {self.noise:g}" if self.noise else ""
+        level = f"criterion {self.criterion / self.null:.2f} of its null level"
+        return (
+            f"strength {self.strength:.3g}{noise}: residual {self.residual:.4f}, {level}{leakage}: "
+            f"{self.verdict}"
+        )
 
 
 OnTrial = Callable[[Trial], None]
@@ -74,29 +84,19 @@ class Selection:
     Attributes:
         fit: The fit at the chosen strength.
         strength: The chosen strength.
-        passed: Whether it passed the audit; if not, it is the nearest to passing.
-        trials: All strengths tried, in order.
         noise: Noise that was added to the rows, as a share of their spread.
+        trials: All strengths tried, in order.
     """
 
     fit: Fit
     strength: float
-    passed: bool
+    noise: float
     trials: tuple[Trial, ...]
-    noise: float = 0.0
 
-    def to_list(self) -> list[dict[str, Any]]:
-        """Return the path as plain values that can be written as JSON."""
-        return [asdict(trial) for trial in self.trials]
-
-    @classmethod
-    def from_list(
-        cls, records: Sequence[Mapping[str, Any]], *, fit: Fit, strength: float, noise: float
-    ) -> Selection:
-        """Return the selection whose path `to_list` wrote."""
-        trials = tuple(Trial(**record) for record in records)
-        passed = any(trial.verdict == "passes" for trial in trials)
-        return cls(fit, strength, passed, trials, noise)
+    @property
+    def passed(self) -> bool:
+        """Whether a trial passed the audit; if none did, the one nearest to passing was chosen."""
+        return any(trial.passes for trial in self.trials)
 
 
 def select_strength(
@@ -105,61 +105,56 @@ def select_strength(
     *,
     starts: tuple[Tensor, ...],
     stop: Stop,
-    level: float,
+    max_leakage: float,
     seed: int = 0,
     on_iteration: OnIteration | None = None,
     on_trial: OnTrial | None = None,
 ) -> Selection:
     """Follow a path of strengths, each fit begun where the last ended, until the audit passes.
 
-    An embedding passes if the criterion is at most at its null level, no attacker's advantage is
-    above `level` (or, with few people, leakage not above half of it), and no attacker is beyond
-    doubt off chance, in either direction. Below chance people are matched across groups one by
-    one, and attackers mistake them for each other; and trees may find what is left along a single
-    axis. A little noise ends both, and is tried where nothing coarser is left; then the path goes
-    on as long as more strength without noise may cost less.
+    An embedding is audited once its criterion is at most at its null level. If a quick attacker
+    still finds much, only more strength helps. Otherwise a little noise may: it hides what trees
+    find along a single axis, and it ends the matching of people across groups that makes attackers
+    fall below chance. The path then continues while more strength without noise may cost less.
 
     Args:
-        problem: A problem with an `Invariant` penalty, whose strength is replaced.
+        problem: A problem with a `CalibratedPenalty`, whose strength is replaced.
         solver: How to minimize.
-        starts: One factor (batch, size, rank) per mode; the best start goes on.
+        starts: One factor (batch, size, rank) per mode; the best start is continued.
         stop: When a fit stops.
-        level: The most leakage allowed, as in `Audit.verdict`.
+        max_leakage: The largest allowed leakage, as in `Audit.verdict`.
         seed: Seed of the audits.
-        on_iteration: Called after each round, as in `solve_batch`.
+        on_iteration: Called after each iteration, as in `solve_batch`.
         on_trial: Called after each strength.
 
     Raises:
         Interrupted: On Ctrl-C, with the fit at the last strength that was finished.
     """
-    penalty, sensitive = problem.penalty, problem.sensitive
-    if not isinstance(penalty, Invariant) or sensitive is None:
-        raise ValueError(
-            "strength='auto' needs method='invariant', whose strength has the same meaning on any "
-            f"data; got {penalty!r}. Give strength as a number"
-        )
-    criterion = penalty.criterion(problem.features, problem.like)
-    stop = replace(stop, tol=PATH_SHARE * stop.tol, window=max(stop.window, PATH_WINDOW))
+    penalty = problem.penalty
+    assert isinstance(penalty, CalibratedPenalty)
+    criterion = penalty.criterion(problem.penalized_features, problem.prototype)
+    stop = replace(stop, tol=PATH_TOL_SHARE * stop.tol, window=max(stop.window, PATH_WINDOW))
     found: list[tuple[Fit, Trial]] = []
     verdicts: list[str] = []
     latest: Fit | None = None
     try:
         for strength in _strengths(found):
-            member = replace(problem, penalty=replace(penalty, strength=strength))
+            member = replace(problem, penalty=replace(penalty, strength=strength))  # type: ignore[type-var]
             fits = solve_batch(member, solver, starts=starts, stop=stop, on_iteration=on_iteration)
             fit = best(fits)
             latest = fit = _after(replace(fit, cp=fill_empty(problem, fit.cp)), found)
             starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
             if fit.residual >= _least_passing(found):
                 break
-            for pair in _judged(member, criterion, fit, strength, level, seed):
+            for pair in _judged(member, criterion, fit, max_leakage, seed):
                 if pair[1].residual < _least_passing(found):
                     found.append(pair)
                     if on_trial is not None:
                         on_trial(pair[1])
-            verdicts.append(found[-1][1].verdict)
-            sufficient = verdicts[-1] == "passes" and not found[-1][1].noise
-            if sufficient or verdicts.count("below_chance") == MOST_BELOW_CHANCE:
+            last = found[-1][1]
+            verdicts.append(last.verdict)
+            enough = verdicts.count(Verdict.BELOW_CHANCE.value) == MOST_BELOW_CHANCE
+            if enough or (last.passes and not last.noise):
                 break
     except KeyboardInterrupt as error:
         # A finished strength is worth more than a half-finished one.
@@ -187,9 +182,10 @@ def _after(fit: Fit, found: list[tuple[Fit, Trial]]) -> Fit:
 
 
 def _judged(
-    problem: Problem, criterion: Criterion, fit: Fit, strength: float, level: float, seed: int
+    problem: Problem, criterion: Dependence, fit: Fit, max_leakage: float, seed: int
 ) -> Iterator[tuple[Fit, Trial]]:
-    """Yield a fit and what is thought of it, then with more and more noise, until it passes."""
+    """Yield a fit and its trial, then the same with more and more noise, until it passes."""
+    assert problem.penalty is not None
     rows = fit.cp.factors[problem.mode]
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(rows.shape, generator=generator, dtype=torch.float64).to(rows)
@@ -199,14 +195,24 @@ def _judged(
         embedding = problem.penalized_rows(judged.cp.factors[problem.mode])
         value = float(criterion.value_and_gradient(embedding)[0])
         null = float(criterion.null(embedding))
-        examined = _examine(embedding, problem, level, seed) if value <= null else _NOT_EXAMINED
-        leakage, verdict, coarse = examined
-        yield judged, Trial(strength, judged.residual, value, null, leakage, verdict, noise)
-        if verdict == "passes" or coarse:
+        found = _NOT_AUDITED
+        if value <= null:
+            found = _audit_in_stages(embedding, problem, max_leakage, seed)
+        trial = Trial(
+            float(problem.penalty.strength),
+            judged.residual,
+            value,
+            null,
+            found.leakage,
+            found.verdict,
+            noise,
+        )
+        yield judged, trial
+        if trial.passes or found.coarse:
             return
 
 
-class _Examined(NamedTuple):
+class _Audited(NamedTuple):
     """Leakage, the verdict, and whether quick attackers find more than noise would hide."""
 
     leakage: float | None
@@ -214,48 +220,42 @@ class _Examined(NamedTuple):
     coarse: bool
 
 
-_NOT_EXAMINED = _Examined(None, "not audited", coarse=True)
+_NOT_AUDITED = _Audited(None, NOT_AUDITED, coarse=True)
 
 
-def _examine(rows: Tensor, problem: Problem, level: float, seed: int) -> _Examined:
-    """Audit an embedding, with more attackers as long as nothing speaks against it."""
-    # Most strengths fail the quick attackers; the slow ones see only what passed all others.
+def _audit_in_stages(rows: Tensor, problem: Problem, max_leakage: float, seed: int) -> _Audited:
+    """Audit an embedding with more and more attackers, as long as it passes.
+
+    Most strengths fail at the quick ones. The slow ones attack only what all others let pass.
+    """
     for stage in STAGES:
         result = audit(
             rows.cpu(),
-            sensitive_features=problem.features,
+            sensitive_features=problem.penalized_features,
             attackers=panel(stage),
             permutations=1,
-            max_people=MOST_PEOPLE,
+            max_people=MAX_PEOPLE,
             random_state=seed,
         )
-        verdict = _verdict(result, level)
-        if verdict == "leaks" or (verdict == "below_chance" and stage != "quick"):
+        verdict = result.verdict(max_leakage)
+        if verdict is Verdict.LEAKS or (verdict is Verdict.BELOW_CHANCE and stage != STAGES[0]):
             break
-    coarse = verdict == "leaks" and stage == "quick" and result.leakage > level
-    return _Examined(result.leakage, verdict, coarse)
-
-
-def _verdict(result: Audit, level: float) -> str:
-    seen = max(result.advantages) > level and result.leakage > MARGIN * level
-    if result.leaks or seen:
-        return "leaks"
-    return "below_chance" if result.below_chance else "passes"
+    coarse = verdict is Verdict.LEAKS and stage == STAGES[0] and result.leakage > max_leakage
+    return _Audited(result.leakage, verdict.value, coarse)
 
 
 def _least_passing(found: list[tuple[Fit, Trial]]) -> float:
-    """Return the least residual of those that passed."""
-    passed = (trial.residual for _, trial in found if trial.verdict == "passes")
-    return min(passed, default=float("inf"))
+    """Return the least residual of the trials that passed."""
+    return min((trial.residual for _, trial in found if trial.passes), default=float("inf"))
 
 
 def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
     """Take the least residual that passed, otherwise the weakest attackers."""
     trials = tuple(trial for _, trial in found)
-    passed = [pair for pair in found if pair[1].verdict == "passes"]
+    passed = [pair for pair in found if pair[1].passes]
     if passed:
         fit, trial = min(passed, key=lambda pair: pair[1].residual)
     else:
         audited = [pair for pair in found if pair[1].leakage is not None] or found[-1:]
         fit, trial = min(audited, key=lambda pair: abs(pair[1].leakage or 0.0))
-    return Selection(fit, trial.strength, bool(passed), trials, trial.noise)
+    return Selection(fit, trial.strength, trial.noise, trials)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,19 +13,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.observed import Entries, entries_of
+from parafair.algebra.least_squares import squared_block
+from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.centering import Offsets
 from parafair.data.labels import as_labels, locate
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData
+from parafair.data.tensor_data import TensorData, is_labeled
 from parafair.errors import ConvergenceWarning, missing_column
-from parafair.model.out_of_sample import can_settle, fit_rows, nearest_trained, refine
-from parafair.penalties import Invariant
-from parafair.solvers.problem import Problem, ridge_diagonal
-from parafair.storage import read_json
+from parafair.model.out_of_sample import minimize_rows, nearest_trained
+from parafair.penalties import Penalty
+from parafair.solvers.problem import Problem
+from parafair.solvers.ridge import ridge_diagonal
+from parafair.storage import read_json, write_json
 
-MODEL_FILE = "model.json"
-FORMAT = 2
+TRAINING_FILE = "training.json"
+FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,18 +36,18 @@ class Training:
 
     Attributes:
         mode: The mode of the people.
-        modes: Names of the modes; None if the data had none.
-        labels: Labels of every mode; None if the data had none.
+        modes: Names of the modes.
+        labels: Labels of every mode.
         offsets: What was subtracted from the data; None for nothing.
-        features: Sensitive features of the people examined; None without any.
+        features: Sensitive features of the penalized people; None without any.
         penalized: Their positions; None for everybody.
         entries: Number of observed entries.
         ridge: The ridge.
     """
 
     mode: int
-    modes: tuple[str, ...] | None
-    labels: tuple[NDArray[Any], ...] | None
+    modes: tuple[str, ...]
+    labels: tuple[NDArray[Any], ...]
     offsets: Offsets | None
     features: SensitiveFeatures | None
     penalized: NDArray[np.intp] | None
@@ -56,27 +57,36 @@ class Training:
     @classmethod
     def of(cls, problem: Problem, offsets: Offsets | None) -> Training:
         """Remember a problem that was solved."""
-        data = problem.tensor if isinstance(problem.tensor, TensorData) else None
-        examined = problem.penalized
+        penalized = problem.penalized
         return cls(
             mode=problem.mode,
-            modes=data.modes if data else None,
-            labels=data.labels if data else None,
+            modes=problem.data.modes,
+            labels=problem.data.labels,
             offsets=offsets,
-            features=problem.features if problem.sensitive else None,
-            penalized=None if examined is None else examined.cpu().numpy(),
+            features=problem.penalized_features if problem.sensitive else None,
+            penalized=None if penalized is None else penalized.cpu().numpy(),
             entries=problem.count,
             ridge=problem.ridge,
         )
+
+    @property
+    def labeled(self) -> bool:
+        """Whether the data had names or labels of its own, not positions only."""
+        return is_labeled(self.modes, self.labels)
+
+    def penalized_rows(self, embedding: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows of the penalized people, in the order of `features`."""
+        return embedding if self.penalized is None else embedding[self.penalized]
 
     def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
         """Return data of other people with the labels of the other modes in the model's places.
 
         Args:
-            data: The data; of the other modes it may lack labels, but not have new ones.
+            data: The data; it may lack labels of the other modes, but not have new ones.
             shape: Shape of the model.
         """
-        if self.labels is None or self.modes is None or data.order != len(shape):
+        labeled = self.labeled and is_labeled(data.modes, data.labels)
+        if not labeled or data.order != len(shape):
             return data
         if set(data.modes) == set(self.modes) and data.modes != self.modes:
             raise ValueError(
@@ -95,7 +105,7 @@ class Training:
     def find_cells(self, cells: Any, shape: tuple[int, ...]) -> Tensor:
         """Return positions of cells, shape (order, count), given as such or by their labels."""
         names = getattr(cells, "columns", None)
-        if self.modes is not None and self.labels is not None and names is not None:
+        if names is not None and (self.labeled or set(self.modes) <= set(names)):
             for name in self.modes:
                 if name not in names:
                     raise missing_column("cells", name, map(str, names))
@@ -118,80 +128,93 @@ class Training:
 
     def embed(
         self,
-        tensor: Tensor | TensorData,
+        data: TensorData,
         factors: Factors,
         *,
         plain: Tensor | None,
         features: SensitiveFeatures | None,
-        penalty: Invariant | None,
+        penalty: Penalty | None,
     ) -> Tensor:
-        """Return rows of new people, moved as those of the training were if features are given.
+        """Return rows of new people, shifted as those of the training were if features are given.
 
         Args:
-            tensor: Their entries, offsets subtracted.
+            data: Their entries, offsets subtracted.
             factors: The factors of the model.
-            plain: The rows that fit the people of the training best, all other factors fixed.
+            plain: The least-squares rows of the people of the training.
             features: Features of the new people, in terms of those of the training.
-            penalty: Under which they settle among themselves, if they are many.
+            penalty: The penalty under which the rows are refined together; None leaves them.
         """
-        target, gram, entries = self._sums(tensor, factors)
-        counts = entries.counts(self.mode)
-        rows, trained = fit_rows(target, gram), factors[self.mode]
+        target, gram = self._sums(data, factors)
+        block = squared_block(target[None], gram[None], norm_squared=0.0, entries=1, ridge=None)
+        rows = block.minimizer(QuadraticForm.zero(target))[0]
+        counts, trained = data.observations.counts(self.mode), factors[self.mode]
         if plain is not None and features is not None:
-            known = (
-                np.ones(len(rows), dtype=bool)
-                if features.has_features is None
-                else features.has_features
-            )
-            some = np.flatnonzero(known & (counts > 0).cpu().numpy())
-            theirs = features.take(some)
-            rows[some] += self._shifts(rows[some], theirs, trained=trained, plain=plain)
-            if penalty is not None and can_settle(theirs):
-                data = tensor if isinstance(tensor, TensorData) else TensorData.from_array(tensor)
-                target, gram, entries = self._sums(data.take(self.mode, some), factors)
-                norm = torch.linalg.vector_norm(entries.values, dtype=torch.float64)
-                rows[some], settled = refine(
-                    rows[some],
-                    target=target,
-                    gram=gram,
-                    norm_squared=float(norm) ** 2,
-                    entries=entries.values.numel(),
-                    term=penalty.bind(theirs, entries.values),
-                )
-                if not settled:
-                    warnings.warn(
-                        f"{len(some)} new people were still moving when their rows were taken; "
-                        "audit them before use",
-                        ConvergenceWarning,
-                        stacklevel=3,
-                    )
-        # As in the training: where nothing was observed, the mean.
+            present = (counts > 0).cpu().numpy()
+            if features.has_features is not None:
+                present &= features.has_features
+            people = np.flatnonzero(present)
+            theirs = features.take(people)
+            rows[people] += self._shifts(rows[people], theirs, trained=trained, plain=plain)
+            if penalty is not None:
+                part = data.take(self.mode, people)
+                rows[people] = self._refine(part, factors, rows[people], theirs, penalty)
+        # As in the training: the mean, without observed entries.
         rows[counts == 0] = trained.mean(0)
         return rows
 
-    def _sums(
-        self, tensor: Tensor | TensorData, factors: Factors
-    ) -> tuple[Tensor, Tensor, Entries]:
-        """Return ``M`` and ``G`` of new people, the ridge included, and their entries."""
+    def _sums(self, data: TensorData, factors: Factors) -> tuple[Tensor, Tensor]:
+        """Return ``M`` and ``G`` of new people, the ridge included."""
         others = [factor.unsqueeze(0) for factor in factors]
-        others[self.mode] = factors[0].new_zeros(1, tensor.shape[self.mode], factors[0].shape[-1])
-        entries = entries_of(tensor)
-        sums = entries.sums(others)
+        others[self.mode] = factors[0].new_zeros(1, data.shape[self.mode], factors[0].shape[-1])
+        sums = data.observations.sums(others)
         target, gram = sums.target(self.mode)[0], sums.gram(self.mode)[0].clone()
         added = ridge_diagonal(factors, self.mode, self.mode, self.ridge)
         if added is not None:
             gram.diagonal(dim1=-2, dim2=-1).add_(added)
-        return target, gram, entries
+        return target, gram
 
     def _shifts(
         self, rows: Tensor, features: SensitiveFeatures, *, trained: Tensor, plain: Tensor
     ) -> Tensor:
-        """Return how people of the training like these were moved from their plain rows."""
+        """Return the shifts of the nearest people of the training from their plain rows."""
         assert self.features is not None
         if self.penalized is not None:
             trained, plain = trained[self.penalized], plain[self.penalized]
-        alike = nearest_trained(rows, features, plain=plain, trained_features=self.features)
-        return (trained - plain)[alike]
+        nearest = nearest_trained(rows, features, plain=plain, trained_features=self.features)
+        return (trained - plain)[nearest]
+
+    def _refine(
+        self,
+        data: TensorData,
+        factors: Factors,
+        rows: Tensor,
+        features: SensitiveFeatures,
+        penalty: Penalty,
+    ) -> Tensor:
+        """Return rows that minimize the objective of the training over these people together."""
+        for column in features.columns:
+            if len(np.unique(column.values)) < 2:
+                raise ValueError(
+                    f"refine=True needs people who differ in {column.name!r}, but all new people "
+                    "have the same value; leave refine out"
+                )
+        target, gram = self._sums(data, factors)
+        norm = torch.linalg.vector_norm(data.entries, dtype=torch.float64)
+        block = squared_block(
+            target[None],
+            gram[None],
+            norm_squared=float(norm) ** 2,
+            entries=data.observed,
+            ridge=None,
+        )
+        refined, converged = minimize_rows(block, penalty.bind(features, data.entries), rows)
+        if not converged:
+            warnings.warn(
+                f"the refinement of {len(rows)} new people did not converge; audit them before use",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return refined
 
     def write(self, folder: Path) -> None:
         """Write it into an existing folder."""
@@ -200,7 +223,9 @@ class Training:
             "format": FORMAT,
             "mode": self.mode,
             "modes": self.modes,
-            "labels": self.labels and [labels.tolist() for labels in self.labels],
+            "sizes": [len(labels) for labels in self.labels],
+            # Positions need not be written.
+            "labels": [labels.tolist() for labels in self.labels] if self.labeled else None,
             "offsets": offsets
             and {
                 "mean": offsets.mean,
@@ -211,31 +236,34 @@ class Training:
             "entries": self.entries,
             "ridge": self.ridge,
         }
-        (folder / MODEL_FILE).write_text(json.dumps(record) + "\n", encoding="utf-8")
+        write_json(folder / TRAINING_FILE, record)
 
     @classmethod
     def read(cls, folder: Path) -> Training:
         """Read what `write` wrote."""
-        record = read_json(folder / MODEL_FILE)
+        file = folder / TRAINING_FILE
+        record = read_json(file)
         if record.pop("format", None) != FORMAT:
             raise ValueError(
-                f"{folder / MODEL_FILE} was written by another version of parafair; this one reads "
-                f"format {FORMAT}: fit again or install the version that wrote it"
+                f"{file} was written by another version of parafair; this one reads format "
+                f"{FORMAT}: fit again, or install the version that wrote it"
             )
         try:
+            sizes = record.pop("sizes")
+            labels = record["labels"] or [range(size) for size in sizes]
+            offsets, features = record["offsets"], record["features"]
             found = cls(**record)
-            labels, offsets, features = found.labels, record["offsets"], record["features"]
             return replace(
                 found,
-                modes=found.modes and tuple(found.modes),
-                labels=labels and tuple(np.asarray(entry) for entry in labels),
+                modes=tuple(found.modes),
+                labels=tuple(np.asarray(entry) for entry in labels),
                 offsets=offsets and _offsets(offsets),
                 features=features and SensitiveFeatures.from_list(features),
                 penalized=None if found.penalized is None else np.asarray(found.penalized, np.intp),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"{folder / MODEL_FILE} does not hold a complete model ({error}); fit again"
+                f"{file} does not hold a complete model ({error}); fit again"
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""Settings chosen by what they predict: the least held-out error, among those that pass."""
+"""Settings chosen by held-out error, among those that pass an audit."""
 
 from __future__ import annotations
 
@@ -14,19 +14,25 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from parafair.audits import Audit, audit, panel
+from parafair.audits import Audit, Verdict, audit, check_max_leakage, panel
 from parafair.audits.evaluation import evaluate_predictions
+from parafair.data.checks import as_data
 from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import split_cells
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ConvergenceWarning, ParafairWarning
 from parafair.model.estimator import FairCP
-from parafair.model.strength import MOST_PEOPLE
-from parafair.solvers.problem import check_rank, resolve_ridge
+from parafair.model.preparation import Settings
+from parafair.model.strength import MAX_PEOPLE
+from parafair.records import plain
+from parafair.solvers.problem import check_rank
+from parafair.solvers.ridge import resolve_ridge
 
 if TYPE_CHECKING:
     import pandas
+
+Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,8 @@ class Candidate:
         mae: Mean absolute error of the same.
         residual: Relative residual of the entries it was fitted to.
         seconds: How long the fit took.
-        leakage: The strongest attacker's advantage over chance; None where none was tried.
-        passes: Whether that is at most what was asked for; None where no attacker was tried.
-        below_chance: Whether attackers were below chance beyond doubt, as in `Audit.below_chance`.
+        leakage: Leakage of its audit; None if it was not audited.
+        verdict: The verdict of its audit; None if it was not audited.
     """
 
     settings: Mapping[str, Any]
@@ -50,8 +55,7 @@ class Candidate:
     residual: float
     seconds: float
     leakage: float | None = None
-    passes: bool | None = None
-    below_chance: bool | None = None
+    verdict: Verdict | None = None
 
 
 OnCandidate = Callable[[Candidate], None]
@@ -64,13 +68,13 @@ class Tuning:
     Attributes:
         candidates: All settings, in the order of the grid.
         best: The one that was chosen.
-        passed: Whether the leakage of `model` is at most what was asked for; True if nothing was.
-        model: A model with its settings, fitted to all entries.
+        verdict: The verdict on `model`, fitted to all entries; None if no audit was asked for.
+        model: A model with the chosen settings, fitted to all entries.
     """
 
     candidates: tuple[Candidate, ...]
     best: Candidate
-    passed: bool
+    verdict: Verdict | None
     model: FairCP
 
     def to_list(self) -> list[dict[str, Any]]:
@@ -78,8 +82,9 @@ class Tuning:
         rows = []
         for candidate in self.candidates:
             found = {k: v for k, v in vars(candidate).items() if k != "settings"}
+            found["verdict"] = candidate.verdict and candidate.verdict.value
             chosen = candidate is self.best
-            rows.append({**_plain(candidate.settings), **_plain(found), "chosen": chosen})
+            rows.append(plain({**candidate.settings, **found, "chosen": chosen}))
         return rows
 
     def to_frame(self) -> pandas.DataFrame:
@@ -91,19 +96,19 @@ def tune(
     model: FairCP,
     X: Any,
     *,
-    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+    grid: Grid,
     sensitive_features: Any = None,
-    held_out: float = 0.1,
-    leakage: float | None = None,
+    validation_size: float = 0.1,
+    max_leakage: float | None = None,
     random_state: int | np.random.RandomState | None = 0,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     on_candidate: OnCandidate | None = None,
 ) -> Tuning:
     """Choose settings by the error of entries held out for it, and fit them to all entries.
 
-    Error alone would always choose the weakest penalty. With `leakage`, candidates are audited from
-    the smallest error on, and the first that passes is chosen; one whose people are matched across
-    groups (see `Audit.below_chance`) only if no other passes.
+    Error alone would always choose the weakest penalty. With `max_leakage`, candidates are audited
+    in order of their error, and the first that passes is chosen (see `Audit.verdict`). If none
+    passes, one whose attackers are below chance is preferred to one that leaks.
 
     Args:
         model: Gives all settings that are not in the grid; it is not fitted itself.
@@ -111,124 +116,142 @@ def tune(
         grid: Values to try for arguments of the model, every combination of them, such as
             ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``; or several grids.
         sensitive_features: As in `FairCP.fit`.
-        held_out: Share of the observed entries to hold out.
-        leakage: The most leakage allowed, as in `Frontier.pick`; None asks for no audit.
+        validation_size: Share of the observed entries to hold out.
+        max_leakage: The largest allowed leakage; None asks for no audit.
         random_state: Seed of the split and of the audits.
         n_jobs: Processes for the fits, as in joblib.
         on_candidate: Called with each candidate after its fit, and again after its audit.
 
     >>> from parafair import FairCP, datasets, tune
     >>> data = datasets.synthetic(0, shape=(20, 8, 6), rank=3)
-    >>> tuning = tune(FairCP(method="none", random_state=0), data.tensor, grid={"rank": [1, 3]})
+    >>> tuning = tune(FairCP(method="none"), data.tensor, grid={"rank": [1, 3]})
     >>> tuning.best.settings
     {'rank': 3}
     """
-    if not 0 < held_out < 1:
-        raise ValueError(f"held_out must be a share between 0 and 1, got {held_out!r}")
-    if leakage is not None and not 0 <= leakage <= 1:
+    if max_leakage is not None:
+        _check_audit(max_leakage, sensitive_features)
+    if not 0 < validation_size < 1:
         raise ValueError(
-            f"leakage must be between 0 and 1, an advantage over chance; got {leakage!r}"
+            f"validation_size must be a share between 0 and 1, such as 0.1; got {validation_size!r}"
         )
-    if leakage is not None and (
-        sensitive_features is None or isinstance(sensitive_features, Mapping)
-    ):
-        raise ValueError(
-            f"leakage={leakage!r} asks for an audit, which needs the sensitive_features of one "
-            "mode; pass one row per person"
-        )
-    data = X if isinstance(X, TensorData) else TensorData.from_array(X)
-    split = split_cells(data, test=held_out, random_state=random_state)
-    grids = list(ParameterGrid(grid))
-    if leakage is None and len({str(settings.get("strength")) for settings in grids}) > 1:
-        warnings.warn(
-            "the grid has several strengths but leakage is not given: error alone chooses the "
-            "weakest; pass leakage=0.05, say, to choose the best that passes an audit",
-            ParafairWarning,
-            stacklevel=2,
-        )
-    models = [clone(model).set_params(**settings) for settings in grids]
-    for candidate in models:
-        check_rank(candidate.rank, data.shape)
-        # What is held out must not decide it.
-        candidate.ridge = resolve_ridge(candidate.ridge, data, candidate.rank)
+    grids = _check_grid(grid, max_leakage)
+    data = as_data(X)
+    models = [_candidate(model, settings, data) for settings in grids]
+    split = split_cells(data, test_size=validation_size, random_state=random_state)
+    tell = on_candidate or (lambda candidate: None)
     tried = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_try)(candidate, split.train, split.test, sensitive_features)
         for candidate in models
     )
-    tell = on_candidate or (lambda candidate: None)
     candidates: list[Candidate] = []
-    embeddings: list[Rows] = []
+    embeddings: list[_Rows] = []
     for settings, (found, embedding) in zip(grids, tried, strict=True):
         candidates.append(replace(found, settings=settings))
         embeddings.append(embedding)
         tell(candidates[-1])
-    order = sorted(range(len(candidates)), key=lambda k: candidates[k].rmse)
-    order = [k for k in order if isfinite(candidates[k].rmse)]
+    order = [k for k in _by_error(candidates) if isfinite(candidates[k].rmse)]
     if not order:
         raise ValueError(f"all {len(candidates)} fits of the grid diverged; try other settings")
-    chosen = order[0]
-    if leakage is not None:
+    if max_leakage is not None:
         for k in order:
-            candidates[k] = _judge(candidates[k], embeddings[k], leakage, random_state)
+            result = _audit(embeddings[k], random_state)
+            verdict = result.verdict(max_leakage)
+            candidates[k] = replace(candidates[k], leakage=result.leakage, verdict=verdict)
             tell(candidates[k])
-            if candidates[k].passes and not candidates[k].below_chance:
+            if verdict is Verdict.PASSES:
                 break
-        chosen = min(order, key=lambda k: _preference(candidates[k]))
+    chosen = min(order, key=lambda k: _preference(candidates[k]))
     final = models[chosen].fit(data, sensitive_features=sensitive_features)
-    passed = True
-    if leakage is not None:
-        reached = _audit(*_penalized(final), random_state).leakage
-        passed = reached <= leakage
-        if not passed:
-            warnings.warn(
-                f"the leakage of the chosen settings, fitted to all entries, is {reached:.3f}, "
-                f"above {leakage}; try more strength, or a larger leakage",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-    return Tuning(tuple(candidates), candidates[chosen], passed, final)
+    reached = None if max_leakage is None else _judge(final, max_leakage, random_state)
+    return Tuning(tuple(candidates), candidates[chosen], reached, final)
 
 
-Rows = tuple[NDArray[Any], SensitiveFeatures | None]
+_Rows = tuple[NDArray[Any], SensitiveFeatures | None]
 
 
-def _judge(candidate: Candidate, rows: Rows, leakage: float, random_state: Any) -> Candidate:
-    """Return the candidate with what attackers find."""
-    found = _audit(*rows, random_state)
-    return replace(
-        candidate,
-        leakage=found.leakage,
-        passes=found.leakage <= leakage,
-        below_chance=found.below_chance,
-    )
+def _check_audit(max_leakage: float, sensitive_features: Any) -> None:
+    """Raise unless candidates can be audited."""
+    check_max_leakage(max_leakage)
+    if sensitive_features is None or isinstance(sensitive_features, Mapping):
+        raise ValueError(
+            f"max_leakage={max_leakage!r} asks for an audit, which needs the sensitive_features of "
+            "one mode; pass one row per person"
+        )
+
+
+def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
+    """Return all combinations of a grid; warn if error alone would choose the strength."""
+    grids = list(ParameterGrid(grid)) if grid else []
+    if not grids or grids == [{}]:
+        raise ValueError(
+            f"grid must name arguments of the model with values to try, such as "
+            f"{{'rank': [4, 8]}}; got {grid!r}"
+        )
+    if max_leakage is None and len({str(settings.get("strength")) for settings in grids}) > 1:
+        warnings.warn(
+            "the grid has several strengths but max_leakage is not given: error alone chooses the "
+            "weakest; pass max_leakage=0.05, say, to choose the best that passes an audit",
+            ParafairWarning,
+            stacklevel=3,
+        )
+    return grids
+
+
+def _candidate(model: FairCP, settings: Mapping[str, Any], data: TensorData) -> FairCP:
+    """Return the model with some settings, checked; held-out entries do not decide the ridge."""
+    candidate: FairCP = clone(model).set_params(**settings)
+    Settings.of(candidate)
+    check_rank(candidate.rank, data.shape)
+    candidate.ridge = resolve_ridge(candidate.ridge, data, candidate.rank)
+    return candidate
+
+
+def _by_error(candidates: Sequence[Candidate]) -> list[int]:
+    return sorted(range(len(candidates)), key=lambda k: candidates[k].rmse)
 
 
 def _preference(candidate: Candidate) -> tuple[float, ...]:
-    """Return what is smallest for the best: sound ones, those that pass, then the least leakage."""
-    if candidate.passes:
-        return (0, bool(candidate.below_chance), candidate.rmse)
-    return (1, inf if candidate.leakage is None else candidate.leakage, candidate.rmse)
+    """Return what is smallest for the best: the verdict, then leakage if it leaks, then error."""
+    order = {None: 0, Verdict.PASSES: 0, Verdict.BELOW_CHANCE: 1, Verdict.LEAKS: 2}
+    # Without an audit: a candidate with a smaller error passed, or none was asked for.
+    leakage = (candidate.leakage or 0.0) if candidate.verdict is Verdict.LEAKS else 0.0
+    return (order[candidate.verdict], leakage, candidate.rmse)
 
 
-def _audit(rows: NDArray[Any], features: Any, random_state: Any) -> Audit:
-    """Audit with the attackers of `strength="auto"`."""
+def _judge(model: FairCP, max_leakage: float, random_state: Any) -> Verdict:
+    """Audit the model that was fitted to all entries; warn if it does not pass."""
+    result = _audit(_penalized(model), random_state)
+    verdict = result.verdict(max_leakage)
+    if verdict is not Verdict.PASSES:
+        warnings.warn(
+            f"the chosen settings, fitted to all entries, do not pass at max_leakage={max_leakage} "
+            f"({verdict.value}, leakage {result.leakage:.3f}); try other strengths, or a larger "
+            "max_leakage",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return verdict
+
+
+def _audit(rows: _Rows, random_state: Any) -> Audit:
+    """Audit with the attackers that find the most in the least time."""
     return audit(
-        rows,
-        sensitive_features=features,
+        rows[0],
+        sensitive_features=rows[1],
         attackers=panel("thorough"),
         permutations=1,
-        max_people=MOST_PEOPLE,
+        max_people=MAX_PEOPLE,
         random_state=random_state,
     )
 
 
 def _try(
     model: FairCP, train: TensorData, test: TensorData, features: Any
-) -> tuple[Candidate, Rows]:
-    """Fit to one part and predict the other; return the people examined and their features too."""
+) -> tuple[Candidate, _Rows]:
+    """Fit to one part and predict the other; return the penalized people's rows too."""
     with warnings.catch_warnings():
-        # The fit to all entries, with the settings that are chosen, says it again.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        # The fit of the chosen settings to all entries repeats it.
+        warnings.simplefilter("ignore", ParafairWarning)
         fitted = clone(model).fit(train, sensitive_features=features)
     rmse, mae = inf, inf
     predicted = fitted.predict(test.cells.T.cpu().numpy())
@@ -239,19 +262,6 @@ def _try(
     return candidate, _penalized(fitted)
 
 
-def _penalized(model: FairCP) -> Rows:
-    """Return the rows of the people examined, and their features."""
-    rows, training = model.embedding_, model.training_
-    return rows if training.penalized is None else rows[training.penalized], training.features
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values that can be written as JSON; what is undefined is None, objects are text."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        number = value.item() if isinstance(value, np.generic) else value
-        if isinstance(number, float) and not isfinite(number):
-            number = None
-        simple = number is None or isinstance(number, (bool, int, float, str))
-        found[name] = number if simple else str(number)
-    return found
+def _penalized(model: FairCP) -> _Rows:
+    """Return the rows of the penalized people, and their features."""
+    return model.training_.penalized_rows(model.embedding_), model.training_.features

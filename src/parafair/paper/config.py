@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from parafair.frontiers.run import AUDIT
+from parafair.frontiers.run import AUDITS
 from parafair.paper.readings import Readings
 
 BCD, FATR, HSIC, KHSIC = "BCD", "FATR", "HSIC-BCD", "KHSIC-BCD"
@@ -72,7 +72,7 @@ class Scale:
     lengths: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200)
     ours: tuple[float, ...] = (0.1, 1, 4, 8, 16, 32, 64, 128)
     bars: tuple[float, ...] = (8, 64)
-    audits: Mapping[str, Any] = field(default_factory=lambda: dict(AUDIT))
+    audits: Mapping[str, Any] = field(default_factory=lambda: dict(AUDITS))
     hidden: int = 1500
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parafair import datasets, penalties
+from parafair.model.estimator import FairCP
 from parafair.paper.config import (
     BCD,
     FATR,
@@ -26,7 +27,6 @@ from parafair.paper.config import (
 )
 from parafair.paper.readings import Readings
 from parafair.solvers import GradientBCD
-from parafair.solvers.result import Stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,6 @@ class Data:
 
 
 OTHERS = {OURS: "invariant", REMOVAL: "correlation-removal"}
-CONVERGED = Stop(max_iter=500, tol=1e-4)  # as in `frontier`
 
 
 def load_data(name: str, seed: int, setup: Setup, folder: str | Path | None = None) -> Data:
@@ -65,15 +64,15 @@ def load_data(name: str, seed: int, setup: Setup, folder: str | Path | None = No
     readings = setup.readings
     if name == SYNTHETIC:
         data = datasets.synthetic(seed, shape=setup.scale.shape)
-        tensor, ones = np.asarray(data.tensor), np.asarray(data.sensitive) == "uniform"
+        tensor, ones = np.asarray(data.tensor), np.asarray(data.sensitive_features) == "uniform"
     else:
         data = datasets.contraceptive(folder)
         # The table is sorted by its last column, so fewer women are taken evenly.
-        wanted = setup.scale.women or len(data.sensitive)
-        women = np.linspace(0, len(data.sensitive) - 1, wanted).astype(int)
+        wanted = setup.scale.women or len(data.sensitive_features)
+        women = np.linspace(0, len(data.sensitive_features) - 1, wanted).astype(int)
         tensor = _scale(np.asarray(data.tensor), readings.scaling)[women]
         ones = (
-            np.asarray(data.sensitive)[women] == "not working"
+            np.asarray(data.sensitive_features)[women] == "not working"
         )  # the majority, which the paper labels 1
     if readings.ones == "first":
         ones = ~ones
@@ -94,11 +93,11 @@ class Recipe:
 
     Attributes:
         unit: What a printed strength is multiplied by in the formula of the library.
-        arguments: For `make_plan`: what is fitted, and how.
+        model: The model to fit, without its strength.
     """
 
     unit: float
-    arguments: dict[str, Any]
+    model: FairCP
 
     def strength(self, printed: float | None) -> float | None:
         """Return a printed strength in the units of the library."""
@@ -107,10 +106,9 @@ class Recipe:
 
 def recipe(data: Data, method: str, rounds: int | None, readings: Readings) -> Recipe:
     """Return how a method is fitted to some data."""
-    arguments: dict[str, Any] = {"rank": RANKS[data.name], "name": method}
+    rank = RANKS[data.name]
     if method in (OURS, REMOVAL):
-        usual = {"method": OTHERS[method], "solver": "block", "stop": CONVERGED}
-        return Recipe(1.0, arguments | usual)
+        return Recipe(1.0, FairCP(rank, method=OTHERS[method]))
     # The library's loss is the mean over the entries: a sum is that many times as large.
     entries = float(data.tensor.size) if readings.loss == "sum" else 1.0
     first, other = STEP_SIZES[data.name][method]
@@ -118,14 +116,14 @@ def recipe(data: Data, method: str, rounds: int | None, readings: Readings) -> R
         (first * entries, other * entries), INNER_STEPS, cap=readings.steps == "capped"
     )
     assert rounds is not None
-    arguments |= {"solver": solver, "stop": Stop(max_iter=rounds, tol=0.0)}
     read = readings.units if data.name == SYNTHETIC else readings.contraceptive_units
     unit = (float(data.people) ** 2 if read == "sum" else 1.0) / entries
-    if method == BCD:
-        return Recipe(1.0, {**arguments, "method": "none"})
-    if method == FATR:
-        penalty = penalties.Orthogonality(ridge=RIDGE / entries)
-        return Recipe(1 / entries, {**arguments, "method": penalty})
-    return Recipe(
-        unit, {**arguments, "method": {HSIC: penalties.HSIC(), KHSIC: penalties.KHSIC()}[method]}
-    )
+    fatr = penalties.Orthogonality(ridge=RIDGE / entries)
+    used: dict[str, tuple[float, Any]] = {
+        BCD: (1.0, "none"),
+        FATR: (1 / entries, fatr),
+        HSIC: (unit, penalties.HSIC()),
+        KHSIC: (unit, penalties.KHSIC()),
+    }
+    model = FairCP(rank, method=used[method][1], solver=solver, max_iter=rounds, tol=0.0)
+    return Recipe(used[method][0], model)

@@ -16,7 +16,7 @@ import torch
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.data.checks import check_device
 from parafair.errors import ParafairWarning, unknown_choice
-from parafair.frontiers.plan import Plan, make_plan
+from parafair.frontiers.plan import Plan, in_batches, make_plan
 from parafair.frontiers.result import Member
 from parafair.guarantees.limits import parity_limit
 from parafair.paper.config import (
@@ -175,18 +175,20 @@ class _Work:
             groups.setdefault((item.data, seed, item.method, item.rounds), []).append(item)
         for (name, seed, _, _), group in groups.items():
             size = len(group) if self.on_gpu else AT_ONCE
-            for start in range(0, len(group), size):
-                some = tuple(group[start : start + size])
-                yield _Batch(self.data[name, seed], some, on_gpu=self.on_gpu)
+            for batch in in_batches(group, size):
+                yield _Batch(self.data[name, seed], tuple(batch), on_gpu=self.on_gpu)
 
     def _rows(self, batch: _Batch) -> list[Row]:
         """Fit, attack and measure one batch; the rows are in the order of its items."""
         data, readings, scale = batch.data, self.setup.readings, self.setup.scale
         made = recipe(data, batch.items[0].method, batch.items[0].rounds, readings)
         plan = make_plan(
-            data.tensor, data.sensitive, mode=0, start="uniform", audits=scale.audits, dtype=None,
-            device=self.device, **made.arguments,
-        )  # fmt: skip
+            made.model.set_params(device=self.device),
+            data.tensor,
+            sensitive_features=data.sensitive,
+            name=batch.items[0].method,
+            audits=scale.audits,
+        )
         members = [Member(plan.name, made.strength(i.strength), i.seed) for i in batch.items]
         self.report(f"{plan.name}: {len(members)} fits")
         fits = self._fit(plan, members)
@@ -212,12 +214,11 @@ class _Work:
     def _fit(self, plan: Plan, members: Sequence[Member]) -> list[Fit]:
         """Return the fits: one batch on a GPU, else one for each process."""
         workers = 1 if self.on_gpu else max(1, int(joblib.effective_n_jobs(self.n_jobs)))
-        size = max(1, min(plan.members_at_once, -(-len(members) // workers)))
-        parts = [members[start : start + size] for start in range(0, len(members), size)]
         found = joblib.Parallel(n_jobs=workers)(
-            joblib.delayed(_fit_part)(plan, part) for part in parts
+            joblib.delayed(_fit_batch)(plan, batch)
+            for batch in plan.batches(members, workers=workers)
         )
-        return [fit for part in found for fit in part]
+        return [fit for batch in found for fit in batch]
 
     def report(self, what: str) -> None:
         """Tell what is being done, and how long the rest may take."""
@@ -245,7 +246,7 @@ class _Batch:
         return len(self.items) * (fit + 0.01 * people)
 
 
-def _fit_part(plan: Plan, members: Sequence[Member]) -> list[Fit]:
+def _fit_batch(plan: Plan, members: Sequence[Member]) -> list[Fit]:
     """Return fits whose numbers are where attackers can read them."""
     fits = plan.fit(members, lambda position, fit: None)
     return [replace(f, cp=CPTensor.from_factors([a.cpu() for a in f.cp.factors])) for f in fits]

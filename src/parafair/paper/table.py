@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from parafair.paper.config import Item, Setup
-from parafair.storage import read_json, write_text
+from parafair.storage import check_same_settings, read_json, write_json, write_text
 
 Row = dict[str, Any]
 
@@ -87,29 +86,17 @@ def open_settings(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         settings: What decides the tables.
     """
     file = folder / SETTINGS_FILE
-    settings = json.loads(json.dumps(settings))
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
         write_settings(folder, {"settings": settings, "runs": []})
     record = read_json(file)
-    before = record.get("settings", {})
-    changes = [
-        f"{part} {name}: {before.get(part, {}).get(name)!r} there, {value!r} now"
-        for part, values in settings.items()
-        for name, value in values.items()
-        if before.get(part, {}).get(name) != value
-    ]
-    if changes:
-        raise ValueError(
-            f"{folder} holds tables with other settings ({'; '.join(changes[:3])}); choose another "
-            "folder, or repeat its settings to continue it"
-        )
+    check_same_settings(folder, record.get("settings", {}), settings)
     return record
 
 
 def write_settings(folder: Path, record: Mapping[str, Any]) -> None:
     """Write the record that `open_settings` returned."""
-    write_text(folder / SETTINGS_FILE, json.dumps(record, indent=1) + "\n")
+    write_json(folder / SETTINGS_FILE, record)
 
 
 def _text(value: Any, name: str) -> str:

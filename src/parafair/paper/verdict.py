@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from parafair.frontiers.hypervolume import hypervolume
 from parafair.paper.table import Row
 
 # The least difference in unfairness or leakage that counts: five points of accuracy.
@@ -120,16 +121,11 @@ def uncovered(rows: Sequence[Row], method: str, measure: str) -> NDArray[np.floa
     areas = []
     for seed in seeds:
         points = [
-            (r["residual"], max(r[measure], 0.0))
+            (r["residual"], r[measure])
             for r in own
             if r["seed"] == seed and r["strength"] in common and r[measure] is not None
         ]
-        covered, last = 0.0, 0.5
-        for residual, height in sorted(points):
-            if height < last:
-                covered += max(0.0, 1 - residual) * (last - height)
-                last = height
-        areas.append(1 - covered / 0.5)
+        areas.append(1 - hypervolume(points, worst=(1.0, 0.5)))
     return np.array(areas)
 
 

@@ -1,20 +1,25 @@
-"""Penalties: what a factor must pay for depending on sensitive features."""
+"""Penalties: what a factor pays for its dependence on sensitive features."""
 
 from __future__ import annotations
 
 from parafair.penalties.base import (
+    CalibratedPenalty,
+    Dependence,
+    PathPenalty,
+    Penalty,
+    ScaleFreePenalty,
+)
+from parafair.penalties.bound import (
     BoundAutograd,
     BoundInvariant,
     BoundPenalty,
     BoundQuadratic,
-    Penalty,
-    restrict_rows,
-    scale_strength,
 )
 from parafair.penalties.hsic import HSIC
 from parafair.penalties.invariant import Invariant
 from parafair.penalties.khsic import KHSIC, BoundKernel
 from parafair.penalties.orthogonality import Orthogonality
+from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching, Postprocessing
 
 __all__ = [
     "HSIC",
@@ -24,9 +29,14 @@ __all__ = [
     "BoundKernel",
     "BoundPenalty",
     "BoundQuadratic",
+    "CalibratedPenalty",
+    "CorrelationRemoval",
+    "Dependence",
     "Invariant",
+    "MomentMatching",
     "Orthogonality",
+    "PathPenalty",
     "Penalty",
-    "restrict_rows",
-    "scale_strength",
+    "Postprocessing",
+    "ScaleFreePenalty",
 ]

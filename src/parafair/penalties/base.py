@@ -1,34 +1,26 @@
 """What a penalty is: settings that become a function of one factor once people are known.
 
-A `Penalty` holds settings and no data. `Problem` binds it to sensitive features, which gives
-a `BoundPenalty`: the function a solver minimizes. A solver treats a `BoundQuadratic` exactly and
-any other one by its value and gradient.
+A `Penalty` holds settings and no data. `Problem` binds it to sensitive features, which gives a
+`BoundPenalty`: the function a solver minimizes. A solver treats a `BoundQuadratic` exactly and any
+other one by its value and gradient.
+
+Some features need more than that. A penalty gets each of them by offering what it needs:
+
+* `ScaleFreePenalty`: sensitive features of several modes, and refinement of new people.
+* `PathPenalty`: a warm path through weaker strengths.
+* `CalibratedPenalty`: ``strength="auto"``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from math import isfinite
 from numbers import Real
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 
-from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
-
-
-@runtime_checkable
-class BoundPenalty(Protocol):
-    """A penalty bound to data: a function of one factor."""
-
-    def value(self, factor: Tensor) -> Tensor:
-        """Return the penalty of each member of a batch, shape (...)."""
-
-    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the value, shape (...), and its gradient, shape (..., n, rank)."""
+from parafair.penalties.bound import BoundPenalty
 
 
 @runtime_checkable
@@ -40,7 +32,7 @@ class Penalty(Protocol):
         """The multiplier of the penalty."""
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundPenalty:
-        """Return the term for these people.
+        """Return the penalty as a function of the factor of these people.
 
         Args:
             sensitive: One row per index of the sensitive mode; `SensitiveFeatures.encode` gives
@@ -50,153 +42,47 @@ class Penalty(Protocol):
 
 
 @runtime_checkable
-class BoundInvariant(BoundPenalty, Protocol):
-    """A term that stays the same when columns of the factor are rescaled or shifted.
+class ScaleFreePenalty(Penalty, Protocol):
+    """A penalty that does not depend on the scale of the factor; it binds to a `BoundInvariant`.
 
-    Scale may then move freely between the factors, and a solver measures steps in the term's
-    own coordinates, in which no direction is stiffer than another.
+    Any number of modes can have such a penalty, because none of them must carry the scale.
     """
 
-    def basis(self, factor: Tensor) -> Tensor:
-        """Return an invertible ``B``, shape (..., rank, rank), with standardized ``A B^-1``."""
+    scale_free: ClassVar[Literal[True]]
 
 
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """A term times a number for each member of a batch.
+@runtime_checkable
+class PathPenalty(Penalty, Protocol):
+    """A penalty that is minimized at weaker strengths first, each from the solution before.
 
     Attributes:
-        term: The term.
-        weights: Shape (batch,).
+        path: These strengths as shares of the penalty's own, in order.
     """
 
-    term: BoundPenalty
-    weights: Tensor
-
-    def value(self, factor: Tensor) -> Tensor:
-        """Return the value of each member, shape (batch,)."""
-        return self._times(self.term.value(factor))
-
-    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the value and its gradient."""
-        value, gradient = self.term.value_and_gradient(factor)
-        weights = self.weights.to(gradient).reshape(value.shape)
-        return self._times(value), weights[..., None, None] * gradient
-
-    def _times(self, value: Tensor) -> Tensor:
-        # A batch of one may come without its dimension.
-        return self.weights.to(value).reshape(value.shape) * value
+    path: ClassVar[tuple[float, ...]]
 
 
-@dataclass(frozen=True, eq=False)
-class ScaledInvariant(Scaled):
-    """The same for an invariant term, whose coordinates do not depend on the weights."""
+class Dependence(Protocol):
+    """A measure of dependence with a known level under independence."""
 
-    term: BoundInvariant
+    def value_and_gradient(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the dependence of each member of a batch, shape (...), and its gradient."""
 
-    def basis(self, factor: Tensor) -> Tensor:
-        """Return the basis of the term."""
-        return self.term.basis(factor)
-
-
-@dataclass(frozen=True, eq=False)
-class BoundQuadratic:
-    """A term equal to ``trace(A.T @ L @ A)``; its block is solved exactly."""
-
-    form: QuadraticForm
-
-    def value(self, factor: Tensor) -> Tensor:
-        """Return the value of each member, shape (...)."""
-        return self.form.value(factor)
-
-    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the value and ``2 L A``."""
-        return self.form.value(factor), 2 * self.form.apply(factor)
+    def null(self, rows: Tensor) -> Tensor:
+        """Return its mean over all permutations of the people, shape (...)."""
 
 
-@dataclass(frozen=True, eq=False)
-class BoundAutograd:
-    """A term given by a differentiable torch function: the short way to a penalty of one's own.
+@runtime_checkable
+class CalibratedPenalty(Penalty, Protocol):
+    """A penalty whose strength has the same meaning on any data, so that it can be searched."""
 
-    Attributes:
-        function: Maps factors (..., n, rank) to values (...).
-    """
+    def criterion(self, sensitive: SensitiveFeatures, prototype: Tensor) -> Dependence:
+        """Return what the penalty measures, without its strength.
 
-    function: Callable[[Tensor], Tensor]
-
-    def value(self, factor: Tensor) -> Tensor:
-        """Return the value of each member, shape (...)."""
-        return self.function(factor)
-
-    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the value and its automatic derivative."""
-        with torch.enable_grad():
-            factor = factor.detach().requires_grad_()
-            value = self.function(factor)
-            # Members do not depend on each other, so the sum's gradient holds all of theirs.
-            (gradient,) = torch.autograd.grad(value.sum(), (factor,))
-        return value.detach(), gradient
-
-
-@dataclass(frozen=True, eq=False)
-class Restricted:
-    """A term that looks at some rows of a factor only.
-
-    Attributes:
-        term: The function of these rows.
-        rows: Their positions.
-    """
-
-    term: BoundPenalty
-    rows: Tensor
-
-    def value(self, factor: Tensor) -> Tensor:
-        """Return the value of each member, shape (...)."""
-        return self.term.value(factor[..., self.rows, :])
-
-    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the value and its gradient, zero in all other rows."""
-        value, gradient = self.term.value_and_gradient(factor[..., self.rows, :])
-        return value, torch.zeros_like(factor).index_copy_(-2, self.rows, gradient)
-
-
-@dataclass(frozen=True, eq=False)
-class RestrictedInvariant(Restricted):
-    """The same for an invariant term."""
-
-    term: BoundInvariant
-
-    def basis(self, factor: Tensor) -> Tensor:
-        """Return the basis for the rows it looks at."""
-        return self.term.basis(factor[..., self.rows, :])
-
-
-def restrict_rows(term: BoundPenalty, rows: Tensor, size: int) -> BoundPenalty:
-    """Return a term as a function of a factor with `size` rows, of which it sees some.
-
-    A ridge of a quadratic term goes for all of them.
-    """
-    if isinstance(term, BoundQuadratic):
-        form = term.form
-        directions = form.directions.new_zeros(size, form.directions.shape[1])
-        directions[rows] = form.directions
-        return BoundQuadratic(replace(form, directions=directions))
-    if isinstance(term, BoundInvariant):
-        return RestrictedInvariant(term, rows)
-    return Restricted(term, rows)
-
-
-def scale_strength(term: BoundPenalty, weights: Tensor) -> BoundPenalty:
-    """Return a term of strength 1 with a strength for each member of a batch, shape (batch,).
-
-    A ridge of a quadratic term is not part of its strength.
-    """
-    if isinstance(term, BoundQuadratic):
-        values = weights.to(term.form.values).unsqueeze(-1) * term.form.values
-        return BoundQuadratic(replace(term.form, values=values))
-    if isinstance(term, BoundInvariant):
-        return ScaledInvariant(term, weights)
-    return Scaled(term, weights)
+        Args:
+            sensitive: The features of the people.
+            prototype: A tensor whose device and precision to use.
+        """
 
 
 def check_multiplier(name: str, value: float) -> None:

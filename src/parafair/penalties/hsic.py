@@ -8,7 +8,8 @@ from torch import Tensor
 
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.penalties.base import BoundQuadratic, check_multiplier
+from parafair.penalties.base import check_multiplier
+from parafair.penalties.bound import BoundQuadratic
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class HSIC:
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundQuadratic:
         """Return the term for these people."""
-        encoded = sensitive.encode(like=tensor)
+        encoded = sensitive.encode(prototype=tensor)
         # Centering one side is enough: A~.T S~ = A.T H H S = A.T S~.
         centered = encoded - encoded.mean(0)
         columns = centered * (self.strength**0.5 / len(encoded))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -30,6 +31,10 @@ class Invariant:
         block: About how many people all pairs are looked at of; more are dealt into blocks, each
             with its share of every group, and larger ones if a group is rare.
     """
+
+    # What solvers and the search for a strength may rely on.
+    scale_free: ClassVar[Literal[True]] = True
+    path: ClassVar[tuple[float, ...]] = (0.1, 0.3)
 
     strength: float = 1.0
     block: int = CHUNK_PEOPLE

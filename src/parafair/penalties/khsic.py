@@ -46,7 +46,7 @@ class KHSIC:
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundKernel:
         """Return the term for these people."""
-        encoded = sensitive.encode(like=tensor)
+        encoded = sensitive.encode(prototype=tensor)
         weights = CenteredGram.of(encoded, self.sensitive_kernel)
         return BoundKernel(self.kernel, replace(weights, scale=weights.scale * self.strength))
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.penalties.base import BoundQuadratic, check_multiplier
+from parafair.penalties.base import check_multiplier
+from parafair.penalties.bound import BoundQuadratic
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,6 @@ class Orthogonality:
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundQuadratic:
         """Return the term for these people."""
-        encoded = sensitive.encode(like=tensor)
+        encoded = sensitive.encode(prototype=tensor)
         columns = encoded * self.strength**0.5
         return BoundQuadratic(QuadraticForm.from_columns(columns, self.ridge))

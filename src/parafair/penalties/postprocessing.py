@@ -34,7 +34,7 @@ class CorrelationRemoval:
 
     def apply(self, factor: Tensor, sensitive: SensitiveFeatures) -> Tensor:
         """Return the residuals of the regression, plus the means."""
-        encoded = sensitive.encode(like=factor)
+        encoded = sensitive.encode(prototype=factor)
         directions, singular, _ = torch.linalg.svd(encoded - encoded.mean(0), full_matrices=False)
         kept = directions[:, singular > singular.max() * SINGULAR**0.5]
         adjusted: Tensor = factor - kept @ (kept.mT @ factor)

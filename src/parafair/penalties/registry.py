@@ -1,21 +1,26 @@
-"""Methods by name: the penalties and adjustments that `method=` stands for."""
+"""The methods that `method=` can name: penalties, and changes to a plain embedding."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
+from parafair.dependence.kernels import KERNELS
 from parafair.errors import unknown_choice
-from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality, Penalty
-from parafair.penalties.base import check_multiplier
+from parafair.penalties.base import Penalty, check_multiplier
+from parafair.penalties.hsic import HSIC
+from parafair.penalties.invariant import Invariant
+from parafair.penalties.khsic import KHSIC
+from parafair.penalties.orthogonality import Orthogonality
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching, Postprocessing
 
-PENALTIES: dict[str, Callable[..., Penalty]] = {
+# To add a method, add its class here under the name that users give.
+PENALTIES: dict[str, type[Penalty]] = {
     "invariant": Invariant,
     "khsic": KHSIC,
     "hsic": HSIC,
     "fatr": Orthogonality,
 }
-POSTPROCESSING: dict[str, Callable[[], Postprocessing]] = {
+POSTPROCESSING: dict[str, type[Postprocessing]] = {
     "correlation-removal": CorrelationRemoval,
     "moment-matching": MomentMatching,
 }
@@ -25,7 +30,7 @@ METHODS = (*PENALTIES, *POSTPROCESSING, "none")
 def resolve_method(
     method: str | Penalty | Postprocessing, strength: float | None = None
 ) -> Penalty | Postprocessing | None:
-    """Return what a method's name stands for, or the object given.
+    """Return the object that a method's name stands for, or the object given.
 
     Args:
         method: One of `METHODS`, or a penalty or postprocessing with settings of its own.
@@ -40,8 +45,24 @@ def resolve_method(
         return method
     if not isinstance(method, str) or method not in METHODS:
         raise unknown_choice("method", method, METHODS)
-    if strength is not None:
-        check_multiplier("strength", strength)
     if method in PENALTIES:
-        return PENALTIES[method]() if strength is None else PENALTIES[method](strength=strength)
+        if strength is None:
+            return PENALTIES[method]()
+        check_multiplier("strength", strength)
+        return PENALTIES[method](strength=strength)  # type: ignore[call-arg]
+    if strength is not None:
+        raise ValueError(
+            f"strength={strength!r} was given, but method={method!r} has no penalty; leave strength "
+            f"out, or choose one of {', '.join(PENALTIES)}"
+        )
     return POSTPROCESSING[method]() if method in POSTPROCESSING else None
+
+
+def stored_classes(own: Iterable[type] = ()) -> dict[str, type]:
+    """Return the classes that a stored method may consist of, by name.
+
+    Args:
+        own: Classes of the caller's own, which a record may name too.
+    """
+    classes: list[type] = [*PENALTIES.values(), *POSTPROCESSING.values(), *KERNELS, *own]
+    return {kind.__name__: kind for kind in classes}

@@ -79,7 +79,7 @@ def pick_point(frontier: Frontier, leakage: float) -> Point | None:
     if not frontier.audited:
         return None
     try:
-        return frontier.best(leakage=leakage)
+        return frontier.best(max_leakage=leakage)
     except ValueError:
         return frontier.efficient[-1]
 

@@ -8,6 +8,8 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parafair.storage import new_file
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -114,7 +116,8 @@ def sheet(size: tuple[float, float], path: str | Path) -> Iterator[Figure]:
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)  # no window, whatever the backend
         yield figure
-        figure.savefig(path, dpi=300)
+        with new_file(Path(path), overwrite=True) as file:
+            figure.savefig(file, dpi=300)
 
 
 def _draw_method(panel: Any, points: list[Mapping[str, Any]], method: str, index: int) -> None:

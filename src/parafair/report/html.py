@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
-from math import isfinite
 from string import Template
 from typing import Any
+
+from parafair.records import plain
 
 PARTS = (
     "title",
@@ -96,19 +97,8 @@ def _check(data: Mapping[str, Any]) -> None:
 
 def _embed(data: Mapping[str, Any]) -> str:
     """Return the data as JSON that can stand inside a script element."""
-    text = json.dumps(_finite(data), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(plain(data), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return text.translate(ESCAPES)
-
-
-def _finite(value: Any) -> Any:
-    """Return the value with None for every number that JSON does not have."""
-    if isinstance(value, Mapping):
-        return {str(name): _finite(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    if isinstance(value, float):
-        return float(value) if isfinite(value) else None
-    return value
 
 
 def _listing(entries: Mapping[str, Any]) -> str:

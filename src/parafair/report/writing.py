@@ -9,6 +9,7 @@ from parafair.frontiers import Frontier
 from parafair.report.content import content
 from parafair.report.figures import draw_embeddings, draw_frontier
 from parafair.report.html import render
+from parafair.storage import check_new_file, write_text
 
 FORMATS = ("png", "pdf", "svg")
 
@@ -34,13 +35,10 @@ def write_report(
         The files written.
     """
     page = Path(page)
-    if not page.absolute().parent.is_dir():
-        raise FileNotFoundError(f"the folder of {page} does not exist; create it first")
+    check_new_file(page, overwrite=True)
     shown = content(frontier, title=title, leakage=leakage)
     written = [page]
-    beside = page.with_name(f".{page.name}.new")
-    beside.write_text(render(shown), encoding="utf-8")
-    beside.replace(page)
+    write_text(page, render(shown))
     for name in formats:
         for draw, stem in ((draw_frontier, "frontier"), (draw_embeddings, "embeddings")):
             figure = page.with_name(f"{stem}.{name}")

@@ -1,15 +1,21 @@
-"""Solvers: how a problem is minimized."""
+"""Solvers: the problem, how it is minimized, and the result."""
 
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.gradient_bcd import GradientBCD
 from parafair.solvers.loop import Solver, State, solve, solve_batch, solve_path
 from parafair.solvers.path import decompose
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit, Status, Stop
 
 __all__ = [
     "BlockDescent",
+    "Fit",
     "GradientBCD",
+    "Problem",
     "Solver",
     "State",
+    "Status",
+    "Stop",
     "decompose",
     "solve",
     "solve_batch",

@@ -25,7 +25,7 @@ class BlockState:
         factors: The best factors so far; columns of all but the sensitive mode have root mean
             square 1.
         objective: The objective there.
-        ahead: The extrapolated factors the next round begins from.
+        ahead: The extrapolated factors the next iteration begins from.
         momentum: Nesterov's sequence, shape (batch,).
         curvature: Curvature assumed for the penalty of each mode, shape (batch, modes); adapted.
         restarts: Rounds whose extrapolation did not pay, shape (batch,).
@@ -94,7 +94,7 @@ class BlockDescent:
 
     Attributes:
         extrapolate: Whether to extrapolate; leaves the swamps of plain ALS.
-        inner_steps: Majorize-minimize steps, and passes over the columns, per round.
+        inner_steps: Majorize-minimize steps, and passes over the columns, per iteration.
     """
 
     extrapolate: bool = True
@@ -119,7 +119,7 @@ class BlockDescent:
         zero = torch.zeros_like(ones, dtype=torch.long)
         begin = tuple(sweep.factors)
         objective = problem.evaluate(begin)
-        if isinstance(problem.term, BoundInvariant):
+        if isinstance(problem.bound, BoundInvariant):
             # In standardized rows, moving one of n people by 1 changes about this much.
             sizes = torch.tensor(problem.shape).to(ones)
             curvature = objective.penalty[:, None].to(ones) / sizes
@@ -155,8 +155,8 @@ class BlockDescent:
 
     def _sweep(self, problem: Problem, state: BlockState, begin: tuple[Tensor, ...]) -> BlockState:
         """Update every factor once, the sensitive one last."""
-        term = problem.term
-        if term is None:
+        bound = problem.bound
+        if bound is None:
             # Exact updates do not need the scale, and equations are solved best without it.
             begin = tuple(map(unit_columns, begin))
         sweep = Sweep(problem, begin)
@@ -164,21 +164,21 @@ class BlockDescent:
             if mode == problem.mode:
                 continue
             block, factor = sweep.block(mode), sweep.factors[mode]
-            if mode in problem.terms:
+            if mode in problem.bound_by_mode:
                 factor, _, state = self._majorize(problem, block, mode, factor, state)
                 sweep.replace(mode, factor)
                 continue
-            if term is None:
+            if bound is None:
                 factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
-            elif isinstance(term, BoundInvariant):
+            elif isinstance(bound, BoundInvariant):
                 factor = block.improve(factor)
             else:
                 factor = unit_columns(factor)
                 for _ in range(self.inner_steps):
                     factor = block.minimize_columns(factor)
             sweep.replace(mode, factor)
-        if isinstance(term, BoundInvariant):
-            # The term does not mind where the scale is, so it is moved only now.
+        if isinstance(bound, BoundInvariant):
+            # The penalty does not mind where the scale is, so it is moved only now.
             sweep = Sweep(problem, carry_scale(tuple(sweep.factors), problem.mode))
         return self._finish(problem, sweep, sweep.block(problem.mode), state)
 
@@ -186,19 +186,21 @@ class BlockDescent:
         self, problem: Problem, sweep: Sweep, block: Block, state: BlockState
     ) -> BlockState:
         """Update the sensitive factor and evaluate; its block holds all that is needed."""
-        term, factor = problem.term, sweep.factors[problem.mode]
+        bound, factor = problem.bound, sweep.factors[problem.mode]
         penalty = None
-        if term is None:
+        if bound is None:
             factor = block.minimizer(QuadraticForm.zero(factor))
-        elif isinstance(term, BoundQuadratic):
-            factor = block.minimizer(term.form)
-            penalty = term.value(factor)
+        elif isinstance(bound, BoundQuadratic):
+            factor = block.minimizer(bound.form)
+            penalty = bound.value(factor)
         else:
             factor, penalty, state = self._majorize(problem, block, problem.mode, factor, state)
         sweep.replace(problem.mode, factor)
         factors = tuple(sweep.factors)
         if penalty is not None and problem.other_sensitive:
-            others = [problem.terms[mode].value(factors[mode]) for mode in problem.other_sensitive]
+            others = [
+                problem.bound_by_mode[mode].value(factors[mode]) for mode in problem.other_sensitive
+            ]
             penalty = penalty + torch.stack(others).sum(0)
         objective = problem.objective(factors, block.value(factor), penalty)
         return replace(state, factors=factors, objective=objective)
@@ -211,13 +213,17 @@ class BlockDescent:
         Returns:
             The factor, its penalty, and the state with the curvature for the next time.
         """
-        term, curvature, stalls = problem.terms[mode], state.curvature[:, mode], state.stalls
-        point = Iterate(factor, *term.value_and_gradient(factor))
+        bound, curvature, stalls = (
+            problem.bound_by_mode[mode],
+            state.curvature[:, mode],
+            state.stalls,
+        )
+        point = Iterate(factor, *bound.value_and_gradient(factor))
         least = curvature.new_tensor(torch.finfo(factor.dtype).tiny ** 0.5)
-        if not isinstance(term, BoundInvariant):
+        if not isinstance(bound, BoundInvariant):
             least = block.curvature(QuadraticForm.zero(factor)) * LEAST_CURVATURE
         for _ in range(self.inner_steps):
-            point, curvature, accepted = majorize(block, term, point, curvature)
+            point, curvature, accepted = majorize(block, bound, point, curvature)
             stalls = stalls + ~accepted
             curvature = torch.where(accepted, curvature / 2, curvature).clamp_min(least)
         column = torch.full((1,), mode, device=curvature.device)

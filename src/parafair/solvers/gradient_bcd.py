@@ -79,16 +79,16 @@ class GradientBCD:
         """Take the inner steps on every factor in turn, modes in their order."""
         sweep, capped = Sweep(problem, state.factors), state.capped
         for mode in range(problem.order):
-            term = problem.terms.get(mode)
+            bound = problem.bound_by_mode.get(mode)
             block, factor = sweep.block(mode), sweep.factors[mode]
-            form = term.form if isinstance(term, BoundQuadratic) else QuadraticForm.zero(factor)
+            form = bound.form if isinstance(bound, BoundQuadratic) else QuadraticForm.zero(factor)
             printed = self.step_sizes[0] if mode == problem.mode else self.step_sizes[1]
             step = factor.new_full((len(factor),), printed)
             if self.cap:
                 limit = 1 / block.curvature(form).clamp_min(torch.finfo(step.dtype).tiny)
                 capped = capped + (limit < step)
                 step = torch.minimum(step, limit)
-            if term is None or isinstance(term, BoundQuadratic):
+            if bound is None or isinstance(bound, BoundQuadratic):
                 factor = block.descend(factor, form, step=step, count=self.inner_steps)
             else:
                 factor = self._descend_in_parts(problem, mode, block, factor, step)
@@ -105,20 +105,20 @@ class GradientBCD:
         few = max(1, (tile_size(factor[0], WHOLE_BYTES) // factor.shape[-2]) ** 2)
         parts = torch.arange(len(factor), device=factor.device).split(few)
         if len(parts) == 1:
-            return self._descend(block, problem.terms[mode], factor, step)
+            return self._descend(block, problem.bound_by_mode[mode], factor, step)
         done = []
         for part in parts:
-            term = problem.take(part).terms[mode]
-            done.append(self._descend(block.take(part), term, factor[part], step[part]))
+            bound = problem.take(part).bound_by_mode[mode]
+            done.append(self._descend(block.take(part), bound, factor[part], step[part]))
         return torch.cat(done)
 
-    def _descend(self, block: Block, term: BoundPenalty, factor: Tensor, step: Tensor) -> Tensor:
+    def _descend(self, block: Block, bound: BoundPenalty, factor: Tensor, step: Tensor) -> Tensor:
         """Take the inner steps one by one; none of them touches the tensor."""
         step, shape = step[:, None, None], factor.shape
         affine = block.affine_step(step)
         if len(factor) == 1:
             factor, step = factor[0], step[0]
         for _ in range(self.inner_steps):
-            slope = term.value_and_gradient(factor)[1]
+            slope = bound.value_and_gradient(factor)[1]
             factor = affine(factor).addcmul_(slope, step, value=-1)
         return factor.reshape(shape)

@@ -10,22 +10,21 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
 from parafair.solvers.problem import Problem
 
-StartName: TypeAlias = Literal["uniform", "normal", "svd"]
-STARTS = ("uniform", "normal", "svd")
+InitName: TypeAlias = Literal["uniform", "normal", "svd"]
+INITS = ("uniform", "normal", "svd")
 
 
 def make_starts(
-    problem: Problem, start: StartName | CPTensor | Sequence[Any], *, count: int, seed: int
+    problem: Problem, init: InitName | CPTensor | Sequence[Any], *, count: int, seed: int
 ) -> tuple[Tensor, ...]:
     """Return starting factors for a batch of fits, each of shape (count, size, rank).
 
     Args:
         problem: What they must fit.
-        start: "uniform" draws from U(0, 1), as in the paper; "normal" from N(0, 1); "svd" takes
+        init: "uniform" draws from U(0, 1), as in the paper; "normal" from N(0, 1); "svd" takes
             the leading left singular vectors of each unfolding; or a CP tensor, (weights,
             factors) or a list of factors to begin from.
         count: Number of starts. Start number i does not depend on how many there are.
@@ -33,21 +32,21 @@ def make_starts(
     """
     if count < 1:
         raise ValueError(f"n_init must be at least 1, got {count!r}")
-    if isinstance(start, str) and start not in STARTS:
-        raise unknown_choice("start", start, STARTS)
-    if count > 1 and start not in ("uniform", "normal"):
+    if isinstance(init, str) and init not in INITS:
+        raise unknown_choice("init", init, INITS)
+    if count > 1 and init not in ("uniform", "normal"):
         raise ValueError(
-            f"n_init={count} needs random starts, but start is fixed; use start='uniform' or "
+            f"n_init={count} needs random starts, but init is not random; use init='uniform' or "
             "'normal', or n_init=1"
         )
     generator = torch.Generator().manual_seed(seed)
-    if start == "svd":
+    if init == "svd":
         return tuple(
             _singular_vectors(problem, mode, generator)[None] for mode in range(problem.order)
         )
-    if not isinstance(start, str):
-        return _given(problem, start)
-    draw = torch.rand if start == "uniform" else torch.randn
+    if not isinstance(init, str):
+        return _given(problem, init)
+    draw = torch.rand if init == "uniform" else torch.randn
     drawn = [
         [
             draw(size, problem.rank, generator=generator, dtype=torch.float64)
@@ -55,16 +54,14 @@ def make_starts(
         ]
         for _ in range(count)
     ]
-    return tuple(torch.stack(mode).to(problem.like) for mode in zip(*drawn, strict=True))
+    return tuple(torch.stack(mode).to(problem.prototype) for mode in zip(*drawn, strict=True))
 
 
 def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -> Tensor:
     """Return leading left singular vectors of an unfolding, filled up with normal columns."""
-    tensor = problem.tensor
-    if isinstance(tensor, TensorData) and tensor.is_sparse:
-        raise ValueError("start='svd' needs a dense tensor; use start='uniform' or 'normal'")
-    values = tensor.values if isinstance(tensor, TensorData) else tensor
-    unfolded = values.movedim(mode, 0).flatten(1).nan_to_num(0.0)
+    if problem.data.is_sparse:
+        raise ValueError("init='svd' needs dense data; use init='uniform' or 'normal'")
+    unfolded = problem.data.values.movedim(mode, 0).flatten(1).nan_to_num(0.0)
     size, rank = len(unfolded), problem.rank
     if size <= unfolded.shape[1]:
         vectors = torch.linalg.eigh(unfolded @ unfolded.mT)[1].flip(1)
@@ -75,23 +72,25 @@ def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -
     return torch.cat([vectors[:, :rank], filling.to(vectors)], 1)
 
 
-def _given(problem: Problem, start: CPTensor | Sequence[Any]) -> tuple[Tensor, ...]:
+def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ...]:
     """Check factors given by the user and put a batch dimension in front."""
-    parts = list(start)
+    parts = list(init)
     if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):
         weights, factors = parts
     else:
         weights, factors = None, parts
     # Copied: a solver may not change what belongs to the caller.
-    copies = [torch.as_tensor(factor).detach().to(problem.like, copy=True) for factor in factors]
+    copies = [
+        torch.as_tensor(factor).detach().to(problem.prototype, copy=True) for factor in factors
+    ]
     expected = [(size, problem.rank) for size in problem.shape]
     if [tuple(copy.shape) for copy in copies] != expected:
         raise ValueError(
-            f"start must hold factors of shapes {expected}, got "
+            f"init must hold factors of shapes {expected}, got "
             f"{[tuple(copy.shape) for copy in copies]}; one (size, rank) matrix per mode"
         )
     if weights is not None:
-        copies[problem.mode] = copies[problem.mode] * torch.as_tensor(weights).to(problem.like)
+        copies[problem.mode] = copies[problem.mode] * torch.as_tensor(weights).to(problem.prototype)
     if not all(torch.isfinite(copy).all() for copy in copies):
-        raise ValueError("start holds NaN or infinite entries; give finite factors")
+        raise ValueError("init holds NaN or infinite entries; give finite factors")
     return tuple(copy[None] for copy in copies)

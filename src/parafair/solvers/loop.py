@@ -43,10 +43,10 @@ class Solver(Protocol[S]):
     """Settings of a solver; usually a frozen dataclass. Members of a batch must not mix."""
 
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> S:
-        """Return the state before the first round."""
+        """Return the state before the first iteration."""
 
     def step(self, problem: Problem, state: S) -> S:
-        """Return the state after one more round."""
+        """Return the state after one more iteration."""
 
 
 OnIteration = Callable[[int, Objective], None]
@@ -71,7 +71,7 @@ def solve(
         solver: How.
         start: One factor (size, rank) per mode.
         stop: When to stop; ``Stop()`` if None.
-        on_iteration: Called after each round with its number and the objective.
+        on_iteration: Called after each iteration with its number and the objective.
     """
     factors = tuple(factor[None] for factor in start)
     return solve_batch(problem, solver, starts=factors, stop=stop, on_iteration=on_iteration)[0]
@@ -93,7 +93,7 @@ def solve_batch(
         solver: How.
         starts: One factor (batch, size, rank) per mode.
         stop: When a member stops; ``Stop()`` if None.
-        on_iteration: Called after each round with its number and the objective of the members
+        on_iteration: Called after each iteration with its number and the objective of the members
             still running.
         on_fit: Called with the number of a member and its fit as soon as it is done.
 
@@ -101,11 +101,11 @@ def solve_batch(
         One fit per start, in order.
 
     Raises:
-        Interrupted: On Ctrl-C, with the best fit after the last finished round.
+        Interrupted: On Ctrl-C, with the best fit after the last finished iteration.
     """
     stop = stop or Stop()
     # An objective this small is rounding error of the data.
-    floor = torch.finfo(problem.like.dtype).eps ** 2 * problem.norm_squared / problem.count
+    floor = torch.finfo(problem.prototype.dtype).eps ** 2 * problem.norm_squared / problem.count
     begin = perf_counter()
     state = solver.init(problem, starts)
     histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]
@@ -120,12 +120,12 @@ def solve_batch(
     if fits:
         positions = sound.nonzero().flatten()
         state, problem = state.take(positions), problem.take(positions)
-    # The state, the member at each of its positions and the rounds done: replaced together, so
+    # The state, the member at each of its positions and the iterations done: replaced together, so
     # that an interruption at any moment finds them in agreement.
     current = (state, [member for member in range(len(histories)) if member not in fits], 0)
     try:
         while current[1]:
-            previous, running, rounds = current
+            previous, running, iterations = current
             state = solver.step(problem, previous)
             kept = []
             entries = _entries(state.objective, perf_counter() - begin)
@@ -145,13 +145,13 @@ def solve_batch(
             if len(kept) < len(running):
                 positions = torch.tensor(kept, dtype=torch.long, device=starts[0].device)
                 state, problem = state.take(positions), problem.take(positions)
-            current = (state, [running[position] for position in kept], rounds + 1)
+            current = (state, [running[position] for position in kept], iterations + 1)
             if on_iteration is not None:
-                on_iteration(rounds + 1, objective)
+                on_iteration(iterations + 1, objective)
     except KeyboardInterrupt as error:
-        state, running, rounds = current
+        state, running, iterations = current
         for position, member in enumerate(running):
-            history = histories[member][: rounds + 1]
+            history = histories[member][: iterations + 1]
             fits[member] = _finish(state, position, Status.INTERRUPTED, history)
         raise Interrupted(best(list(fits.values()))) from error
     return tuple(fits[member] for member in range(len(histories)))
@@ -170,9 +170,9 @@ def solve_path(
 
     Returns:
         The fits of the last problem. Their histories are of that problem alone, but the time and
-        the count "warm rounds" include the others.
+        the count "warm iterations" include the others.
     """
-    stop, seconds, rounds = stop or Stop(), 0.0, 0
+    stop, seconds, iterations = stop or Stop(), 0.0, 0
     *easier, last = problems
     loose = replace(
         stop,
@@ -181,35 +181,39 @@ def solve_path(
     )
     for problem in easier:
         fits = solve_batch(
-            problem, solver, starts=starts, stop=loose, on_iteration=_shift(on_iteration, rounds)
+            problem,
+            solver,
+            starts=starts,
+            stop=loose,
+            on_iteration=_shift(on_iteration, iterations),
         )
         members = zip(*(fit.cp.factors for fit in fits), strict=True)
         starts = tuple(torch.stack(factors) for factors in members)
         seconds += max(fit.seconds for fit in fits)
-        rounds += max(fit.n_iter for fit in fits)
+        iterations += max(fit.n_iter for fit in fits)
 
     def complete(fit: Fit) -> Fit:
         if not easier:
             return fit
         history = tuple(replace(r, seconds=r.seconds + seconds) for r in fit.history)
-        return replace(fit, history=history, counts={**fit.counts, "warm rounds": rounds})
+        return replace(fit, history=history, counts={**fit.counts, "warm iterations": iterations})
 
     fits = solve_batch(
         last,
         solver,
         starts=starts,
         stop=stop,
-        on_iteration=_shift(on_iteration, rounds),
+        on_iteration=_shift(on_iteration, iterations),
         on_fit=None if on_fit is None else lambda member, fit: on_fit(member, complete(fit)),
     )
     return tuple(map(complete, fits))
 
 
-def _shift(on_iteration: OnIteration | None, rounds: int) -> OnIteration | None:
-    """Return a callback that counts on from earlier rounds."""
+def _shift(on_iteration: OnIteration | None, iterations: int) -> OnIteration | None:
+    """Return a callback that counts on from earlier iterations."""
     if on_iteration is None:
         return None
-    return lambda number, objective: on_iteration(rounds + number, objective)
+    return lambda number, objective: on_iteration(iterations + number, objective)
 
 
 def _entries(objective: Objective, seconds: float) -> list[Iteration]:

@@ -23,7 +23,7 @@ class Iterate(NamedTuple):
 
 
 def majorize(
-    block: Block, term: BoundPenalty, point: Iterate, curvature: Tensor
+    block: Block, bound: BoundPenalty, point: Iterate, curvature: Tensor
 ) -> tuple[Iterate, Tensor, Tensor]:
     """Minimize the loss plus a bound on the penalty, raising its curvature until it is a bound.
 
@@ -33,10 +33,10 @@ def majorize(
     best, accepted = point, torch.zeros_like(curvature, dtype=torch.bool)
     basis, loss, mean = None, block, point.factor.mean(-2, keepdim=True)
     anchor, slope = point.factor, point.slope
-    if isinstance(term, BoundInvariant):
-        # Where the term has no units, no direction is stiffer than another; and it does not
+    if isinstance(bound, BoundInvariant):
+        # Where the penalty has no units, no direction is stiffer than another; and it does not
         # mind a shift of all people, so the mean is left to the loss.
-        basis = term.basis(point.factor)
+        basis = bound.basis(point.factor)
         block = block.change_basis(basis)
         anchor = torch.linalg.solve(basis, anchor, left=False)
         slope = slope @ basis.mT
@@ -50,10 +50,10 @@ def majorize(
             factor = factor @ basis
             deviations = factor - factor.mean(-2, keepdim=True)
             factor = deviations + loss.best_mean(deviations + mean)
-        trial = Iterate(factor, *term.value_and_gradient(factor))
-        bound = point.value + (slope * move).sum((-2, -1))
-        bound = bound + curvature / 2 * move.square().sum((-2, -1))
-        good = (trial.value <= bound + rounding) & ~accepted
+        trial = Iterate(factor, *bound.value_and_gradient(factor))
+        upper = point.value + (slope * move).sum((-2, -1))
+        upper = upper + curvature / 2 * move.square().sum((-2, -1))
+        good = (trial.value <= upper + rounding) & ~accepted
         best = Iterate(
             torch.where(good[:, None, None], trial.factor, best.factor),
             torch.where(good, trial.value, best.value),

@@ -1,4 +1,4 @@
-"""From starts to finished fits: the path to a strong penalty, and a change after the fit."""
+"""From starting factors to finished fits: a warm path, the solver, postprocessing."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.penalties import Invariant
+from parafair.penalties import PathPenalty
 from parafair.penalties.postprocessing import Postprocessing
 from parafair.solvers.loop import OnFit, OnIteration, Solver, solve_path
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Stop
-
-# A path to a strong invariant penalty: these shares of its strength first.
-WEAKER = (0.1, 0.3)
 
 
 def decompose(
@@ -39,7 +36,7 @@ def decompose(
         stop: When a member stops.
         postprocessing: Changes the embedding after the fit; None leaves it.
         warm: Whether to go through weaker penalties first, where that helps.
-        on_iteration: Called after each round, as in `solve_batch`.
+        on_iteration: Called after each iteration, as in `solve_batch`.
         on_fit: Called with the position of a member and its fit as soon as it is done.
     """
     finished: dict[int, Fit] = {}
@@ -47,7 +44,9 @@ def decompose(
     def finish(member: int, fit: Fit) -> None:
         if postprocessing is not None and problem.sensitive is not None:
             rows = fit.cp.factors[problem.mode]
-            adjusted = postprocessing.apply(problem.penalized_rows(rows), problem.features)
+            adjusted = postprocessing.apply(
+                problem.penalized_rows(rows), problem.penalized_features
+            )
             if problem.penalized is not None:
                 adjusted = rows.index_copy(0, problem.penalized, adjusted)
             fit = fit.with_embedding(problem, adjusted)
@@ -63,7 +62,7 @@ def decompose(
 
 
 def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:
-    """Return the decomposition with the mean row wherever nothing was observed."""
+    """Return the decomposition with the mean row for every index without observed entries."""
     factors = list(cp.factors)
     for mode, empty in problem.empty.items():
         if len(empty):
@@ -74,16 +73,16 @@ def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:
 
 
 def path_to(problem: Problem, members: int) -> tuple[Problem, ...]:
-    """Return easier problems that lead to this one: a strong penalty from nowhere ends badly.
+    """Return easier problems that lead to this one, if its penalty has a path.
 
-    With the invariant criterion a random start at full strength first gives up the fit and
-    then finds no way back; from a weaker penalty's solution it keeps what can be kept.
+    From a random start at full strength, a strong penalty first gives up the fit and then finds no
+    way back. From a weaker penalty's solution it keeps what can be kept.
     """
     penalty = problem.penalty
-    if not isinstance(penalty, Invariant):
+    if not isinstance(penalty, PathPenalty):
         return (problem,)
     strengths = problem.strengths
     if strengths is None:
-        strengths = torch.full((members,), float(penalty.strength), device=problem.like.device)
+        strengths = torch.full((members,), float(penalty.strength), device=problem.prototype.device)
     strengths = strengths.double()
-    return (*(problem.with_strengths(strengths * share) for share in WEAKER), problem)
+    return (*(problem.with_strengths(strengths * share) for share in penalty.path), problem)

@@ -13,18 +13,16 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, product_of
-from parafair.algebra.least_squares import Block, block_of
-from parafair.algebra.observed import Entries, entries_of
-from parafair.data.checks import check_tensor
+from parafair.algebra.least_squares import LOSSES, Block
+from parafair.algebra.observed import Observations
+from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.penalties import BoundPenalty, Invariant, Penalty, restrict_rows, scale_strength
+from parafair.errors import unknown_choice
+from parafair.penalties import BoundInvariant, BoundPenalty, Penalty, ScaleFreePenalty
 from parafair.penalties.base import check_multiplier
-
-# Of data with missing entries, unless every row has so many entries for each component that it
-# needs none; see `Problem.ridge` for its units.
-DEFAULT_RIDGE = 3.0
-PLENTY = 10
+from parafair.penalties.bound import restrict_rows, scale_strength
+from parafair.solvers.ridge import ridge_diagonal
 
 # Below this many roundings of ||X||^2, the squared residual must be computed from the entries.
 CANCELLATION = 1e3
@@ -72,142 +70,152 @@ class Problem:
     factors, that does not depend on which of them carries the scale.
 
     Attributes:
-        tensor: The data ``X``, of order 2 or more; NaN is a missing entry.
+        data: The data ``X``.
         rank: Number of components.
         mode: The sensitive mode, that of ``A``.
         penalty: Settings of the penalty, or None for a plain CP decomposition.
         sensitive: One row per index of `mode`; needed by a penalty.
-        ridge: Keeps rows with few entries from fitting them at any price: a person's row is held
-            back as by this many entries that are zero.
-        also: Sensitive features of other modes, by mode, under the same penalty; it must be
-            invariant, for only one mode can carry the scale.
+        ridge: Shrinkage equal to this many extra zero entries per person; keeps rows with few
+            entries from overfitting them.
+        other_sensitive: Sensitive features of other modes, by mode, under the same penalty. It must
+            be a `ScaleFreePenalty`, because only one mode can carry the scale.
+        loss: One of `parafair.algebra.least_squares.LOSSES`.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
             penalty's; see `with_strengths`.
     """
 
-    tensor: Tensor | TensorData
+    data: TensorData
     rank: int
     mode: int = 0
     penalty: Penalty | None = None
     sensitive: SensitiveFeatures | None = None
     ridge: float = 0.0
     other_sensitive: Mapping[int, SensitiveFeatures] = field(default_factory=dict)
+    loss: str = "squared"
     strengths: Tensor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        check_tensor(self.tensor)
+        if not isinstance(self.data, TensorData):
+            raise TypeError(
+                f"data must be a TensorData, got {type(self.data).__name__}; use "
+                "TensorData.from_array"
+            )
+        check_scale(self.data)
         check_rank(self.rank, self.shape)
-        check_mode(self.mode, self.order)
+        self.data.find_mode(self.mode)
         check_multiplier("ridge", self.ridge)
+        if self.loss not in LOSSES:
+            raise unknown_choice("loss", self.loss, LOSSES)
         if self.penalty is not None and self.sensitive is None:
             raise ValueError(
                 f"the penalty {self.penalty!r} needs sensitive features, but none were given; pass "
                 "one row per person, or use method='none' for a plain decomposition"
             )
-        if self.other_sensitive and not isinstance(self.penalty, Invariant):
+        if self.other_sensitive and not isinstance(self.penalty, ScaleFreePenalty):
             raise ValueError(
-                "sensitive features of several modes need method='invariant', got "
-                f"{self.penalty!r}: other penalties depend on the scale, which only one mode can "
-                "carry"
+                "sensitive features of several modes need a scale-free penalty such as "
+                f"method='invariant', got {self.penalty!r}: other penalties depend on the scale, "
+                "which only one mode can carry"
             )
-        given = {
-            **self.other_sensitive,
-            **({} if self.sensitive is None else {self.mode: self.sensitive}),
-        }
-        for mode, features in given.items():
-            check_mode(mode, self.order)
-            if len(features) != self.shape[mode]:
+        for mode, features in self._sensitive_by_mode.items():
+            if len(features) != self.shape[self.data.find_mode(mode)]:
                 raise ValueError(
                     f"sensitive_features has {len(features)} rows but mode {mode} of the tensor "
                     f"has {self.shape[mode]}; pass one row per index, in the same order"
                 )
 
     @property
+    def _sensitive_by_mode(self) -> dict[int, SensitiveFeatures]:
+        own = {} if self.sensitive is None else {self.mode: self.sensitive}
+        return {**own, **self.other_sensitive}
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the modes."""
-        return tuple(self.tensor.shape)
+        return self.data.shape
 
     @property
     def order(self) -> int:
         """Number of modes."""
         return len(self.shape)
 
-    @cached_property
-    def entries(self) -> Entries:
+    @property
+    def observations(self) -> Observations:
         """The observed entries."""
-        return entries_of(self.tensor)
+        return self.data.observations
 
     @property
     def count(self) -> int:
         """``|X|``, the number of observed entries."""
-        return self.entries.values.numel()
+        return self.observations.values.numel()
 
     @property
-    def like(self) -> Tensor:
+    def prototype(self) -> Tensor:
         """A tensor without entries, of the data's precision and where the data is."""
-        return self.entries.values.flatten()[:0]
+        return self.observations.values.flatten()[:0]
 
     @cached_property
     def norm_squared(self) -> float:
         """``||X||**2`` over the observed entries."""
-        return float(torch.linalg.vector_norm(self.entries.values, dtype=torch.float64)) ** 2
+        return float(torch.linalg.vector_norm(self.observations.values, dtype=torch.float64)) ** 2
 
-    @cached_property
-    def term(self) -> BoundPenalty | None:
+    @property
+    def bound(self) -> BoundPenalty | None:
         """The penalty bound to the sensitive features; a function of ``A``."""
-        if self.penalty is None or self.sensitive is None:
-            return None
-        return self.terms[self.mode]
+        return self.bound_by_mode.get(self.mode)
 
     @cached_property
-    def terms(self) -> dict[int, BoundPenalty]:
+    def bound_by_mode(self) -> dict[int, BoundPenalty]:
         """The penalty bound to the sensitive features of each mode that has some."""
         if self.penalty is None or self.sensitive is None:
             return {}
         if self.strengths is None:
             return self._bind(self.penalty)
-        weights = self.strengths
         return {
-            mode: scale_strength(term, weights)
-            for mode, term in self._terms_of_strength_one.items()
+            mode: scale_strength(bound, self.strengths)
+            for mode, bound in self._bound_at_strength_one.items()
         }
 
     @cached_property
-    def _terms_of_strength_one(self) -> dict[int, BoundPenalty]:
+    def _bound_at_strength_one(self) -> dict[int, BoundPenalty]:
         assert self.penalty is not None
         return self._bind(replace(self.penalty, strength=1.0))  # type: ignore[type-var]
 
     def _bind(self, penalty: Penalty) -> dict[int, BoundPenalty]:
-        assert self.sensitive is not None
         found = {}
-        for mode, sensitive in {self.mode: self.sensitive, **self.other_sensitive}.items():
-            rows, features = self._examine(mode, sensitive)
-            term = penalty.bind(features, self.entries.values)
-            found[mode] = term if rows is None else restrict_rows(term, rows, self.shape[mode])
+        for mode, sensitive in self._sensitive_by_mode.items():
+            rows, features = self._select_penalized(mode, sensitive)
+            bound = penalty.bind(features, self.observations.values)
+            if isinstance(penalty, ScaleFreePenalty) and not isinstance(bound, BoundInvariant):
+                raise TypeError(
+                    f"{type(penalty).__name__} says it is scale_free, but what it binds to has no "
+                    "`basis`; see parafair.penalties.BoundInvariant"
+                )
+            found[mode] = bound if rows is None else restrict_rows(bound, rows, self.shape[mode])
         return found
 
     def penalties(self, factors: Factors) -> Tensor | None:
         """Return the sum of the penalties of all modes, shape (batch,); None without any."""
-        values = [term.value(factors[mode]) for mode, term in self.terms.items()]
+        values = [bound.value(factors[mode]) for mode, bound in self.bound_by_mode.items()]
         return torch.stack(values).sum(0) if values else None
 
     @cached_property
     def empty(self) -> dict[int, Tensor]:
         """For each mode, the positions without any observed entry."""
-        counts = (self.entries.counts(mode) for mode in range(self.order))
+        counts = (self.observations.counts(mode) for mode in range(self.order))
         return {mode: (count == 0).nonzero().flatten() for mode, count in enumerate(counts)}
 
     @property
     def penalized(self) -> Tensor | None:
-        """Positions of the people whose dependence counts; None if that is everybody.
+        """Positions of the people whose dependence is penalized; None if that is everybody.
 
-        Left out are those whose features are not known and those of whom nothing was observed.
+        People without sensitive features or without observed entries are not penalized.
         """
         return self._penalized[0]
 
     @property
-    def features(self) -> SensitiveFeatures:
-        """The sensitive features of the people examined."""
+    def penalized_features(self) -> SensitiveFeatures:
+        """The sensitive features of the penalized people."""
         assert self._penalized[1] is not None
         return self._penalized[1]
 
@@ -216,17 +224,17 @@ class Problem:
         if self.sensitive is None:
             empty = len(self.empty[self.mode]) > 0
             return (self._present(self.mode).nonzero().flatten() if empty else None), None
-        return self._examine(self.mode, self.sensitive)
+        return self._select_penalized(self.mode, self.sensitive)
 
     def _present(self, mode: int) -> Tensor:
-        present = torch.ones(self.shape[mode], dtype=torch.bool, device=self.like.device)
+        present = torch.ones(self.shape[mode], dtype=torch.bool, device=self.prototype.device)
         present[self.empty[mode]] = False
         return present
 
-    def _examine(
+    def _select_penalized(
         self, mode: int, sensitive: SensitiveFeatures
     ) -> tuple[Tensor | None, SensitiveFeatures]:
-        """Return the positions that count in a mode, None for all, and their features."""
+        """Return the penalized positions of a mode, None for all, and their features."""
         counted = self._present(mode)
         if sensitive.has_features is not None:
             counted &= torch.from_numpy(sensitive.has_features).to(counted.device)
@@ -237,14 +245,13 @@ class Problem:
         for column in features.columns:
             if len(np.unique(column.values)) < 2:
                 raise ValueError(
-                    f"sensitive feature {column.name!r} is the same for all people of whom "
-                    "something was observed, so nothing can depend on it; drop the column, or add "
-                    "people"
+                    f"sensitive feature {column.name!r} has one value for all people with observed "
+                    "entries, so nothing can depend on it; drop the column, or add people"
                 )
         return rows, features
 
     def penalized_rows(self, factor: Tensor) -> Tensor:
-        """Return the rows of the people examined, shape (..., people, rank)."""
+        """Return the rows of the penalized people, shape (..., people, rank)."""
         return factor if self.penalized is None else factor[..., self.penalized, :]
 
     def with_strengths(self, strengths: Tensor) -> Problem:
@@ -255,7 +262,7 @@ class Problem:
         if self.penalty is None:
             raise ValueError("strengths need a penalty, but the problem has none")
         # Shared by all copies from now on.
-        self._terms_of_strength_one, self.norm_squared  # noqa: B018
+        self._bound_at_strength_one, self.norm_squared  # noqa: B018
         return self._with(strengths)
 
     def take(self, members: Tensor) -> Problem:
@@ -265,8 +272,7 @@ class Problem:
     def _with(self, strengths: Tensor) -> Problem:
         other = copy(self)
         object.__setattr__(other, "strengths", strengths)
-        for name in ("term", "terms"):
-            other.__dict__.pop(name, None)
+        other.__dict__.pop("bound_by_mode", None)
         return other
 
     def evaluate(self, factors: Factors) -> Objective:
@@ -286,12 +292,12 @@ class Problem:
             sizes = product_of([factor.double().square().mean(-2) for factor in factors])
             held_back = self.ridge * self.shape[self.mode] / self.count * sizes.sum(-1)
         loss = value - held_back
-        floor = CANCELLATION * torch.finfo(self.like.dtype).eps
+        floor = CANCELLATION * torch.finfo(self.prototype.dtype).eps
         close = (loss * self.count < floor * self.norm_squared).nonzero().flatten()
         if len(close):
             loss = loss.clone()
             for member in close.tolist():
-                error = self.entries.residual_squared([factor[member] for factor in factors])
+                error = self.observations.residual_squared([factor[member] for factor in factors])
                 loss[member] = error / self.count
         penalty = torch.zeros_like(loss) if penalty is None else penalty.double()
         return Objective(loss, penalty + held_back, (loss * self.count / self.norm_squared).sqrt())
@@ -303,11 +309,11 @@ class Sweep:
     def __init__(self, problem: Problem, factors: Factors) -> None:
         self.problem = problem
         self.factors = list(factors)
-        self._sums = problem.entries.sums(factors)
+        self._sums = problem.observations.sums(factors)
 
     def block(self, mode: int) -> Block:
         """Return loss and ridge as a function of the factor of `mode`, the others as they are."""
-        return block_of(
+        return LOSSES[self.problem.loss](
             self._sums.target(mode),
             self._sums.gram(mode),
             norm_squared=self.problem.norm_squared,
@@ -321,15 +327,6 @@ class Sweep:
         self._sums.replace(mode, factor)
 
 
-def ridge_diagonal(factors: Factors, mode: int, people: int, ridge: float) -> Tensor | None:
-    """Return what a ridge adds to the diagonal of the Gram matrices of a mode, (..., rank)."""
-    if not ridge:
-        return None
-    others = [f.square().mean(-2) for other, f in enumerate(factors) if other != mode]
-    share = factors[people].shape[-2] / factors[mode].shape[-2]
-    return ridge * share * product_of(others)
-
-
 def check_rank(rank: int, shape: tuple[int, ...]) -> None:
     """Raise unless a decomposition of this rank makes sense."""
     if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 1:
@@ -339,39 +336,4 @@ def check_rank(rank: int, shape: tuple[int, ...]) -> None:
         raise ValueError(
             f"rank must be at most {most} for shape {shape}, got {rank}: any tensor of this shape "
             f"is a sum of {most} components; lower rank"
-        )
-
-
-def find_mode(tensor: Tensor | TensorData, mode: int | str) -> int:
-    """Return the number of a mode that may be given by name."""
-    if isinstance(tensor, TensorData):
-        return tensor.find_mode(mode)
-    if isinstance(mode, str):
-        raise ValueError(
-            f"mode={mode!r} is a name, but the data has no names of modes; give its number, or the "
-            "data as a TensorData"
-        )
-    check_mode(mode, tensor.ndim)
-    return int(mode)
-
-
-def resolve_ridge(ridge: float | None, tensor: Tensor | TensorData, rank: int) -> float:
-    """Return the ridge; None is 0 where every row has plenty of entries, else `DEFAULT_RIDGE`."""
-    if ridge is not None:
-        check_multiplier("ridge", ridge)
-        return float(ridge)
-    entries = entries_of(tensor)
-    if entries.values.numel() == prod(tensor.shape):
-        return 0.0
-    counts = torch.cat([entries.counts(mode) for mode in range(len(tensor.shape))])
-    present = counts[counts > 0]
-    plenty = bool((present >= PLENTY * rank).all())
-    return 0.0 if plenty else DEFAULT_RIDGE
-
-
-def check_mode(mode: int, order: int) -> None:
-    """Raise unless the tensor has this mode."""
-    if isinstance(mode, bool) or not isinstance(mode, (int, np.integer)) or not 0 <= mode < order:
-        raise ValueError(
-            f"mode must be between 0 and {order - 1} for a tensor of order {order}, got {mode!r}"
         )

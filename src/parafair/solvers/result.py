@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from math import isfinite
+from math import isfinite, nan
 from numbers import Integral
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -18,10 +16,10 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.solvers.problem import Problem, Sweep
-from parafair.storage import new_folder, read_json
+from parafair.storage import new_folder, read_json, write_json
 
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
-FORMAT = 2
+FORMAT = 3
 
 
 class Status(Enum):
@@ -29,15 +27,15 @@ class Status(Enum):
 
     RUNNING = "still running"
     CONVERGED = "the objective stopped decreasing"
-    OUT_OF_ITERATIONS = "the round limit came first; raise max_iter or tol"
-    OUT_OF_TIME = "the time limit came first; raise max_seconds or tol"
+    OUT_OF_ITERATIONS = "did not converge in max_iter iterations; raise max_iter or tol"
+    OUT_OF_TIME = "did not converge in max_seconds; raise max_seconds or tol"
     DIVERGED = "the objective became infinite or undefined; these are the last finite factors"
-    INTERRUPTED = "interrupted; these are the factors of the last finished round"
+    INTERRUPTED = "interrupted; these are the factors of the last finished iteration"
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """One line of a history: the objective after a round, and when.
+    """One line of a history: the objective after an iteration, and when.
 
     Attributes:
         objective: Loss plus penalty.
@@ -59,15 +57,15 @@ class Stop:
     """When to stop.
 
     Attributes:
-        max_iter: Most rounds.
-        tol: Stop when the objective falls by less than this share of itself per round,
-            on average over `window` rounds. Zero: only the limits count.
-        max_seconds: Stop after the round in which this time has passed.
-        window: Rounds to average over; extrapolated steps gain unevenly.
+        max_iter: Maximum number of iterations.
+        tol: Stop when the objective falls by less than this share of itself per iteration,
+            on average over `window` iterations. Zero: only the limits count.
+        max_seconds: Stop after the iteration in which this time has passed.
+        window: Iterations to average over; extrapolated steps gain unevenly.
     """
 
-    max_iter: int = 1000
-    tol: float = 1e-6
+    max_iter: int = 500
+    tol: float = 1e-4
     max_seconds: float | None = None
     window: int = 10
 
@@ -84,7 +82,7 @@ class Stop:
             raise ValueError(f"window must be at least 1, got {self.window!r}")
 
     def judge(self, history: Sequence[Iteration], floor: float = 0.0) -> Status:
-        """Return the status after the rounds so far; `floor` is an objective as good as zero."""
+        """Return the status after the iterations so far; `floor` is an objective as good as zero."""
         now = history[-1]
         if not isfinite(now.objective):
             return Status.DIVERGED
@@ -108,18 +106,16 @@ class Fit:
     Attributes:
         cp: The decomposition.
         status: Why the solver stopped.
-        history: One entry per round, the start first.
+        history: One entry per iteration, the start first.
         counts: What the solver counted, such as how often a step was capped.
-        settings: What was asked for: plain values that can be written as JSON.
-        plain: The rows that fit the sensitive mode's entries best, all other factors as they are:
-            where people would be if nothing had moved them. None without sensitive features.
+        plain: The least-squares rows of the sensitive mode, with all other factors fixed: where
+            people would be without the penalty. None without sensitive features.
     """
 
     cp: CPTensor
     status: Status
     history: tuple[Iteration, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
     plain: Tensor | None = None
 
     @property
@@ -144,7 +140,7 @@ class Fit:
 
     def __repr__(self) -> str:
         return (
-            f"Fit(rank {self.cp.rank}, {self.n_iter} rounds in {self.seconds:.2f} s, "
+            f"Fit(rank {self.cp.rank}, {self.n_iter} iterations in {self.seconds:.2f} s, "
             f"residual {self.residual:.4f}: {self.status.value})"
         )
 
@@ -193,11 +189,10 @@ class Fit:
             "format": FORMAT,
             "status": self.status.name,
             "status_text": self.status.value,
-            "settings": dict(self.settings),
             "counts": dict(self.counts),
-            "history": [asdict(round_) for round_ in self.history],
+            "history": [asdict(iteration) for iteration in self.history],
         }
-        (folder / FIT_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_json(folder / FIT_FILE, record)
 
     @classmethod
     def load(cls, folder: str | Path) -> Fit:
@@ -216,9 +211,11 @@ class Fit:
             return cls(
                 cp=CPTensor(arrays["weights"], tuple(factors)),
                 status=Status[record["status"]],
-                history=tuple(Iteration(**entry) for entry in record["history"]),
+                history=tuple(
+                    Iteration(**{k: nan if v is None else v for k, v in entry.items()})
+                    for entry in record["history"]
+                ),
                 counts=record["counts"],
-                settings=record["settings"],
                 plain=plain,
             )
         except (SafetensorError, OSError, KeyError, TypeError) as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from parafair.algebra.least_squares.base import Block, block_of
+from parafair.algebra.least_squares.base import LOSSES, Block, squared_block
 from parafair.algebra.least_squares.rowwise import RowwiseBlock
 from parafair.algebra.least_squares.shared import SharedBlock
 
-__all__ = ["Block", "RowwiseBlock", "SharedBlock", "block_of"]
+__all__ = ["LOSSES", "Block", "RowwiseBlock", "SharedBlock", "squared_block"]

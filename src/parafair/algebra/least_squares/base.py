@@ -59,10 +59,10 @@ class Block(Protocol):
         """Minimize over one column after the other, each keeping its norm; one pass."""
 
 
-def block_of(
+def squared_block(
     target: Tensor, gram: Tensor, *, norm_squared: float, entries: int, ridge: Tensor | None
 ) -> Block:
-    """Return the block for the sums over the observed entries.
+    """Return the squared error for the sums over the observed entries.
 
     Args:
         target: ``M``, shape (batch, n, rank).
@@ -76,3 +76,7 @@ def block_of(
         gram = gram + (added if gram.ndim == target.ndim else added.unsqueeze(-3))
     kind = SharedBlock if gram.ndim == target.ndim else RowwiseBlock
     return kind(target, gram, norm_squared, entries)
+
+
+# To add a loss, add the function that makes its block here under the name that users give.
+LOSSES: dict[str, Callable[..., Block]] = {"squared": squared_block}

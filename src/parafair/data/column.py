@@ -1,0 +1,159 @@
+"""Column: one sensitive feature, categorical or numeric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parafair.errors import unknown_choice
+
+Kind: TypeAlias = Literal["categorical", "numeric"]
+KINDS = ("categorical", "numeric")
+
+# Integers with few distinct values are codes of categories more often than measurements.
+MOST_INTEGER_CATEGORIES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One sensitive feature of a number of people.
+
+    Attributes:
+        name: Its name in reports.
+        kind: "categorical" or "numeric".
+        values: Codes 0, 1, ... of the categories, or the numbers; shape (n,). A missing value is
+            -1 or NaN.
+        categories: The label of each code; empty for a numeric column.
+    """
+
+    name: str
+    kind: Kind
+    values: NDArray[Any]
+    categories: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, values: NDArray[Any], kind: Kind | None = None) -> Column:
+        """Check and encode values, none of them missing.
+
+        Args:
+            name: Name of the feature.
+            values: One value per person, shape (n,).
+            kind: The kind; None infers it from the values, as `SensitiveFeatures.of` describes.
+        """
+        given = values.tolist()
+        values = np.array(given)
+        distinct = np.unique(values)
+        if len(distinct) < 2:
+            raise ValueError(
+                f"sensitive feature {name!r} is constant (only {str(distinct[0])!r}): nothing can "
+                "depend on it; drop the column"
+            )
+        kind = _infer_kind(values, distinct) if kind is None else kind
+        if kind not in KINDS:
+            raise unknown_choice(f"the kind of sensitive feature {name!r}", kind, KINDS)
+        if kind == "numeric":
+            _check_numbers(name, values, distinct)
+            return cls(name, kind, values)
+        if len(distinct) == len(values) > 2:
+            raise ValueError(
+                f"sensitive feature {name!r} has a different value for each of the {len(values)} "
+                "people, so it seems to label them; leave it out, or state it numeric"
+            )
+        text = np.array([category_text(value) for value in given])
+        categories, codes = np.unique(text, return_inverse=True)
+        return cls(name, kind, codes, tuple(categories.tolist()))
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The value of every person: a number, or the label of a category."""
+        return self.values if self.kind == "numeric" else np.array(self.categories)[self.values]
+
+    def encode(self) -> NDArray[np.float64]:
+        """Return the numbers that enter a penalty, shape (n, d).
+
+        Two categories give one 0/1 column, more give one indicator column each, and a
+        numeric feature is standardized.
+        """
+        if self.kind == "numeric":
+            numbers = self.values.astype(np.float64)[:, None]
+            numbers = numbers / np.abs(numbers).max()  # squares must not overflow
+            return np.asarray((numbers - numbers.mean()) / numbers.std())
+        if len(self.categories) == 2:
+            return self.values.astype(np.float64)[:, None]
+        return np.asarray(np.eye(len(self.categories))[self.values])
+
+    def take(self, people: NDArray[np.intp]) -> Column:
+        """Return the feature of some people; categories without members stay."""
+        return replace(self, values=self.values[people])
+
+    def read(self, values: NDArray[Any]) -> Column:
+        """Return the same feature of other people; none of the values may be missing."""
+        if self.kind == "numeric":
+            values = np.array(values.tolist())  # missing values may have made the array objects
+            if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+                raise ValueError(f"sensitive feature {self.name!r} must hold finite numbers")
+            return replace(self, values=values)
+        code = {category: number for number, category in enumerate(self.categories)}
+        found = np.array(
+            [code.get(category_text(value), -1) for value in values.tolist()], dtype=np.intp
+        )
+        if (found < 0).any():
+            unseen = category_text(values[found < 0].tolist()[0])
+            raise unknown_choice(f"sensitive feature {self.name!r}", unseen, self.categories)
+        return replace(self, values=found)
+
+    def scatter(self, has_value: NDArray[np.bool_]) -> Column:
+        """Return the feature of all people, from that of the people who have a value.
+
+        Args:
+            has_value: True for the people of this column, in order; shape (people,).
+        """
+        numeric = self.kind == "numeric"
+        values = np.full(len(has_value), np.nan if numeric else -1)
+        values[has_value] = self.values
+        return replace(self, values=values)
+
+    def bin(self, parts: int) -> Column:
+        """Return a categorical feature: itself, or numbers cut into parts of about equal size.
+
+        >>> Column("age", "numeric", np.array([20, 30, 40, 50])).bin(2).categories
+        ('20 to 30', '40 to 50')
+        """
+        if self.kind == "categorical":
+            return self
+        # By the middle rank of equal numbers, so that two distinct numbers make two parts.
+        ordered = np.sort(self.values)
+        ranks = sum(np.searchsorted(ordered, self.values, side) for side in ("left", "right"))
+        found, codes = np.unique(ranks * parts // (2 * len(ordered)), return_inverse=True)
+        members = [self.values[codes == code] for code in range(len(found))]
+        labels = tuple(f"{part.min():.4g} to {part.max():.4g}" for part in members)
+        return Column(self.name, "categorical", codes, labels)
+
+
+def category_text(value: Any) -> str:
+    """Return the label of a category; 1.0 and 1 are the same category."""
+    return str(
+        int(value) if isinstance(value, (float, np.floating)) and value.is_integer() else value
+    )
+
+
+def _infer_kind(values: NDArray[Any], distinct: NDArray[Any]) -> Kind:
+    codes = values.dtype.kind in "iu" and len(distinct) <= MOST_INTEGER_CATEGORIES
+    is_number = values.dtype.kind in "iuf"
+    return "numeric" if is_number and not codes and len(distinct) > 2 else "categorical"
+
+
+def _check_numbers(name: str, values: NDArray[Any], distinct: NDArray[Any]) -> None:
+    """Raise unless the values are finite numbers."""
+    if values.dtype.kind not in "iuf":
+        raise ValueError(
+            f"sensitive feature {name!r} is stated to be numeric but holds "
+            f"{str(distinct[0])!r}; make it numbers or state it categorical"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"sensitive feature {name!r} holds infinite values; numeric features must be finite"
+        )

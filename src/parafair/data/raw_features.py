@@ -1,0 +1,171 @@
+"""RawFeatures: sensitive features as they were given, one row per person, some values missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from parafair.data.column import category_text
+from parafair.data.frames import check_columns, find_rows, open_table, read_labels
+from parafair.data.labels import as_labels, is_missing, preview
+from parafair.errors import unknown_choice
+
+Missing: TypeAlias = Literal["error", "exclude"]
+
+# The remedy for missing features, in messages.
+EXCLUDE = "--missing exclude on the command line, missing='exclude' in SensitiveFeatures"
+
+
+@dataclass(frozen=True, eq=False)
+class RawFeatures:
+    """Columns of sensitive features before they are encoded.
+
+    Attributes:
+        columns: Values by name of the column, shape (n,) each.
+        key: The column that labels people; None if they are numbered.
+        labels: A label for each person, shape (n,); None if they are numbered.
+        has_row: False for people whom the table does not list, shape (n,); None if it lists all.
+    """
+
+    columns: dict[str, NDArray[Any]]
+    key: str | None = None
+    labels: NDArray[Any] | None = None
+    has_row: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, features: Any, names: Sequence[str] | None = None) -> RawFeatures:
+        """Read an array, list, Series or DataFrame.
+
+        Args:
+            features: One row per person: shape (n,) or (n, columns).
+            names: Names of the columns, if `features` has none of its own.
+        """
+        if hasattr(features, "columns") and hasattr(features, "__getitem__"):
+            found = {str(name): _to_array(features[name]) for name in features.columns}
+            if len(found) < len(features.columns):
+                raise ValueError(
+                    f"sensitive_features has columns of the same name: {list(features.columns)}; "
+                    "give every column its own name"
+                )
+        else:
+            found = _split_array(features, names)
+        if not found or not len(next(iter(found.values()))):
+            raise ValueError(
+                "sensitive_features is empty; pass one row per person and at least one column"
+            )
+        return cls({name: _restore_integers(values) for name, values in found.items()})
+
+    @classmethod
+    def from_table(
+        cls, table: Any, columns: Sequence[str] | None, *, key: str | None, labels: Any
+    ) -> RawFeatures:
+        """Read a table of people; see `SensitiveFeatures.from_table`."""
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of column names, got {columns!r}")
+        if labels is not None and key is None:
+            raise ValueError("labels need a key: the column of the table that holds them")
+        frame = open_table(table, labels=[] if key is None else [key])
+        wanted = [name for name in frame.columns if name != key] if columns is None else columns
+        check_columns(frame, wanted, "a column")
+        if not wanted or len(set(wanted)) < len(wanted):
+            raise ValueError(f"columns must be one or more different names, got {list(wanted)}")
+        raw = {name: _restore_integers(_to_array(frame[name].to_native())) for name in wanted}
+        if key is None:
+            return cls(raw)
+        people = read_labels(frame, key) if labels is None else as_labels(labels, "labels")
+        rows = find_rows(frame, key, people)
+        # A person without a row has row -1, which is the None after the last.
+        extended = {name: np.array([*raw[name].tolist(), None], object) for name in wanted}
+        found = {name: values[rows] for name, values in extended.items()}
+        return cls(found, key, people, rows >= 0)
+
+    def rename(self, names: Sequence[str]) -> RawFeatures:
+        """Return the same columns under other names."""
+        return replace(self, columns=dict(zip(names, self.columns.values(), strict=True)))
+
+    def select(self, names: Sequence[str]) -> RawFeatures:
+        """Return some of the columns; raise if one is not there."""
+        for name in names:
+            if name not in self.columns:
+                raise unknown_choice("a sensitive feature of the model", name, self.columns)
+        return replace(self, columns={name: self.columns[name] for name in names})
+
+    def complete(self, missing: Missing) -> NDArray[np.bool_]:
+        """Return who has a value in every column, shape (n,).
+
+        This is the only place that decides about people without features.
+
+        Args:
+            missing: "error" raises unless everybody is complete; "exclude" does not.
+        """
+        if missing not in get_args(Missing):
+            raise unknown_choice("missing", missing, get_args(Missing))
+        if missing == "error" and self.has_row is not None and not self.has_row.all():
+            raise ValueError(
+                f"table has no row for {(~self.has_row).sum()} of {len(self.has_row)} people, such "
+                f"as {self._whom(~self.has_row)}; add them, or leave them out of the criterion "
+                f"({EXCLUDE})"
+            )
+        present = []
+        for name, values in self.columns.items():
+            gone = np.array([is_missing(value) for value in values.tolist()])
+            if missing == "error" and gone.any():
+                raise ValueError(
+                    f"sensitive feature {name!r} has {gone.sum()} missing values "
+                    f"({self._whom(gone)}); fill them, drop these people, make 'unknown' a "
+                    f"category of its own, or leave these people out of the criterion ({EXCLUDE})"
+                )
+            present.append(~gone)
+        return np.asarray(np.logical_and.reduce(present))
+
+    def _whom(self, people: NDArray[np.bool_]) -> str:
+        """Return a few people by label or by number, for a message."""
+        if self.labels is None:
+            return f"rows {preview(np.flatnonzero(people), 5)}"
+        return f"{self.key} {preview(self.labels[people])}"
+
+
+def _split_array(features: Any, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
+    """Return the columns of an array by name."""
+    if isinstance(features, Tensor):
+        features = features.detach().cpu().numpy()
+    array = _to_array(features)
+    if array.ndim not in (1, 2):
+        raise ValueError(
+            f"sensitive_features must have 1 or 2 dimensions, got shape {array.shape}; "
+            "pass one row per person and one column per feature"
+        )
+    stacked = array[:, None] if array.ndim == 1 else array
+    own = getattr(features, "name", None) if array.ndim == 1 else None
+    if names is None and own is not None:
+        names = [str(own)]
+    if names is None:
+        names = ["sensitive"] if array.ndim == 1 else [f"s{i}" for i in range(stacked.shape[1])]
+    if len(names) != stacked.shape[1]:
+        raise ValueError(f"names must have {stacked.shape[1]} entries, got {len(names)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"names must differ from each other, got {list(names)}")
+    return {name: stacked[:, i] for i, name in enumerate(names)}
+
+
+def _to_array(values: Any) -> NDArray[Any]:
+    """Return an array; pandas categories become text, so that numbers among them stay codes."""
+    if getattr(getattr(values, "dtype", None), "name", "") == "category":
+        values = values.astype(object).map(
+            lambda value: value if is_missing(value) else category_text(value)
+        )
+    return np.asarray(values)
+
+
+def _restore_integers(values: NDArray[Any]) -> NDArray[Any]:
+    """Return integers as integers if missing values among them had turned them into floats."""
+    found = [None if is_missing(value) else value for value in values.tolist()]
+    present = [value for value in found if value is not None]
+    if len(present) < len(found) and all(isinstance(v, float) and v % 1 == 0 for v in present):
+        return np.array([value if value is None else int(value) for value in found], object)
+    return values

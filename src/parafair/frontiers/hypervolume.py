@@ -1,0 +1,26 @@
+"""The hypervolume of points in the plane of residual and leakage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def hypervolume(points: Iterable[tuple[float, float]], worst: tuple[float, float]) -> float:
+    """Return the share of the rectangle from zero to `worst` that the points dominate.
+
+    A point dominates everything that is no better in either coordinate. Negative leakage counts
+    as zero.
+
+    Args:
+        points: Residual and leakage of each fit.
+        worst: The largest residual and the largest leakage of the rectangle.
+
+    >>> hypervolume([(0.5, 0.25), (0.75, 0.0)], worst=(1.0, 0.5))
+    0.375
+    """
+    area, last = 0.0, worst[1]
+    for residual, leakage in sorted((x, max(y, 0.0)) for x, y in points):
+        height = min(last, leakage)
+        area += max(0.0, worst[0] - residual) * (last - height)
+        last = height
+    return area / (worst[0] * worst[1])

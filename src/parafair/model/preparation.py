@@ -1,0 +1,179 @@
+"""From the arguments of a model and its data to a problem: one way for every caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from parafair.algebra.least_squares import LOSSES
+from parafair.audits import check_max_leakage
+from parafair.data.centering import Offsets
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.errors import unknown_choice
+from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
+from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
+from parafair.solvers import Solver, Stop
+from parafair.solvers.init import make_starts
+from parafair.solvers.problem import Problem
+from parafair.solvers.registry import resolve_solver
+from parafair.solvers.ridge import resolve_ridge
+
+if TYPE_CHECKING:
+    from parafair.model.estimator import FairCP
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The arguments of a model, resolved and checked before its data is read.
+
+    Attributes:
+        model: The model they are of; it is not changed.
+        penalty: The penalty; None for a plain decomposition.
+        postprocessing: The change to a plain embedding; None for none.
+        automatic: Whether the strength is to be found.
+        solver: How to minimize.
+        stop: When to stop.
+        seed: Seed of the random starts.
+    """
+
+    model: FairCP
+    penalty: Penalty | None
+    postprocessing: Postprocessing | None
+    automatic: bool
+    solver: Solver[Any]
+    stop: Stop
+    seed: int
+
+    @classmethod
+    def of(cls, model: FairCP) -> Settings:
+        """Resolve the arguments of a model; raise if one is wrong whatever the data."""
+        automatic = isinstance(model.strength, str)
+        if automatic:
+            _check_automatic(model)
+        method = resolve_method(model.method, None if automatic else model.strength)  # type: ignore[arg-type]
+        if model.loss not in LOSSES:
+            raise unknown_choice("loss", model.loss, LOSSES)
+        post = method if isinstance(method, Postprocessing) else None
+        return cls(
+            model=model,
+            penalty=None if isinstance(method, Postprocessing) else method,
+            postprocessing=post,
+            automatic=automatic,
+            solver=resolve_solver(model.solver),
+            stop=Stop(max_iter=model.max_iter, tol=model.tol),
+            seed=_seed(model.random_state),
+        )
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether the method needs sensitive features."""
+        return self.penalty is not None or self.postprocessing is not None
+
+    def bind(self, data: TensorData, sensitive_features: Any) -> Task:
+        """Return what there is to fit.
+
+        Args:
+            data: The data, with the precision and on the device of the fit.
+            sensitive_features: As in `FairCP.fit`.
+        """
+        model = self.model
+        if self.needs_features and sensitive_features is None:
+            raise ValueError(
+                f"method={model.method!r} needs sensitive_features, but none were given; pass one "
+                "row per person, or use method='none' for a plain decomposition"
+            )
+        mode = data.find_mode(model.mode)
+        features, other = self._features(data, mode, sensitive_features)
+        offsets = Offsets.of(data, mode) if model.center else None
+        if offsets is not None:
+            data = offsets.subtract(data)
+        problem = Problem(
+            data,
+            model.rank,
+            mode,
+            self.penalty,
+            features,
+            resolve_ridge(model.ridge, data, model.rank),
+            other,
+            model.loss,
+        )
+        return Task(self, problem, offsets)
+
+    def _features(
+        self, data: TensorData, mode: int, features: Any
+    ) -> tuple[SensitiveFeatures | None, dict[int, SensitiveFeatures]]:
+        """Return the features of the people, and those of other modes."""
+        if features is None:
+            return None, {}
+        if not isinstance(features, Mapping):
+            return SensitiveFeatures.of(features), {}
+        found = {data.find_mode(m): SensitiveFeatures.of(f) for m, f in features.items()}
+        if mode not in found:
+            raise ValueError(
+                f"sensitive_features has no entry for the mode of the people, {self.model.mode!r}; "
+                f"got {list(features)}. Set mode= to one of them"
+            )
+        people = found.pop(mode)
+        if found and self.automatic:
+            raise ValueError(
+                "strength='auto' supports one sensitive mode, but sensitive_features has several; "
+                "give strength as a number"
+            )
+        return people, found
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A fit that can begin.
+
+    Attributes:
+        settings: The resolved arguments of the model.
+        problem: What to minimize.
+        offsets: What was subtracted from the data; None for nothing.
+    """
+
+    settings: Settings
+    problem: Problem
+    offsets: Offsets | None
+
+    def starts(self) -> tuple[Tensor, ...]:
+        """Return the starting factors of the model, shape (n_init, size, rank) each."""
+        model = self.settings.model
+        return make_starts(self.problem, model.init, count=model.n_init, seed=self.settings.seed)
+
+    def starts_of(self, seeds: list[int]) -> tuple[Tensor, ...]:
+        """Return one start for each seed, shape (seeds, size, rank) each."""
+        init = self.settings.model.init
+        each = [make_starts(self.problem, init, count=1, seed=seed) for seed in seeds]
+        return tuple(torch.cat(mode) for mode in zip(*each, strict=True))
+
+
+def _check_automatic(model: FairCP) -> None:
+    if model.strength != "auto":
+        raise ValueError(f"strength must be a number, 'auto' or None, got {model.strength!r}")
+    penalty = PENALTIES.get(model.method) if isinstance(model.method, str) else model.method
+    if isinstance(model.method, str) and model.method not in METHODS:
+        raise unknown_choice("method", model.method, METHODS)
+    # A class offers the same methods as its objects.
+    if penalty is None or not isinstance(penalty, CalibratedPenalty):
+        able = [name for name, kind in PENALTIES.items() if isinstance(kind, CalibratedPenalty)]
+        raise ValueError(
+            f"strength='auto' needs a penalty with a `criterion`, such as method="
+            f"{' or '.join(map(repr, able))}; got method={model.method!r}. Give strength as a number"
+        )
+    check_max_leakage(model.max_leakage)
+
+
+def _seed(random_state: int | np.random.RandomState | None) -> int:
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        if not 0 <= random_state < 2**63:
+            raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state}")
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))

@@ -1,0 +1,47 @@
+"""Progress of a fit on the terminal, as `verbose` asks for it."""
+
+from __future__ import annotations
+
+import sys
+
+from parafair.model.strength import OnTrial, Trial
+from parafair.solvers.loop import OnIteration
+from parafair.solvers.problem import Objective
+
+# With verbose=1, one iteration in this many is printed.
+EVERY = 10
+
+
+def print_iterations(verbose: int, then: OnIteration | None) -> OnIteration | None:
+    """Return a callback that prints iterations and calls another one; `then` if it is silent."""
+    if not verbose:
+        return then
+
+    def on_iteration(number: int, objective: Objective) -> None:
+        if verbose > 1 or number % EVERY == 0:
+            best = int(objective.value.nan_to_num(float("inf")).argmin())
+            _print(
+                f"iteration {number}: objective {float(objective.value[best]):.6g}, residual "
+                f"{float(objective.residual[best]):.4f}"
+            )
+        if then is not None:
+            then(number, objective)
+
+    return on_iteration
+
+
+def print_trials(verbose: int, then: OnTrial | None) -> OnTrial | None:
+    """Return a callback that prints trials and calls another one; `then` if it is silent."""
+    if not verbose:
+        return then
+
+    def on_trial(trial: Trial) -> None:
+        _print(str(trial))
+        if then is not None:
+            then(trial)
+
+    return on_trial
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")

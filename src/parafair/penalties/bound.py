@@ -1,0 +1,155 @@
+"""Penalties bound to data: functions of one factor, for a whole batch of fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.quadratic import QuadraticForm
+
+
+@runtime_checkable
+class BoundPenalty(Protocol):
+    """A penalty bound to data: a function of one factor."""
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the penalty of each member of a batch, shape (...)."""
+
+    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value, shape (...), and its gradient, shape (..., n, rank)."""
+
+
+@runtime_checkable
+class BoundInvariant(BoundPenalty, Protocol):
+    """A bound penalty that stays the same when columns of the factor are rescaled or shifted.
+
+    Scale may then move freely between the factors, and a solver measures steps in the penalty's
+    own coordinates, in which no direction is stiffer than another.
+    """
+
+    def basis(self, factor: Tensor) -> Tensor:
+        """Return an invertible ``B``, shape (..., rank, rank), with standardized ``A B^-1``."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundQuadratic:
+    """A penalty equal to ``trace(A.T @ L @ A)``; its block is solved exactly."""
+
+    form: QuadraticForm
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the value of each member, shape (...)."""
+        return self.form.value(factor)
+
+    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value and ``2 L A``."""
+        return self.form.value(factor), 2 * self.form.apply(factor)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundAutograd:
+    """A penalty given by a differentiable torch function: the short way to your own penalty.
+
+    Attributes:
+        function: Maps factors (..., n, rank) to values (...).
+    """
+
+    function: Callable[[Tensor], Tensor]
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the value of each member, shape (...)."""
+        return self.function(factor)
+
+    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value and its automatic derivative."""
+        with torch.enable_grad():
+            factor = factor.detach().requires_grad_()
+            value = self.function(factor)
+            # Members do not depend on each other, so the sum's gradient holds all of theirs.
+            (gradient,) = torch.autograd.grad(value.sum(), (factor,))
+        return value.detach(), gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapped:
+    """A bound penalty of some rows of a factor, with a multiplier for each member of a batch.
+
+    Attributes:
+        bound: The penalty of these rows, at strength 1 if there are multipliers.
+        rows: Their positions; None for all rows.
+        multipliers: Shape (batch,); None for 1.
+    """
+
+    bound: BoundPenalty
+    rows: Tensor | None = None
+    multipliers: Tensor | None = None
+
+    def value(self, factor: Tensor) -> Tensor:
+        """Return the value of each member, shape (...)."""
+        value = self.bound.value(self._seen(factor))
+        return value * self._multiplier(value)
+
+    def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value and its gradient, zero in all other rows."""
+        value, gradient = self.bound.value_and_gradient(self._seen(factor))
+        multiplier = self._multiplier(value)
+        if self.multipliers is not None:
+            gradient = multiplier[..., None, None].to(gradient) * gradient
+        if self.rows is not None:
+            gradient = torch.zeros_like(factor).index_copy_(-2, self.rows, gradient)
+        return value * multiplier, gradient
+
+    def _seen(self, factor: Tensor) -> Tensor:
+        return factor if self.rows is None else factor[..., self.rows, :]
+
+    def _multiplier(self, value: Tensor) -> Tensor:
+        if self.multipliers is None:
+            return value.new_ones(())
+        # A batch of one may come without its dimension.
+        return self.multipliers.to(value).reshape(value.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedInvariant(Wrapped):
+    """The same for an invariant penalty, whose coordinates do not depend on its multiplier."""
+
+    bound: BoundInvariant
+
+    def basis(self, factor: Tensor) -> Tensor:
+        """Return the basis for the rows of the penalty."""
+        return self.bound.basis(self._seen(factor))
+
+
+def restrict_rows(bound: BoundPenalty, rows: Tensor, size: int) -> BoundPenalty:
+    """Return a penalty of some rows as a function of a factor with `size` rows.
+
+    A ridge of a quadratic penalty applies to all rows.
+    """
+    if isinstance(bound, BoundQuadratic):
+        form = bound.form
+        directions = form.directions.new_zeros(size, form.directions.shape[1])
+        directions[rows] = form.directions
+        return BoundQuadratic(replace(form, directions=directions))
+    return _wrap(bound, rows=rows)
+
+
+def scale_strength(bound: BoundPenalty, strengths: Tensor) -> BoundPenalty:
+    """Return a penalty of strength 1 with a strength for each member of a batch, shape (batch,).
+
+    A ridge of a quadratic penalty is not part of its strength.
+    """
+    if isinstance(bound, BoundQuadratic):
+        values = strengths.to(bound.form.values).unsqueeze(-1) * bound.form.values
+        return BoundQuadratic(replace(bound.form, values=values))
+    return _wrap(bound, multipliers=strengths)
+
+
+def _wrap(
+    bound: BoundPenalty, *, rows: Tensor | None = None, multipliers: Tensor | None = None
+) -> BoundPenalty:
+    kind = WrappedInvariant if isinstance(bound, BoundInvariant) else Wrapped
+    return kind(bound, rows, multipliers)  # type: ignore[arg-type]

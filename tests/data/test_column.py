@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from parafair.data.column import Column
+
+
+def numeric(values):
+    return Column.of("age", np.asarray(values, float), "numeric")
+
+
+class TestBin:
+    def test_numbers_are_cut_into_parts_of_equal_size(self):
+        parts = numeric(np.linspace(0, 1, 100)).bin(4)
+        assert np.bincount(parts.values).tolist() == [25] * 4
+        assert parts.categories[0] == "0 to 0.2424"
+        words = Column.of("word", np.array(["a", "b", "b"]))
+        assert words.bin(4) is words
+
+    @pytest.mark.parametrize("sizes", [(50, 40, 10), (10, 5, 85), (1, 98, 1), (99, 1), (1, 99)])
+    @pytest.mark.parametrize("parts", [2, 4])
+    def test_tied_numbers_leave_no_part_empty_and_are_never_one(self, sizes, parts):
+        found = numeric(np.repeat(np.arange(len(sizes)) + 0.5, sizes)).bin(parts)
+        assert len(found.categories) > 1
+        assert np.bincount(found.values, minlength=len(found.categories)).min() > 0
+
+
+def test_people_without_a_value_are_marked():
+    has_value = np.array([True, False, True, True])
+    words = Column.of("word", np.array(["a", "b", "b"])).scatter(has_value)
+    assert words.values.tolist() == [0, -1, 1, 1]
+    np.testing.assert_array_equal(
+        numeric([1.5, 2.5, 3.5]).scatter(has_value).values, [1.5, np.nan, 2.5, 3.5]
+    )
+
+
+def test_other_people_must_have_the_same_categories_or_finite_numbers():
+    with pytest.raises(ValueError, match="sensitive feature 'word' must be one of a, b; got 'c'"):
+        Column.of("word", np.array(["a", "b", "b"])).read(np.array(["c"]))
+    with pytest.raises(ValueError, match="sensitive feature 'age' must hold finite numbers"):
+        numeric([1.5, 2.5, 3.5]).read(np.array([np.inf]))
