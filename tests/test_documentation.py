@@ -13,7 +13,7 @@ from parafair.paper.page import render_page
 from parafair.testing import AttackerContract, PenaltyContract
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("0[125]*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("0[126]*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -36,7 +36,7 @@ class TestAttackerOfTheExample(AttackerContract):
 
     @pytest.fixture
     def attacker(self):
-        return runpy.run_path(str(ROOT / "examples" / "05_custom_attacker.py"))["BAYES"]
+        return runpy.run_path(str(ROOT / "examples" / "06_custom_attacker.py"))["BAYES"]
 
 
 def test_the_page_about_attackers_lists_the_panels():

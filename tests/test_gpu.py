@@ -6,7 +6,7 @@ import torch
 
 from parafair import ConvergenceWarning, FairCP, TensorData, audit, datasets
 from parafair.algebra.observed import entries_of
-from parafair.data.sensitive_features import SensitiveFeatures
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.hsic import khsic
 from parafair.paper import make_tables
 from parafair.paper.table import read_rows

@@ -5,7 +5,7 @@ import torch
 
 from parafair import FairCP, datasets, parity_limit
 from parafair.audits.measures import residual_fit
-from parafair.data.sensitive_features import SensitiveFeatures
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching
 from parafair.testing import example_groups, example_rows
 
