@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parafair.audits.features import MOST_CELLS, OTHER, check_groups, join, sample
+from parafair.audits.features import MOST_GROUPS, OTHER, check_groups, join, sample
 from parafair.data.sensitive import SensitiveFeatures
 
 
@@ -55,7 +55,7 @@ def test_small_cells_become_one():
 def test_many_cells_are_limited():
     random = np.random.RandomState(0)
     both = join(features(**{name: random.randint(6, size=900).astype(str) for name in "ab"}), 5)
-    assert len(both.categories) == MOST_CELLS + 1
+    assert len(both.categories) == MOST_GROUPS + 1
     assert np.bincount(both.values).sum() == 900
 
 
