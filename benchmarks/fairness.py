@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 import torch
 from joblib import Parallel, delayed
-from parafair.data.sensitive_features import SensitiveFeatures
 
 from benchmarks.alone import alone
 from parafair import ConvergenceWarning, FairCP, audit, datasets, parity_limit
 from parafair.algebra.least_squares import shared
 from parafair.audits import Audit
 from parafair.data.arrays import as_tensor
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.criterion import Criterion
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality

@@ -35,7 +35,9 @@ if __name__ == "__main__":
         model.fit(data.tensor, sensitive_features=data.sensitive_features)
         gap = model.embedding_[:100].mean(0) - model.embedding_[100:].mean(0)
         leakage = audit(
-            model.embedding_, sensitive_features=data.sensitive_features, attackers=["linear", "svm"]
+            model.embedding_,
+            sensitive_features=data.sensitive_features,
+            attackers=["linear", "svm"],
         ).leakage
         print(
             f"strength {strength:6}: residual {model.fit_.residual:.3f}, "

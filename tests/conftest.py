@@ -30,7 +30,7 @@ def small_problem(
     """
     data = datasets.synthetic(1, shape=shape, rank=4)
     noise = np.random.default_rng(0).standard_normal(shape)
-    tensor = as_tensor(data.tensor + 0.1 * noise, dtype=dtype)
+    tensor = as_tensor(data.tensor + 0.1 * noise, name="tensor", dtype=dtype)
     tensor = tensor.movedim(0, mode).contiguous()
     sensitive = SensitiveFeatures.of(data.sensitive_features)
     if storage != "complete":

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from parafair.data.sensitive_features import SensitiveFeatures
 
 from parafair import ConvergenceWarning, FairCP, TensorData, audit, datasets
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.hsic import khsic
 from parafair.paper import make_tables
 from parafair.paper.table import read_rows

@@ -126,7 +126,10 @@ def test_labels_and_processes_change_nothing(marks):
         ({"grid": {"rank": [1]}, "max_leakage": float("nan")}, "max_leakage must be a number"),
         ({"grid": {"rank": [1]}, "validation_size": 1.5}, "validation_size must be a share"),
         ({"grid": {"rank": [None]}}, "rank must be a whole number"),
-        ({"grid": {"rank": []}}, "Parameter grid for parameter 'rank' need to be a non-empty sequence"),
+        (
+            {"grid": {"rank": []}},
+            "Parameter grid for parameter 'rank' need to be a non-empty sequence",
+        ),
         ({"grid": []}, "grid must name arguments of the model with values to try"),
     ],
 )
