@@ -52,7 +52,7 @@ def main():
         marks = tensor.take(0, known)
         split = split_people(marks, groups=features, test_size=0.25, random_state=0)
         cells = split_cells(marks.take(0, split.train), test_size=0.1, random_state=0)
-        newcomers = marks.take(0, split.test)
+        new_people = marks.take(0, split.test)
         own, others = features[split.train], features[split.test]
         methods = {"plain": "none", "FATR": Orthogonality(0.1), **ours}
         for name, method in methods.items():
