@@ -17,13 +17,14 @@ import numpy as np
 import pandas as pd
 import torch
 from joblib import Parallel, delayed
-from parafair.data.sensitive_features import SensitiveFeatures
 
 from benchmarks.alone import alone
 from parafair import ConvergenceWarning, FairCP, audit, datasets, parity_limit
 from parafair.algebra.least_squares import shared
 from parafair.audits import Audit
-from parafair.data.checks import as_tensor
+from parafair.data.arrays import as_tensor
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.dependence.criterion import Criterion
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
 from parafair.solvers import BlockDescent, GradientBCD, solve_batch
@@ -159,7 +160,7 @@ def baselines() -> Iterable[Row]:
 def drift() -> Iterable[Row]:
     """How far components drift off with less pull on ill-determined updates (`shared.PULL`)."""
     data = datasets.synthetic(1)
-    tensor = as_tensor(data.tensor)
+    tensor = TensorData.from_array(data.tensor)
     size = float(tensor.square().mean())
     problem = Problem(tensor, 8, 0, Invariant(), SensitiveFeatures.of(data.sensitive_features))
     kept = shared.PULL

@@ -14,8 +14,8 @@ import torch
 from examples.demo import methods
 
 from parafair import Frontier, datasets, frontier
-from parafair.data.checks import as_tensor
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.frontiers.result import join
 from parafair.penalties import KHSIC
 from parafair.solvers import GradientBCD, solve_batch
@@ -42,7 +42,7 @@ def batch() -> Iterable[Row]:
 def batch_on(device: str, dtype: torch.dtype) -> Row:
     """Time both ways on one device."""
     data = datasets.synthetic(0)
-    tensor = as_tensor(data.tensor, dtype=dtype, device=device)
+    tensor = TensorData.from_array(data.tensor).to(device, dtype)
     problem = Problem(tensor, 8, 0, KHSIC(), SensitiveFeatures.of(data.sensitive_features))
     grid = torch.linspace(0, 0.4, STRENGTHS, dtype=torch.float64) * len(tensor) ** 2
     drawn = [make_starts(problem, "uniform", count=1, seed=seed) for seed in range(SEEDS)]

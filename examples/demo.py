@@ -2,12 +2,12 @@
 
     python examples/demo.py [folder]
 
-Fits at several strengths are one batch for each method; an audit attacks every fit; the page
-shows what each level of fairness costs. Fits that are there already are not made again.
+For each method, fits at several strengths run as one batch. Every fit is audited. The report shows
+what each level of leakage costs. Fits that are already in the folder are not repeated.
 
-The paper's methods have its settings: rank 8, U(0, 1) starts, 200 steps per factor and its step
-sizes. Its strengths are printed without the division by n**2 of its formula; those below are
-the printed ones times n**2, the only reading under which they have an effect on this data.
+The paper's methods have the paper's settings: rank 8, U(0, 1) starts, 200 steps per factor and its
+step sizes. The paper prints strengths without the division by n**2 in its formula. The strengths
+below are the printed ones times n**2; otherwise they have no effect on this data.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def methods(n: int) -> dict[str, dict[str, Any]]:
 
 
 def main(folder: Path) -> None:
-    """Run everything and write the page."""
+    """Fit and audit all methods, and write the report."""
     data = datasets.synthetic(0)
     found = []
     with Progress(console=Console(stderr=True), transient=True) as progress:

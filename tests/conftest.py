@@ -36,15 +36,15 @@ def small_problem(
     if storage != "complete":
         missing = np.random.default_rng(1).uniform(size=tensor.shape) < 1 / 3
         tensor[torch.from_numpy(missing)] = torch.nan
+    stored = TensorData.from_array(tensor)
     if storage == "sparse":
-        tensor = TensorData.from_array(tensor).to_sparse()
-    return Problem(tensor, rank, mode, penalty, sensitive, ridge)
+        stored = stored.to_sparse()
+    return Problem(stored, rank, mode, penalty, sensitive, ridge)
 
 
 def dense_of(problem):
     """The data of a problem as one tensor, NaN where missing."""
-    tensor = problem.tensor
-    return tensor.to_dense().values if isinstance(tensor, TensorData) else tensor
+    return problem.data.to_dense().values
 
 
 @pytest.fixture(scope="session")

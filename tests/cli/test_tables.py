@@ -288,7 +288,7 @@ def test_a_frontier_of_a_table_has_errors_and_a_page(folder):
     assert "held_out: " in run(*FRONTIER, "--missing", "exclude", code=2)
     run("report", "curve")
     page = (folder / "curve" / "report.html").read_text()
-    for text in ("student (people)", "algebra", "1 of 40 student", "fitted entries of each"):
+    for text in ("student (people)", "algebra", "1 of 40 student", "fitted entries per student"):
         assert text in page
 
 

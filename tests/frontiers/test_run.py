@@ -7,7 +7,6 @@ import torch
 
 from parafair import FairCP, TensorData, frontier, split_cells
 from parafair.audits.evaluation import evaluate_predictions
-from parafair.data.checks import as_tensor
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.frontiers import plan, run
 from parafair.frontiers.folder import load
@@ -31,7 +30,7 @@ from parafair.solvers.result import Status, Stop  # isort: skip
 def test_a_member_of_a_batch_equals_a_batch_of_one(penalty, solver):
     from dataclasses import replace
 
-    tensor, sensitive = as_tensor(MATRIX), SensitiveFeatures.of(GROUPS)
+    tensor, sensitive = TensorData.from_array(MATRIX), SensitiveFeatures.of(GROUPS)
     problem = Problem(tensor, 3, 0, penalty, sensitive)
     strengths = torch.tensor([0.0, 0.5, 5.0, 50.0], dtype=torch.float64)
     starts = make_starts(problem, "uniform", count=4, seed=0)
@@ -47,7 +46,7 @@ def test_a_member_of_a_batch_equals_a_batch_of_one(penalty, solver):
 
 
 def test_removal_of_converged_members_changes_nothing():
-    tensor, sensitive = as_tensor(MATRIX), SensitiveFeatures.of(GROUPS)
+    tensor, sensitive = TensorData.from_array(MATRIX), SensitiveFeatures.of(GROUPS)
     problem = Problem(tensor, 3, 0, Invariant(), sensitive)
     starts = make_starts(problem, "uniform", count=3, seed=0)
     strengths = torch.tensor([0.001, 1.0, 100.0], dtype=torch.float64)
@@ -207,7 +206,7 @@ def test_few_strengths_span_the_range_too():
 
 
 def test_a_start_beyond_numbers_does_not_fail_the_batch():
-    tensor, sensitive = as_tensor(MATRIX), SensitiveFeatures.of(GROUPS)
+    tensor, sensitive = TensorData.from_array(MATRIX), SensitiveFeatures.of(GROUPS)
     problem = Problem(tensor, 3, 0, HSIC(), sensitive)
     starts = make_starts(problem, "uniform", count=2, seed=0)
     starts[0][1] *= 1e200

@@ -42,7 +42,7 @@ def test_groups_smaller_than_the_rank_are_matched_as_far_as_they_go():
 
 
 def test_moment_matching_refuses_numbers():
-    with pytest.raises(ValueError, match="'sensitive' is numeric; cut it into categories"):
+    with pytest.raises(ValueError, match="'sensitive' is numeric; make it categorical"):
         MomentMatching().apply(FACTOR, SensitiveFeatures.of(np.linspace(0, 1, 60)))
 
 

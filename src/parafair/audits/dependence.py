@@ -13,8 +13,7 @@ from parafair.audits.result import Measure
 from parafair.audits.trials import one_thread
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Criterion
-from parafair.dependence.hsic import PermutationTest
+from parafair.dependence.criterion import Criterion, PermutationTest
 from parafair.errors import ParafairWarning
 
 # More people are sampled down: time grows with the square of their number.
@@ -52,7 +51,7 @@ def _test(
     """Return the criterion on all pairs of people, its mean under permutation and the p-value."""
     if not np.ptp(rows, axis=0).any():  # constant rows are independent of any feature
         return PermutationTest(0.0, 1.0, 0.0, permutations)
-    criterion = Criterion(sensitive, torch.zeros(0, dtype=torch.float64), block=len(sensitive))
+    criterion = Criterion(sensitive, torch.zeros(0, dtype=torch.float64), chunk_size=len(sensitive))
     with one_thread():
         return criterion.test(torch.from_numpy(rows), permutations=permutations, random_state=seed)
 

@@ -20,7 +20,7 @@ from parafair.data.checks import as_data
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import hsic
-from parafair.dependence.hsic import gram_product
+from parafair.dependence.gram import gram_product
 from parafair.dependence.kernels import Gaussian
 from parafair.errors import ParafairWarning
 

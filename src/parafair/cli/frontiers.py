@@ -196,7 +196,7 @@ def report(
             if name not in FORMATS:
                 raise unknown_choice("--format", name, FORMATS)
         page = run / "report.html" if out is None else out
-        for path in write_report(load(run), page, title=title, leakage=leakage, formats=wanted):
+        for path in write_report(load(run), page, title=title, max_leakage=leakage, formats=wanted):
             echo(str(path))
 
 

@@ -23,8 +23,9 @@ from parafair.cli.shell import (
     readable_errors,
 )
 from parafair.errors import Interrupted
-from parafair.paper import FORMATS, NAMES, Claim, read_readings
+from parafair.paper import FULL, NAMES, QUICK, Claim, read_readings
 from parafair.paper import reproduce as reproduce_paper
+from parafair.report import FORMATS
 
 EXPERIMENT = "Experiment"
 COLORS = {"reproduced": "green", "partly": "yellow", "not reproduced": "red"}
@@ -73,7 +74,7 @@ def reproduce(
                 made = reproduce_paper(
                     names,
                     out=out,
-                    quick=quick,
+                    scale=QUICK if quick else FULL,
                     readings=read_readings(reading or ()),
                     data=data,
                     device=device,

@@ -1,4 +1,4 @@
-"""A data set of one's own: visits of customers to shops, with their age."""
+"""A custom data set: visits of customers to shops, with their age."""
 
 import numpy as np
 
