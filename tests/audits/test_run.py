@@ -285,7 +285,7 @@ class TestSettings:
             audit(ROWS, sensitive_features=np.array(["a"] * 119 + ["b"]))
         holes = ROWS.copy()
         holes[3, 1] = np.nan
-        with pytest.raises(ValueError, match="embedding"):
+        with pytest.raises(ValueError, match="embedding has 1 NaN or infinite entries"):
             audit(holes, sensitive_features=GROUPS)
 
     def test_two_members_are_enough(self):

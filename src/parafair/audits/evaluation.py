@@ -26,7 +26,7 @@ from parafair.records import plain
 if TYPE_CHECKING:
     import pandas
 
-EVERYBODY = "all"
+ALL_PEOPLE = "all"
 
 # Groups that a numeric feature is binned into.
 BINS = 4
@@ -57,7 +57,7 @@ class Evaluation:
 
     scores: tuple[Score, ...]
 
-    def value(self, measure: str, group: str = EVERYBODY, *, feature: str = "") -> float:
+    def value(self, measure: str, group: str = ALL_PEOPLE, *, feature: str = "") -> float:
         """Return one number; for "MAD" and "KS", of the two groups that differ most."""
         for score in self.scores:
             same = score.measure == measure and score.feature == feature
@@ -219,7 +219,7 @@ def _groups(
     features: SensitiveFeatures | None, people: NDArray[np.int64]
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     """Yield all people, then every group of every feature: the names and a mask of the entries."""
-    yield "", EVERYBODY, np.ones(len(people), bool)
+    yield "", ALL_PEOPLE, np.ones(len(people), bool)
     for column in () if features is None else map(_binned, features.columns):
         for code, name in enumerate(column.categories):
             yield column.name, name, column.values[people] == code

@@ -16,7 +16,7 @@ from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
 
 from parafair.audits.attackers import Attacker
 from parafair.audits.result import R_SQUARED, Measure
-from parafair.audits.trials import CrossValidation, predict_everybody
+from parafair.audits.trials import CrossValidation, predict_all
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 
@@ -108,7 +108,7 @@ def predict_target(
     """Cross-validate every predictor of the target, on standardized columns."""
     found = []
     for name, predictor in PREDICTORS.items():
-        answers, scores = predict_everybody(rows, target, predictor, plan)
+        answers, scores = predict_all(rows, target, predictor, plan)
         if target.kind == "categorical" and len(target.categories) == 2:
             scores = scores[:, 1:]
         found.append(Predicted(name, target, answers, scores))

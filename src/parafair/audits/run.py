@@ -28,7 +28,7 @@ from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 
 
-def audit(
+def audit(  # noqa: PLR0913  (each argument is a setting of its own)
     embedding: Any,
     *,
     sensitive_features: Any,

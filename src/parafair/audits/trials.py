@@ -97,7 +97,7 @@ def try_attackers(
     return Trials(tuple(names), _table(column, losses, plan.folds), tuple(rankings))
 
 
-def predict_everybody(
+def predict_all(
     rows: NDArray[np.float64], column: Column, attacker: Attacker, plan: CrossValidation
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Return one prediction per person, shape (n,), and its scores, shape (n, scores)."""
@@ -227,5 +227,5 @@ def _table(column: Column, losses: list[NDArray[np.float64]], folds: int) -> Los
         groups = len(column.categories)
         return Losses(stacked, np.ones(len(stacked)), column.values, 1 / groups, folds)
     scales = (column.values - column.values.mean()) ** 2
-    everybody = np.zeros(len(stacked), dtype=np.intp)
-    return Losses(stacked, scales.astype(float), everybody, 0.0, folds)
+    one_group = np.zeros(len(stacked), dtype=np.intp)
+    return Losses(stacked, scales.astype(float), one_group, 0.0, folds)
