@@ -53,6 +53,8 @@ class Checked(FairCP):
         if self.method == "none":
             return None
         rows = np.asarray(getattr(X, "values", X))
+        if rows.dtype.kind == "c":
+            return [0, 1]  # X itself is refused first
         try:
             first = rows.astype(float)[:, 0]
         except (TypeError, ValueError, IndexError):

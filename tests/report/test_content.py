@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from parafair import SensitiveFeatures, TensorData, frontier, split_cells
+from parafair import FairCP, SensitiveFeatures, TensorData, frontier, split_cells
 from parafair.audits import Verdict
 from parafair.report import content, pick_point, write_report
 from parafair.report.summary import _choice
@@ -12,7 +12,7 @@ from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 
 @pytest.fixture(scope="module")
 def curve():
-    return small(strengths=(0.01, 3.0, 30.0)) + small(method="none")
+    return small(strengths=(0.01, 3.0, 30.0)) + small(model={"method": "none"})
 
 
 def test_numbers_are_those_of_the_table(curve):
@@ -108,8 +108,14 @@ def table():
     groups = np.where(np.arange(60) != 7, GROUPS, None)
     features = SensitiveFeatures.of(groups, names=["team"], missing="exclude")
     split = split_cells(data, test_size=0.1)
-    settings = {"rank": 2, "method": "none", "audits": QUICK, "max_iter": 20}
-    return frontier(split.train, features, held_out=split.test, limit=False, **settings)
+    return frontier(
+        FairCP(2, method="none", max_iter=20),
+        split.train,
+        sensitive_features=features,
+        X_test=split.test,
+        audits=QUICK,
+        limit=False,
+    )
 
 
 def test_components_have_labels_and_name_the_largest(table):
@@ -147,5 +153,5 @@ def test_people_without_features_are_in_no_group(table):
 
 def test_a_frontier_of_plain_arrays_numbers_its_modes(curve):
     people, things = content(curve, title="")["points"][0]["components"]
-    assert (people["mode"], things["mode"]) == ("mode 0 (people)", "mode 1")
+    assert (people["mode"], things["mode"]) == ("mode_0 (people)", "mode_1")
     assert things["labels"] == list(map(str, range(8)))
