@@ -121,7 +121,7 @@ def fair_kind(name: str, strength: float | str) -> Row:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the row shows it
         model.fit(tensor, sensitive_features=sensitive)
-    chosen = model.fit_.settings["method"]["strength"]
+    chosen = model.record_.strength
     passed = model.selection_.passed if strength == "auto" else None
     result = audit(model.embedding_, sensitive_features=sensitive)
     return row_of(f"{name}, {strength}", model, result, strength=chosen, passed=passed)

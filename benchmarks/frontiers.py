@@ -101,15 +101,13 @@ def curve_of(seed: int, name: str) -> Frontier:
     """Return the frontier of one method on one data set, audited by five attackers."""
     torch.set_num_threads(1)
     data = datasets.synthetic(seed)
-    settings = methods(len(data.sensitive_features))[name]
-    if name == "invariant":
-        settings = {**settings, "strengths": OURS}
+    model, strengths = methods(len(data.sensitive_features))[name]
     return frontier(
+        model,
         data.tensor,
-        data.sensitive_features,
-        rank=8,
+        sensitive_features=data.sensitive_features,
+        strengths=OURS if name == "invariant" else strengths,
         name=name,
         seeds=(seed,),
         limit=False,
-        **settings,
     )

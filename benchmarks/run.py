@@ -68,8 +68,9 @@ def algorithm1_in(dtype: torch.dtype) -> Iterable[Row]:
     """Compare one precision: a whole round, and the steps on the sensitive factor alone."""
     data, steps, strength = datasets.synthetic(0), (0.5, 1.0), 1600.0
     sensitive = SensitiveFeatures.of(data.sensitive_features)
-    tensor = TensorData.from_array(data.tensor).to(dtype=dtype)
-    problem = Problem(tensor, 8, penalty=KHSIC(strength), sensitive=sensitive)
+    stored = TensorData.from_array(data.tensor).to(dtype=dtype)
+    tensor = stored.values
+    problem = Problem(stored, 8, penalty=KHSIC(strength), sensitive=sensitive)
     starts = make_starts(problem, "uniform", count=1, seed=0)
     solver = GradientBCD(steps, cap=False)
     state = solver.init(problem, starts)

@@ -64,7 +64,7 @@ def main():
             seconds = perf_counter() - begin
             error = model.predict(cells.test.cells.T) - cells.test.entries.numpy()
             theirs = None if name == "plain" else others
-            new = model.transform(new_people, sensitive_features=theirs)
+            new = model.transform(new_people, sensitive_features=theirs, refine=name in ours)
             rows.append(
                 {
                     "attribute": attribute,
