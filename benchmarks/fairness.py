@@ -161,7 +161,7 @@ def drift() -> Iterable[Row]:
     """How far components drift off with less pull on ill-determined updates (`shared.PULL`)."""
     data = datasets.synthetic(1)
     tensor = TensorData.from_array(data.tensor)
-    size = float(tensor.square().mean())
+    size = float(tensor.values.square().mean())
     problem = Problem(tensor, 8, 0, Invariant(), SensitiveFeatures.of(data.sensitive_features))
     kept = shared.PULL
     try:
