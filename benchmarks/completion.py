@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from parafair import TensorData, datasets
-from parafair.algebra.observed import entries_of
 from parafair.solvers import BlockDescent, solve_batch
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Stop
@@ -62,7 +61,7 @@ def _time_to_error(
 
 def ours(tensor: np.ndarray, missing: np.ndarray, start: list[np.ndarray]) -> Callable[[int], list]:
     """Our block descent."""
-    data = torch.from_numpy(np.where(missing, np.nan, tensor))
+    data = TensorData.from_array(np.where(missing, np.nan, tensor))
     starts = tuple(torch.from_numpy(factor)[None] for factor in start)
 
     def run(sweeps: int) -> list[np.ndarray]:
@@ -132,7 +131,7 @@ def sparse_sums() -> Iterable[Row]:
     indices = np.stack(np.unravel_index(flat, shape))
     values = random.standard_normal(count)
     factors = [random.standard_normal((size, RANK)) for size in shape]
-    entries = entries_of(TensorData(torch.from_numpy(values), torch.from_numpy(indices), shape))
+    entries = TensorData(torch.from_numpy(values), torch.from_numpy(indices), shape).observations
     batch = [torch.from_numpy(factor)[None] for factor in factors]
     theirs = ttb.sptensor(indices.T, values[:, None], shape)
 

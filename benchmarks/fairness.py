@@ -17,13 +17,14 @@ import numpy as np
 import pandas as pd
 import torch
 from joblib import Parallel, delayed
-from parafair.data.sensitive_features import SensitiveFeatures
 
 from benchmarks.alone import alone
 from parafair import ConvergenceWarning, FairCP, audit, datasets, parity_limit
 from parafair.algebra.least_squares import shared
 from parafair.audits import Audit
-from parafair.data.checks import as_tensor
+from parafair.data.arrays import as_tensor
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.dependence.criterion import Criterion
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
 from parafair.solvers import BlockDescent, GradientBCD, solve_batch
@@ -120,7 +121,7 @@ def fair_kind(name: str, strength: float | str) -> Row:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the row shows it
         model.fit(tensor, sensitive_features=sensitive)
-    chosen = model.fit_.settings["method"]["strength"]
+    chosen = model.record_.strength
     passed = model.selection_.passed if strength == "auto" else None
     result = audit(model.embedding_, sensitive_features=sensitive)
     return row_of(f"{name}, {strength}", model, result, strength=chosen, passed=passed)
@@ -159,8 +160,8 @@ def baselines() -> Iterable[Row]:
 def drift() -> Iterable[Row]:
     """How far components drift off with less pull on ill-determined updates (`shared.PULL`)."""
     data = datasets.synthetic(1)
-    tensor = as_tensor(data.tensor)
-    size = float(tensor.square().mean())
+    tensor = TensorData.from_array(data.tensor)
+    size = float(tensor.values.square().mean())
     problem = Problem(tensor, 8, 0, Invariant(), SensitiveFeatures.of(data.sensitive_features))
     kept = shared.PULL
     try:

@@ -14,8 +14,8 @@ import torch
 from examples.demo import methods
 
 from parafair import Frontier, datasets, frontier
-from parafair.data.checks import as_tensor
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.frontiers.result import join
 from parafair.penalties import KHSIC
 from parafair.solvers import GradientBCD, solve_batch
@@ -42,9 +42,9 @@ def batch() -> Iterable[Row]:
 def batch_on(device: str, dtype: torch.dtype) -> Row:
     """Time both ways on one device."""
     data = datasets.synthetic(0)
-    tensor = as_tensor(data.tensor, dtype=dtype, device=device)
+    tensor = TensorData.from_array(data.tensor).to(device, dtype)
     problem = Problem(tensor, 8, 0, KHSIC(), SensitiveFeatures.of(data.sensitive_features))
-    grid = torch.linspace(0, 0.4, STRENGTHS, dtype=torch.float64) * len(tensor) ** 2
+    grid = torch.linspace(0, 0.4, STRENGTHS, dtype=torch.float64) * len(data.tensor) ** 2
     drawn = [make_starts(problem, "uniform", count=1, seed=seed) for seed in range(SEEDS)]
     starts = tuple(torch.cat(mode * STRENGTHS) for mode in zip(*drawn, strict=True))
     strengths = grid.repeat_interleave(SEEDS).to(device)
@@ -101,15 +101,13 @@ def curve_of(seed: int, name: str) -> Frontier:
     """Return the frontier of one method on one data set, audited by five attackers."""
     torch.set_num_threads(1)
     data = datasets.synthetic(seed)
-    settings = methods(len(data.sensitive_features))[name]
-    if name == "invariant":
-        settings = {**settings, "strengths": OURS}
+    model, strengths = methods(len(data.sensitive_features))[name]
     return frontier(
+        model,
         data.tensor,
-        data.sensitive_features,
-        rank=8,
+        sensitive_features=data.sensitive_features,
+        strengths=OURS if name == "invariant" else strengths,
         name=name,
         seeds=(seed,),
         limit=False,
-        **settings,
     )

@@ -37,7 +37,7 @@ def one_fit(strength: float, device: str) -> Row:
     model = FairCP(**SETTINGS, **method, device=device).fit(tensor, sensitive_features=gender)
     return {
         "seconds": perf_counter() - begin,
-        "rounds": model.fit_.n_iter + model.fit_.counts.get("warm rounds", 0),
+        "iterations": model.n_iter_ + model.fit_.counts.get("warm iterations", 0),
         "residual": model.fit_.residual,
     }
 
@@ -45,15 +45,19 @@ def one_fit(strength: float, device: str) -> Row:
 def one_frontier(device: str) -> Row:
     """Fit 12 strengths at once, without audits."""
     tensor, gender = students()
-    settings = {name: value for name, value in SETTINGS.items() if name != "random_state"}
     begin = perf_counter()
     found = frontier(
-        tensor, gender, strengths=STRENGTHS, seeds=[0], audits=None, limit=False, device=device,
-        **settings,
-    )  # fmt: skip
+        FairCP(**SETTINGS, device=device),
+        tensor,
+        sensitive_features=gender,
+        strengths=STRENGTHS,
+        seeds=[0],
+        audits=None,
+        limit=False,
+    )
     return {
         "seconds": perf_counter() - begin,
-        "rounds": max(p.fit.n_iter + p.fit.counts["warm rounds"] for p in found.points),
+        "iterations": max(p.fit.n_iter + p.fit.counts["warm iterations"] for p in found.points),
         "residual": max(point.residual for point in found.points),
     }
 

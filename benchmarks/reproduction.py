@@ -1,4 +1,4 @@
-"""The fits of the paper's figures: step by step with autograd, and as parafair makes them.
+"""The fits of the paper's figures: step by step with autograd, and in parafair's batches.
 
 Run by ``python -m benchmarks.run reproduction``.
 """
@@ -12,6 +12,7 @@ import torch
 from tests.reference import paper_bcd
 
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.paper import Item, Setup
 from parafair.paper.config import BCD, FATR, HSIC, INNER_STEPS, KHSIC, RIDGE
 from parafair.paper.recipes import Data, load_data, recipe
@@ -22,15 +23,15 @@ from parafair.solvers.problem import Problem
 
 Row = dict[str, object]
 
-# Steps of autograd and rounds of parafair that are measured; the rest is multiplied.
-MEASURED_STEPS, MEASURED_ROUNDS = 10, 2
+# Steps of autograd and iterations of parafair that are measured; the rest is extrapolated.
+MEASURED_STEPS, MEASURED_ITERATIONS = 10, 2
 
 
 def reproduction() -> Iterable[Row]:
-    """All fits of the paper's four methods in its figures: autograd, and parafair's batches.
+    """Time all fits of the paper's four methods: with autograd, and in parafair's batches.
 
-    Both on part of the work and multiplied: all steps of a method cost the same. Audits, the
-    classifier and the methods that are not the paper's are left out.
+    Both are measured on a part of the work and extrapolated, because all steps of a method cost
+    the same. Audits, the classifier and our own methods are not included.
     """
     setup = Setup()
     every = dict.fromkeys(i for figure in setup.figures.values() for i in figure.items)
@@ -87,7 +88,7 @@ def _problem(data: Data, method: str, setup: Setup, device: str) -> tuple[Proble
 
 
 def _autograd(data: Data, method: str, item: Item, setup: Setup, device: str) -> float:
-    """Return the seconds of one round of one fit, from a few steps on each factor."""
+    """Return the seconds of one iteration of one fit, from a few steps on each factor."""
     problem, unit = _problem(data, method, setup, device)
     tensor, strength = problem.data.values, (item.strength or 0.0) * unit
     encoded = SensitiveFeatures.of(data.sensitive).encode(prototype=tensor)
@@ -104,7 +105,7 @@ def _autograd(data: Data, method: str, item: Item, setup: Setup, device: str) ->
         KHSIC: khsic,
     }
     starts = [f[0] for f in make_starts(problem, "uniform", count=1, seed=0)]
-    steps = (1e-6, 1e-6)  # what a step costs does not depend on its size
+    steps = (1e-6, 1e-6)  # the cost of a step does not depend on its size
     times = []
     for _ in range(3):
         begin = perf_counter()
@@ -115,7 +116,7 @@ def _autograd(data: Data, method: str, item: Item, setup: Setup, device: str) ->
 
 
 def _batches(data: Data, method: str, items: list[Item], setup: Setup, device: str) -> float:
-    """Return the seconds of one round of all fits, in batches of the size that a run has."""
+    """Return the seconds of one iteration of all fits, in batches as large as in a run."""
     problem, unit = _problem(data, method, setup, device)
     solver = recipe(data, method, 1, setup.readings).model.solver
     size = min(len(items), AT_ONCE if device == "cpu" else len(items))
@@ -126,13 +127,13 @@ def _batches(data: Data, method: str, items: list[Item], setup: Setup, device: s
         strengths = torch.tensor([(i.strength or 0.0) * unit for i in some], dtype=torch.float64)
         problem = problem.with_strengths(strengths.to(device))
     state = solver.init(problem, starts)
-    state = solver.step(problem, state)  # the first round pays for libraries and memory
+    state = solver.step(problem, state)  # the first iteration loads libraries and reserves memory
     _wait(device)
     begin = perf_counter()
-    for _ in range(MEASURED_ROUNDS):
+    for _ in range(MEASURED_ITERATIONS):
         state = solver.step(problem, state)
     _wait(device)
-    return (perf_counter() - begin) / MEASURED_ROUNDS * len(items) / size
+    return (perf_counter() - begin) / MEASURED_ITERATIONS * len(items) / size
 
 
 def _wait(device: str) -> None:

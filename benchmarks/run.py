@@ -31,9 +31,9 @@ from benchmarks import reproduction as figures
 from benchmarks.alone import alone
 from parafair import datasets
 from parafair.audits.measures import residual_fit
-from parafair.data.checks import as_tensor
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.hsic import CenteredGram, kernel_sum
+from parafair.data.tensor_data import TensorData
+from parafair.dependence.gram import CenteredGram, kernel_sum
 from parafair.dependence.kernels import Gaussian
 from parafair.penalties import KHSIC
 from parafair.solvers import GradientBCD
@@ -68,8 +68,9 @@ def algorithm1_in(dtype: torch.dtype) -> Iterable[Row]:
     """Compare one precision: a whole round, and the steps on the sensitive factor alone."""
     data, steps, strength = datasets.synthetic(0), (0.5, 1.0), 1600.0
     sensitive = SensitiveFeatures.of(data.sensitive_features)
-    tensor = as_tensor(data.tensor, dtype=dtype)
-    problem = Problem(tensor, 8, penalty=KHSIC(strength), sensitive=sensitive)
+    stored = TensorData.from_array(data.tensor).to(dtype=dtype)
+    tensor = stored.values
+    problem = Problem(stored, 8, penalty=KHSIC(strength), sensitive=sensitive)
     starts = make_starts(problem, "uniform", count=1, seed=0)
     solver = GradientBCD(steps, cap=False)
     state = solver.init(problem, starts)
@@ -83,7 +84,7 @@ def algorithm1_in(dtype: torch.dtype) -> Iterable[Row]:
     slow_factors = paper_bcd.round_of_steps(tensor, begin, penalty, steps, 200)
     pairs = zip(solver.step(problem, state).factors, slow_factors, strict=True)
     error = max(float((a[0] - b).norm() / b.norm()) for a, b in pairs)
-    block, term = Sweep(problem, starts).block(0), problem.term
+    block, term = Sweep(problem, starts).block(0), problem.bound
     size = torch.full((1,), steps[0], dtype=dtype)
     # Alternating, so that both sides meet the same state of the machine.
     times: list[list[float]] = [[], [], [], []]

@@ -1,4 +1,4 @@
-"""Fit, audit, compare with a plain decomposition: the library in a dozen lines."""
+"""Fit a plain and a fair decomposition, and audit both."""
 
 from parafair import FairCP, audit, datasets
 

@@ -1,4 +1,4 @@
-"""A penalty of one's own: groups must have equal means in every component."""
+"""A penalty of your own: the groups get equal means in every component."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class MeanMatching:
     strength: float = 1.0
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundAutograd:
-        """Return the term for these people."""
+        """Return the penalty as a function of the factor of these people."""
         group = sensitive.encode(prototype=tensor)[:, 0]
         weights = group / group.sum() - (1 - group) / (1 - group).sum()
 
@@ -35,7 +35,9 @@ if __name__ == "__main__":
         model.fit(data.tensor, sensitive_features=data.sensitive_features)
         gap = model.embedding_[:100].mean(0) - model.embedding_[100:].mean(0)
         leakage = audit(
-            model.embedding_, sensitive_features=data.sensitive_features, attackers=["linear", "svm"]
+            model.embedding_,
+            sensitive_features=data.sensitive_features,
+            attackers=["linear", "svm"],
         ).leakage
         print(
             f"strength {strength:6}: residual {model.fit_.residual:.3f}, "

@@ -1,4 +1,4 @@
-"""What a small KHSIC does and does not guarantee: the numbers and the figure of that page.
+"""The numbers and the figure of docs/what-khsic-guarantees.md.
 
 python examples/03_what_khsic_guarantees.py [folder] [--quick]
 """
@@ -15,9 +15,10 @@ import torch
 from parafair import FairCP, audit, datasets
 from parafair.audits import measures
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Criterion, Standardized
-from parafair.dependence.hsic import CenteredGram
+from parafair.dependence.criterion import Criterion
+from parafair.dependence.gram import CenteredGram
 from parafair.dependence.kernels import Gaussian
+from parafair.dependence.whitening import Standardized
 from parafair.penalties import KHSIC
 from parafair.solvers import GradientBCD
 
@@ -25,14 +26,14 @@ ATTACKERS = {"linear": "#4c78a8", "svm": "#f58518", "forest": "#54a24b", "neighb
 
 
 def over_null(rows, encoded, gamma):
-    """Return Gaussian HSIC over its mean over permutations of the people, by the trace formula."""
+    """Return Gaussian HSIC divided by its mean over permutations of the people."""
     everybody, samples = slice(0, len(rows)), ((rows, gamma), (encoded, 1.0))
     first, second = (CenteredGram.of(x, Gaussian(g)).tile(everybody, everybody) for x, g in samples)
     return float((first * second).sum() * (len(rows) - 1) / (first.trace() * second.trace()))
 
 
 def measure(embedding, groups, attackers=tuple(ATTACKERS)):
-    """Return criteria, each beside its level without dependence, and what attackers see."""
+    """Return each criterion, its level without dependence, and the accuracy of attackers."""
     sensitive, rows = SensitiveFeatures.of(groups), torch.as_tensor(embedding)
     encoded, whitened = sensitive.encode(prototype=rows), Standardized.of(rows).whitened
     criterion, distances = Criterion(sensitive, rows[:0]), torch.pdist(whitened).square()
@@ -60,7 +61,7 @@ def measure(embedding, groups, attackers=tuple(ATTACKERS)):
 
 
 def theorems():
-    """Return the paper's counterexample to FATR, and ours to its Theorem 2."""
+    """Return the paper's counterexample to FATR, and our counterexample to its Theorem 2."""
     rows, groups = np.array([[1.0], [0], [0], [-1], [-1], [1]]), [1, 0, 0, 1, 1, 1]
     table = {"orthogonality": measures.orthogonality(rows, sensitive_features=groups)}
     table["khsic"] = measures.normalized_khsic(rows, sensitive_features=groups)
@@ -74,7 +75,7 @@ def theorems():
 
 
 def escapes(people, **settings):
-    """Return four ways to lower a criterion while everybody's group stays in plain sight."""
+    """Return four ways to lower a criterion while the groups remain clearly separate."""
     random, half = np.random.default_rng(0), people // 2
     groups = np.repeat(["inside", "outside"], half)
     outside = groups == "outside"
@@ -94,7 +95,7 @@ def escapes(people, **settings):
 
 
 def fits(quick, **measuring):
-    """Return fits to the paper's synthetic data: its method, and ours, at growing strength."""
+    """Return fits of the paper's method and of ours at increasing strengths."""
     data = datasets.synthetic(0, shape=(40, 12, 10) if quick else (200, 100, 100))
     rank, rounds, scale = (4, [2, 5], 40**2) if quick else (8, [5, 20, 100], 200**2)
     table = {"khsic": [], "rounds": [], "invariant": []}
@@ -114,7 +115,7 @@ def fits(quick, **measuring):
         add("rounds", count, method=KHSIC(0.04 * scale), max_iter=count, **paper)
     start = "uniform"
     for s in (1, 3) if quick else (1, 3, 10, 20, 30, 45, 70):
-        model = add("invariant", s, method="invariant", strength=s, start=start, max_iter=1000)
+        model = add("invariant", s, method="invariant", strength=s, init=start, max_iter=1000)
         start = model.cp_
     with warnings.catch_warnings(action="ignore"):  # that it leaves the penalty out: the point
         table["transform"] = measure(
@@ -124,7 +125,7 @@ def fits(quick, **measuring):
 
 
 def draw(path):
-    """Draw what attackers see against the criterion, from the table alone."""
+    """Draw the accuracy of attackers against the criterion, from the table alone."""
     table = json.loads(path.read_text("utf-8"))["fits"]
     panels = [("khsic", "khsic_over_null", "KHSIC-BCD as published: KHSIC")]
     panels += [("invariant", "over_null", 'method="invariant": our criterion')]
@@ -136,7 +137,7 @@ def draw(path):
             points = [(row[ratio], row["attackers"][name]) for row in rows]
             style = {"color": ATTACKERS[name], "marker": marker, "markersize": 5, "label": name}
             axis.plot(*zip(*points, strict=True), **style)
-        for row in rows:  # a label above its points, or below them if it would hit the last one
+        for row in rows:  # label above the points, or below them if it would overlap
             above, scores = last / row[ratio] > 1.2, row["attackers"].values()
             at, last = (row[ratio], max(scores) if above else min(scores)), row[ratio]
             style = {"textcoords": "offset points", "ha": "center", "fontsize": 8}
@@ -156,7 +157,7 @@ def draw(path):
 
 
 def main():
-    """Run, write the table, draw it."""
+    """Measure, write the table, draw it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", default="demo", type=Path)
     parser.add_argument("--quick", action="store_true", help="few people, fits and attackers")

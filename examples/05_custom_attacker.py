@@ -19,7 +19,10 @@ if __name__ == "__main__":
     data = datasets.synthetic(seed=0, shape=(60, 20, 15))
     model = FairCP(rank=4, method="none", tol=1e-3).fit(data.tensor)
     found = audit(
-        model.embedding_, sensitive_features=data.sensitive, attackers={"bayes": BAYES}, repeats=1
+        model.embedding_,
+        sensitive_features=data.sensitive_features,
+        attackers={"bayes": BAYES},
+        repeats=1,
     )
     print(f"residual {model.fit_.residual:.3f}")
     print(found)

@@ -2,12 +2,12 @@
 
     python examples/demo.py [folder]
 
-Fits at several strengths are one batch for each method; an audit attacks every fit; the page
-shows what each level of fairness costs. Fits that are there already are not made again.
+For each method, fits at several strengths run as one batch. Every fit is audited. The report shows
+what each level of leakage costs. Fits that are already in the folder are not repeated.
 
-The paper's methods have its settings: rank 8, U(0, 1) starts, 200 steps per factor and its step
-sizes. Its strengths are printed without the division by n**2 of its formula; those below are
-the printed ones times n**2, the only reading under which they have an effect on this data.
+The paper's methods have the paper's settings: rank 8, U(0, 1) starts, 200 steps per factor and its
+step sizes. The paper prints strengths without the division by n**2 in its formula. The strengths
+below are the printed ones times n**2; otherwise they have no effect on this data.
 """
 
 from __future__ import annotations
@@ -19,44 +19,39 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from parafair import datasets, frontier
+from parafair import FairCP, datasets, frontier
 from parafair.cli.frontiers import show
 from parafair.frontiers.result import join
 from parafair.penalties import HSIC, KHSIC, Orthogonality
 from parafair.report import write_report
 from parafair.solvers import GradientBCD
 
-AUDIT = {"attackers": ("linear", "svm", "forest"), "repeats": 1, "permutations": 50}
+AUDITS = {"attackers": ("linear", "svm", "forest"), "repeats": 1, "permutations": 50}
 
 
-def methods(n: int) -> dict[str, dict[str, Any]]:
-    """Return the methods with their settings, for n people."""
-    paper = {"max_iter": 60, "tol": 0.0}
+def methods(n: int) -> dict[str, tuple[FairCP, tuple[float, ...]]]:
+    """Return the methods and their strengths, for n people."""
+
+    def paper(method: Any, first_step: float) -> FairCP:
+        solver = GradientBCD((first_step, 1.0))
+        return FairCP(8, method=method, solver=solver, max_iter=60, tol=0.0)
+
     return {
-        "BCD": {"method": "none", "solver": GradientBCD((3.0, 1.0)), **paper},
-        "FATR": {
-            "method": Orthogonality(ridge=1.0), "solver": GradientBCD((3.0, 1.0)),
-            "strengths": (0.01, 0.03, 0.1), **paper,
-        },
-        "HSIC-BCD": {
-            "method": HSIC(), "solver": GradientBCD((0.5, 1.0)),
-            "strengths": tuple(s * n**2 for s in (0.001, 0.003, 0.01)), **paper,
-        },
-        "KHSIC-BCD": {
-            "method": KHSIC(), "solver": GradientBCD((0.5, 1.0)),
-            "strengths": tuple(s * n**2 for s in (0.01, 0.04, 0.1, 0.4)), **paper,
-        },
-        "CP + correlation removal": {"method": "correlation-removal"},
-        "invariant": {"method": "invariant", "strengths": (1, 4, 8, 16, 32, 64, 90, 128)},
-    }  # fmt: skip
+        "BCD": (paper("none", 3.0), ()),
+        "FATR": (paper(Orthogonality(ridge=1.0), 3.0), (0.01, 0.03, 0.1)),
+        "HSIC-BCD": (paper(HSIC(), 0.5), tuple(s * n**2 for s in (0.001, 0.003, 0.01))),
+        "KHSIC-BCD": (paper(KHSIC(), 0.5), tuple(s * n**2 for s in (0.01, 0.04, 0.1, 0.4))),
+        "CP + correlation removal": (FairCP(8, method="correlation-removal"), ()),
+        "invariant": (FairCP(8), (1, 4, 8, 16, 32, 64, 90, 128)),
+    }
 
 
 def main(folder: Path) -> None:
-    """Run everything and write the page."""
+    """Fit and audit all methods, and write the report."""
     data = datasets.synthetic(0)
     found = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        for name, settings in methods(len(data.sensitive_features)).items():
+        for name, (model, strengths) in methods(len(data.sensitive_features)).items():
             task = progress.add_task(name, total=None)
 
             def on_progress(what: str, done: int, total: int, task: Any = task) -> None:
@@ -64,16 +59,16 @@ def main(folder: Path) -> None:
 
             found.append(
                 frontier(
+                    model,
                     data.tensor,
-                    data.sensitive_features,
-                    rank=8,
+                    sensitive_features=data.sensitive_features,
+                    strengths=strengths,
                     name=name,
-                    audits=AUDIT,
+                    audits=AUDITS,
                     limit=not found,
                     out=folder / "run",
                     n_jobs=2,
                     on_progress=on_progress,
-                    **settings,
                 )
             )
     curve = join(found)

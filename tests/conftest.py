@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from parafair import datasets
-from parafair.data.checks import as_tensor
+from parafair.data.arrays import as_tensor
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.solvers.problem import Problem
@@ -30,21 +30,21 @@ def small_problem(
     """
     data = datasets.synthetic(1, shape=shape, rank=4)
     noise = np.random.default_rng(0).standard_normal(shape)
-    tensor = as_tensor(data.tensor + 0.1 * noise, dtype=dtype)
+    tensor = as_tensor(data.tensor + 0.1 * noise, name="tensor", dtype=dtype)
     tensor = tensor.movedim(0, mode).contiguous()
     sensitive = SensitiveFeatures.of(data.sensitive_features)
     if storage != "complete":
         missing = np.random.default_rng(1).uniform(size=tensor.shape) < 1 / 3
         tensor[torch.from_numpy(missing)] = torch.nan
+    stored = TensorData.from_array(tensor)
     if storage == "sparse":
-        tensor = TensorData.from_array(tensor).to_sparse()
-    return Problem(tensor, rank, mode, penalty, sensitive, ridge)
+        stored = stored.to_sparse()
+    return Problem(stored, rank, mode, penalty, sensitive, ridge)
 
 
 def dense_of(problem):
     """The data of a problem as one tensor, NaN where missing."""
-    tensor = problem.tensor
-    return tensor.to_dense().values if isinstance(tensor, TensorData) else tensor
+    return problem.data.to_dense().values
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from parafair import ConvergenceWarning, FairCP, TensorData, audit, datasets
-from parafair.algebra.observed import entries_of
-from parafair.data.sensitive_features import SensitiveFeatures
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.hsic import khsic
 from parafair.paper import make_tables
 from parafair.paper.table import read_rows
@@ -38,7 +37,10 @@ def test_fits_agree_with_the_cpu(data, method, solver):
     assert models[1].cp_.factors[0].is_cuda
     np.testing.assert_allclose(models[1].embedding_, models[0].embedding_, rtol=1e-6, atol=1e-8)
     assert (
-        audit(models[1].embedding_, sensitive_features=data.sensitive_features, permutations=20).people == 40
+        audit(
+            models[1].embedding_, sensitive_features=data.sensitive_features, permutations=20
+        ).people
+        == 40
     )
 
 
@@ -102,7 +104,8 @@ def test_people_in_blocks_on_the_device(features):
     sensitive = SensitiveFeatures.of(sensitive.numpy())
     found = []
     for device in ("cpu", "cuda"):
-        criterion = Invariant(block=50).criterion(sensitive, torch.zeros(0, device=device).double())
+        prototype = torch.zeros(0, device=device).double()
+        criterion = Invariant(chunk_size=50).criterion(sensitive, prototype)
         assert len(criterion.row_sums.people) == 8
         value, gradient = criterion.value_and_gradient(rows.to(device))
         assert value.device.type == gradient.device.type == device
@@ -115,7 +118,7 @@ def test_sums_over_entries_are_the_same_every_time():
     data = datasets.synthetic(0, shape=(300, 40, 30), rank=4)
     tensor = data.tensor.copy()
     tensor[np.random.default_rng(0).uniform(size=tensor.shape) < 0.8] = np.nan
-    entries = entries_of(TensorData.from_array(tensor).to_sparse().to("cuda"))
+    entries = TensorData.from_array(tensor).to_sparse().to("cuda").observations
     factors = [example_rows(n, 4, seed=n)[None].cuda() for n in tensor.shape]
     for mode in range(3):
         first, second = (entries.sums(factors) for _ in range(2))

@@ -112,20 +112,6 @@ class TestCPTensor:
         theirs = tensorly.cp_to_tensor(cp.to_tensorly())
         np.testing.assert_allclose(theirs, cp.reconstruct().numpy())
 
-    def test_normalizing_moves_the_scale_and_keeps_the_tensor(self):
-        cp = CPTensor.from_factors([3 * factor for factor in draw_factors((4, 3, 5), 2)])
-        unit = cp.normalize()
-        torch.testing.assert_close(unit.reconstruct(), cp.reconstruct())
-        for factor in unit.factors:
-            torch.testing.assert_close(factor.norm(dim=0), torch.ones(2, dtype=torch.float64))
-
-    def test_a_zero_column_survives_normalizing(self):
-        factors = draw_factors((4, 3), 2)
-        factors[0][:, 1] = 0
-        unit = CPTensor.from_factors(factors).normalize()
-        assert torch.isfinite(unit.factors[0]).all()
-        assert unit.weights[1] == 0
-
     def test_ranks_must_agree(self):
         with pytest.raises(ValueError, match=r"agree on the rank.*\[2, 3\]"):
             CPTensor.from_factors([torch.ones(4, 2), torch.ones(3, 3)])

@@ -3,7 +3,7 @@ import torch
 
 from parafair.algebra import observed as observed_module
 from parafair.algebra import segments
-from parafair.algebra.observed import entries_of, from_pairs, pair_products, values_at
+from parafair.algebra.observed import from_pairs, pair_products, values_at
 from parafair.data.tensor_data import TensorData
 from parafair.testing import example_rows
 from tests.reference.paper_bcd import reconstruct
@@ -19,7 +19,8 @@ def holed(shape, share=0.4):
 
 
 def stored(tensor, storage):
-    return TensorData.from_array(tensor).to_sparse() if storage == "sparse" else tensor
+    data = TensorData.from_array(tensor)
+    return data.to_sparse() if storage == "sparse" else data
 
 
 def sums_by_definition(tensor, factors, mode):
@@ -43,10 +44,10 @@ def test_sums_are_those_over_the_observed_entries(monkeypatch, shape, storage, l
     # Short pieces in several blocks, whose edges cut through rows; or long ones, filled up.
     monkeypatch.setattr(segments, "SHORTEST", length)
     monkeypatch.setattr(segments, "HELD", {"cpu": 50})
-    monkeypatch.setattr(observed_module, "BLOCK", 20)
+    monkeypatch.setattr(observed_module, "NUMBERS_AT_ONCE", 20)
     tensor = holed(shape)
     batch = [torch.stack([example_rows(n, 3, seed=s + n) for s in (0, 50)]) for n in shape]
-    sums = entries_of(stored(tensor, storage)).sums(batch)
+    sums = stored(tensor, storage).observations.sums(batch)
     for mode in range(len(shape)):
         for member in range(2):
             factors = [factor[member] for factor in batch]
@@ -61,9 +62,9 @@ def test_sums_are_those_over_the_observed_entries(monkeypatch, shape, storage, l
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("storage", ["masked", "sparse"])
 def test_residual_and_counts(monkeypatch, shape, storage):
-    monkeypatch.setattr(observed_module, "BLOCK", 20)
+    monkeypatch.setattr(observed_module, "NUMBERS_AT_ONCE", 20)
     tensor = holed(shape)
-    found = entries_of(stored(tensor, storage))
+    found = stored(tensor, storage).observations
     factors = [example_rows(n, 3, seed=n) for n in shape]
     observed = ~tensor.isnan()
     error = (tensor - reconstruct(factors))[observed].square().sum()
@@ -79,7 +80,7 @@ def test_rows_without_entries_have_zero_sums():
     tensor[2] = torch.nan
     tensor[:, 3] = torch.nan
     for storage in ("masked", "sparse"):
-        sums = entries_of(stored(tensor, storage)).sums(
+        sums = stored(tensor, storage).observations.sums(
             [torch.ones(1, n, 2).double() for n in (5, 4, 3)]
         )
         assert not sums.target(0)[0, 2].any()
@@ -87,7 +88,7 @@ def test_rows_without_entries_have_zero_sums():
 
 
 def test_values_at_cells_are_those_of_the_reconstruction(monkeypatch):
-    monkeypatch.setattr(observed_module, "BLOCK", 10)
+    monkeypatch.setattr(observed_module, "NUMBERS_AT_ONCE", 10)
     factors = [example_rows(n, 3, seed=n) for n in (4, 3, 2)]
     cells = torch.tensor([[0, 3, 3], [2, 0, 1], [1, 1, 0]])
     expected = reconstruct(factors)[tuple(cells)]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parafair.audits.features import MOST_CELLS, OTHER, check_groups, join, sample
+from parafair.audits.features import MOST_GROUPS, OTHER, check_groups, join, sample
 from parafair.data.sensitive import SensitiveFeatures
 
 
@@ -21,7 +21,7 @@ def test_a_sample_too_small_for_the_groups_is_refused():
 def test_groups_of_one_are_refused():
     with pytest.raises(ValueError, match="group 'b' of sensitive feature 's0' has only one member"):
         check_groups(SensitiveFeatures.of(np.array([["a"]] * 9 + [["b"]])), 5)
-    check_groups(SensitiveFeatures.of(np.linspace(0, 1, 9)))
+    check_groups(SensitiveFeatures.of(np.linspace(0, 1, 9)), 5)
 
 
 def test_more_folds_than_members_of_any_group_are_refused():
@@ -55,7 +55,7 @@ def test_small_cells_become_one():
 def test_many_cells_are_limited():
     random = np.random.RandomState(0)
     both = join(features(**{name: random.randint(6, size=900).astype(str) for name in "ab"}), 5)
-    assert len(both.categories) == MOST_CELLS + 1
+    assert len(both.categories) == MOST_GROUPS + 1
     assert np.bincount(both.values).sum() == 900
 
 

@@ -36,7 +36,7 @@ class TestResidualFit:
 
     def test_shapes_must_agree(self):
         cp = CPTensor.from_factors([torch.ones(4, 2), torch.ones(3, 2)])
-        with pytest.raises(ValueError, match=r"cp has shape \(4, 3\) but the tensor has shape"):
+        with pytest.raises(ValueError, match=r"cp has shape \(4, 3\) but X has shape"):
             measures.residual_fit(np.ones((4, 5)), cp)
 
 

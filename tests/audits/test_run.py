@@ -141,7 +141,7 @@ class TestChance:
         assert result.below_chance
         assert result.verdict() is Verdict.BELOW_CHANCE
         assert result.leakage == pytest.approx(0, abs=0.02)
-        assert "below chance: a warning, not a success" in str(result)
+        assert "significantly below chance (95 %, simultaneous), by" in str(result)
 
     def test_an_ignorant_regression_is_no_warning(self):
         result = audit(ROWS[:60], sensitive_features=NUMBERS[:60], **QUICK)
@@ -174,7 +174,7 @@ class TestFeatures:
 
     def test_features_that_cannot_be_joined_are_said(self):
         result = audit(ROWS, sensitive_features=np.column_stack([GROUPS, 1 - GROUPS]), **QUICK)
-        assert "not attacked together" in result.notes[-1]
+        assert "the joint feature was not attacked" in result.notes[-1]
 
     def test_small_combinations_are_said(self):
         first, second = np.repeat(["a", "b"], 60), np.tile(["common"] * 19 + ["rare"], 6)
@@ -211,15 +211,15 @@ class TestSettings:
 
     def test_large_data_is_sampled_and_says_so(self):
         result = audit(ROWS, sensitive_features=GROUPS, max_people=60, **QUICK)
-        assert (result.people, result.of) == (60, 120)
-        assert "random sample of 60 of 120 people" in str(result)
+        assert (result.people, result.population) == (60, 120)
+        assert "a random sample of 60 of 120 people was audited" in str(result)
 
     def test_independence_is_tested_on_fewer_people_and_says_so(self, monkeypatch):
         for module in ("run", "dependence"):
             monkeypatch.setattr(f"parafair.audits.{module}.MOST_TESTED", 60)
         revealing = np.column_stack([GROUPS, ROWS])
         result = audit(revealing, sensitive_features=GROUPS, **QUICK)
-        assert "independence was tested on 60 of the people, drawn at random" in result.notes
+        assert "independence was tested on a random sample of 60 people" in result.notes
         assert values(result)["independence p-value"] < 0.05
 
     def test_rare_groups_survive_sampling(self):
@@ -231,13 +231,13 @@ class TestSettings:
 
         small = {"quick svm": replace(ATTACKERS["svm"], max_people=30)}
         result = audit(ROWS, sensitive_features=GROUPS, **(QUICK | {"attackers": small}))
-        assert "quick svm was trained on 30 people at a time" in result.notes
+        assert "quick svm was trained on samples of 30 people" in result.notes
 
     def test_own_estimators_attack_features_of_their_kind(self):
         mine = QUICK | {"attackers": {"bayes": GaussianNB()}}
         result = audit(ROWS, sensitive_features=GROUPS, **mine)
         assert {row.model for row in result.attackers} == {"bayes"}
-        with pytest.raises(ValueError, match="attackers has no regression, but .* 'sensitive'"):
+        with pytest.raises(ValueError, match="attackers has no regressor, but .* 'sensitive'"):
             audit(ROWS, sensitive_features=NUMBERS, **mine)
 
     def test_progress_is_reported(self):
@@ -285,7 +285,7 @@ class TestSettings:
             audit(ROWS, sensitive_features=np.array(["a"] * 119 + ["b"]))
         holes = ROWS.copy()
         holes[3, 1] = np.nan
-        with pytest.raises(ValueError, match="embedding"):
+        with pytest.raises(ValueError, match="embedding has 1 NaN or infinite entries"):
             audit(holes, sensitive_features=GROUPS)
 
     def test_two_members_are_enough(self):

@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from parafair.audits.attackers import ATTACKERS
-from parafair.audits.trials import CrossValidation, auc, guess_everybody, split_folds
+from parafair.audits.trials import CrossValidation, auc, predict_all, split_folds
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.testing import example_rows
 
@@ -32,11 +32,11 @@ def test_everybody_is_tested_once_per_repeat():
 
 def test_guesses_are_in_the_order_of_the_people():
     numbers = SensitiveFeatures.of(100 * ROWS[:, 0]).columns[0]
-    answers, scores = guess_everybody(ROWS, numbers, ATTACKERS["linear"], PLAN)
+    answers, scores = predict_all(ROWS, numbers, ATTACKERS["linear"], PLAN)
     np.testing.assert_allclose(answers, numbers.values, atol=1)
     np.testing.assert_array_equal(scores[:, 0], answers)
     groups = SensitiveFeatures.of(np.digitize(ROWS[:, 0], [-0.5, 0.5]).astype(str)).columns[0]
-    answers, scores = guess_everybody(ROWS, groups, ATTACKERS["linear"], PLAN)
+    answers, scores = predict_all(ROWS, groups, ATTACKERS["linear"], PLAN)
     assert (answers == groups.values).mean() > 0.85
     assert scores.shape == (60, 3)
     np.testing.assert_array_equal(scores.argmax(1), answers)

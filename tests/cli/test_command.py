@@ -5,8 +5,7 @@ from typing import Annotated
 import pytest
 
 typer = pytest.importorskip("typer")
-
-from parafair.cli.command import flatten
+flatten = pytest.importorskip("parafair.cli.command").flatten
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def test_a_frontier_of_a_table_has_errors_and_a_page(tables):
     assert "test: " in text
     run("report", "curve")
     page = (tables / "curve" / "report.html").read_text()
-    for text in ("student (people)", "algebra", "1 of 40 student", "fitted entries of each"):
+    for text in ("student (people)", "algebra", "1 of 40 student", "fitted entries per student"):
         assert text in page
 
 

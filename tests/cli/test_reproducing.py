@@ -1,5 +1,6 @@
 from types import SimpleNamespace
 
+from parafair.paper import QUICK
 from tests.cli.conftest import run
 
 
@@ -19,5 +20,5 @@ def test_options_reach_the_reproduction(working, monkeypatch):
 
     monkeypatch.setattr("parafair.cli.reproducing.reproduce_paper", reproduce)
     run("reproduce", "figure-2", "--quick", "--n-jobs", 2, "--format", "png,pdf")
-    assert (seen["names"], seen["quick"], seen["n_jobs"]) == (("figure-2",), True, 2)
+    assert (seen["names"], seen["scale"], seen["n_jobs"]) == (("figure-2",), QUICK, 2)
     assert seen["formats"] == ["png", "pdf"]

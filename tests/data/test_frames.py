@@ -157,10 +157,10 @@ def test_labels_are_found_as_numbers_or_text():
     ("positions", "message"),
     [
         ([0, 3], "must be 0 to 2, got 0 to 3"),
-        ([1, 1], "has 1 more than once"),
+        ([1, 1], "have 1 more than once; give each once"),
         ([0.5], "must be a list of whole numbers"),
-        ([False] * 3, "and once true"),
-        ([True] * 2, "3 times true or false"),
+        ([False] * 3, "with at least one True; got an array of bool"),
+        ([True] * 2, "a boolean mask of length 3 with at least one True"),
     ],
 )
 def test_positions_are_checked(positions, message):

@@ -216,11 +216,11 @@ def test_precision_is_kept_and_whole_numbers_are_doubles():
         ([["a", "b"]], TypeError, "array must hold numbers"),
         (np.array([[1, "2"]], object), TypeError, "array must hold numbers, got an array of obj"),
         ([[1j, 2]], TypeError, "must hold numbers"),
-        (torch.ones(2, 2, dtype=torch.complex64), TypeError, "real numbers"),
+        (torch.ones(2, 2, dtype=torch.complex64), TypeError, "array must hold real numbers"),
         ([[NAN, NAN]], ValueError, "all entries are missing"),
         ([[float("inf"), 1]], ValueError, "1 infinite entries"),
         ([1.0, 2.0], ValueError, "at least 2 modes"),
-        (np.ones((2, 0)), ValueError, "none empty"),
+        (np.ones((2, 0)), ValueError, "at least 2 modes and none empty"),
     ],
 )
 def test_bad_arrays_are_refused(array, error, message):
@@ -235,7 +235,7 @@ def test_bad_arrays_are_refused(array, error, message):
         ({"indices": torch.tensor([[0, 0], [1, 1]])}, "an entry more than once"),
         ({"indices": torch.zeros(3, 2, dtype=torch.int64)}, r"indices must have shape \(2, 2\)"),
         ({"labels": (["a", "a"], [0, 1, 2])}, "mode 'mode_0' has the label a more than once"),
-        ({"labels": (["a", None], [0, 1, 2])}, "labels of mode 'mode_0' has a label that is miss"),
+        ({"labels": (["a", None], [0, 1, 2])}, "labels of mode 'mode_0' has a missing label"),
         ({"labels": (["a"], [0, 1, 2])}, "mode 'mode_0' needs 2 labels, one per index, got 1"),
         ({"labels": (["a", "b"],)}, "labels must have 2 entries, one per mode, got 1"),
         ({"modes": ("a", "a")}, "modes must be 2 different names"),

@@ -59,10 +59,10 @@ def test_a_folder_comes_before_the_environment(tmp_path, monkeypatch):
 def test_missing_local_files_say_what_is_expected(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"must hold wine/a.csv, wine/b.csv .*one.invalid"):
         SOURCE.find(tmp_path)
-    with pytest.raises(FileNotFoundError, match="folder must be a folder that exists, got '/no"):
+    with pytest.raises(FileNotFoundError, match="folder must be an existing folder, got '/no"):
         SOURCE.find("/nowhere")
     monkeypatch.setenv(VARIABLE, "/nowhere")
-    with pytest.raises(FileNotFoundError, match="PARAFAIR_DATA must be a folder that exists"):
+    with pytest.raises(FileNotFoundError, match="PARAFAIR_DATA must be an existing folder"):
         SOURCE.find()
 
 

@@ -116,7 +116,9 @@ def test_changed_files_are_refused(copy, name, change, message):
 
 def test_other_values_get_a_warning(copy):
     folder = copy("studentAssessment", lambda t: t.replace(",0,78\n", ",0,77\n", 1))
-    with pytest.warns(ParafairWarning, match="other values than the copy"):
+    with pytest.warns(
+        ParafairWarning, match="its values differ from the copy used for the published results"
+    ):
         load(folder)
 
 

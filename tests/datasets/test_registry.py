@@ -7,7 +7,7 @@ from parafair import datasets
 from parafair.datasets import base
 from parafair.testing import DatasetContract
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "05_custom_data_set.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "06_custom_data_set.py"
 GENERATED = [name for name, entry in datasets.DATASETS.items() if entry.source is None]
 
 

@@ -5,24 +5,25 @@ import torch
 from scipy.stats import kstest
 
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Criterion, Standardized
+from parafair.dependence.criterion import Criterion
 from parafair.dependence.hsic import hsic
 from parafair.dependence.kernels import Delta, Gaussian, Linear, MultiscaleGaussian
 from parafair.dependence.pairwise import CHUNK_PEOPLE
+from parafair.dependence.whitening import Standardized
 from parafair.testing import example_groups, example_rows
 
 N, RANK = 120, 4
 GROUPS = example_groups(N, seed=1)
 ROWS = example_rows(N, RANK, seed=0) + GROUPS * torch.tensor([1.0, 0.5, 0.0, 0.0]).double()
-LIKE = torch.zeros(0, dtype=torch.float64)
+PROTOTYPE = torch.zeros(0, dtype=torch.float64)
 
 
-def criterion(features=GROUPS, block=CHUNK_PEOPLE):
-    return Criterion(SensitiveFeatures.of(features), LIKE, block)
+def criterion(features=GROUPS, chunk_size=CHUNK_PEOPLE):
+    return Criterion(SensitiveFeatures.of(features), PROTOTYPE, chunk_size)
 
 
-def value(rows, features=GROUPS, block=CHUNK_PEOPLE):
-    return float(criterion(features, block).value_and_gradient(rows)[0])
+def value(rows, features=GROUPS, chunk_size=CHUNK_PEOPLE):
+    return float(criterion(features, chunk_size).value_and_gradient(rows)[0])
 
 
 def slow_hsic(rows, rank):
@@ -51,24 +52,28 @@ def test_is_the_documented_formula():
     assert measure.reference(RANK) == pytest.approx(float(own), rel=1e-3)
 
 
-@pytest.mark.parametrize("block", [N, 25], ids=["one block", "blocks"])
-def test_rescaling_and_shifting_columns_changes_nothing(block):
+@pytest.mark.parametrize("chunk_size", [N, 25], ids=["one chunk", "chunks"])
+def test_rescaling_and_shifting_columns_changes_nothing(chunk_size):
     scale, shift = torch.tensor([1e-9, 1e9, -3, 1]).double(), example_rows(1, RANK, seed=5)
     changed = ROWS * scale + 100 * scale * shift
-    assert value(changed, block=block) == pytest.approx(value(ROWS, block=block), rel=1e-5)
+    assert value(changed, chunk_size=chunk_size) == pytest.approx(
+        value(ROWS, chunk_size=chunk_size), rel=1e-5
+    )
 
 
-@pytest.mark.parametrize("block", [N, 25], ids=["one block", "blocks"])
-def test_mixing_columns_changes_only_the_part_of_single_components(block):
+@pytest.mark.parametrize("chunk_size", [N, 25], ids=["one chunk", "chunks"])
+def test_mixing_columns_changes_only_the_part_of_single_components(chunk_size):
     mixed = ROWS @ example_rows(RANK, RANK, seed=6)
-    measure = criterion(block=block)
+    measure = criterion(chunk_size=chunk_size)
     kernel = MultiscaleGaussian(0.25 / (2 * RANK), 5)
     whole = [
         float(measure.row_sums.weighted(Standardized.of(rows).whitened, kernel)[0])
         for rows in (ROWS, mixed)
     ]
     assert whole[0] == pytest.approx(whole[1], rel=1e-8)
-    assert value(mixed, block=block) != pytest.approx(value(ROWS, block=block), rel=1e-8)
+    assert value(mixed, chunk_size=chunk_size) != pytest.approx(
+        value(ROWS, chunk_size=chunk_size), rel=1e-8
+    )
 
 
 def test_one_means_the_features_themselves():
@@ -81,9 +86,9 @@ def test_one_means_the_features_themselves():
     assert value(SensitiveFeatures.of(three).encode(), three) == pytest.approx(1, rel=1e-6)
 
 
-@pytest.mark.parametrize("block", [N, 25], ids=["one block", "blocks"])
-def test_gradient_matches_finite_differences(block):
-    measure = criterion(block=block)
+@pytest.mark.parametrize("chunk_size", [N, 25], ids=["one chunk", "chunks"])
+def test_gradient_matches_finite_differences(chunk_size):
+    measure = criterion(chunk_size=chunk_size)
     gradient = measure.value_and_gradient(ROWS)[1]
     for seed in range(3):
         direction = example_rows(N, RANK, seed=10 + seed)
@@ -94,7 +99,7 @@ def test_gradient_matches_finite_differences(block):
         torch.testing.assert_close((gradient * direction).sum(), slope, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("block", [N, 25], ids=["one block", "blocks"])
+@pytest.mark.parametrize("chunk_size", [N, 25], ids=["one chunk", "chunks"])
 @pytest.mark.parametrize(
     "rows",
     [
@@ -108,8 +113,8 @@ def test_gradient_matches_finite_differences(block):
     ],
     ids=["zero", "constant", "zero columns", "copies", "one row", "two rows", "huge and tiny"],
 )
-def test_degenerate_rows_give_numbers(rows, block):
-    measure = criterion(block=block)
+def test_degenerate_rows_give_numbers(rows, chunk_size):
+    measure = criterion(chunk_size=chunk_size)
     found, gradient = measure.value_and_gradient(rows)
     assert torch.isfinite(found)
     assert torch.isfinite(gradient).all()
@@ -133,6 +138,13 @@ def test_p_values_of_independent_data_are_uniform():
         for seed in range(120)
     ]
     assert kstest(p_values, "uniform").pvalue > 0.01
+
+
+def test_the_seed_decides_the_permutations():
+    tests = [criterion().test(ROWS, permutations=20, random_state=seed) for seed in (0, 0, 1)]
+    assert tests[0].null_mean == tests[1].null_mean != tests[2].null_mean
+    with pytest.raises(ValueError, match="permutations must be at least 1, got 0"):
+        criterion().test(ROWS, permutations=0, random_state=0)
 
 
 def test_sees_what_correlation_does_not():
@@ -175,16 +187,16 @@ def test_several_columns_count_one_by_one_and_together():
     assert float(measure.value_and_gradient(noise)[0] / measure.null(noise)) < 2
 
 
-def test_blocks_see_what_all_pairs_see():
+def test_chunks_see_what_all_pairs_see():
     rows, groups = example_rows(600, 5, seed=0), example_groups(600, seed=1)
     rows = rows + groups * example_rows(1, 5, seed=2)
-    whole, blocks = criterion(groups, 600), criterion(groups, 100)
-    above = [float(m.value_and_gradient(rows)[0] - m.null(rows)) for m in (whole, blocks)]
+    whole, chunks = criterion(groups, 600), criterion(groups, 100)
+    above = [float(m.value_and_gradient(rows)[0] - m.null(rows)) for m in (whole, chunks)]
     assert above[1] == pytest.approx(above[0], rel=0.05)
 
 
-def test_null_level_in_blocks_is_the_mean_over_people_in_other_places():
-    # 41 and 42 people in blocks of unequal sizes, so that no block has quite the same shares.
+def test_null_level_in_chunks_is_the_mean_over_people_in_other_places():
+    # 41 and 42 people in chunks of unequal sizes, so that no chunk has quite the same shares.
     rows, random = example_rows(83, RANK, seed=0), np.random.default_rng(0)
     measure = criterion(np.repeat(["a", "b"], [41, 42]), 20)
     assert len(measure.row_sums.people) == 2
@@ -195,9 +207,9 @@ def test_null_level_in_blocks_is_the_mean_over_people_in_other_places():
     assert float(measure.null(rows)) == pytest.approx(np.mean(values), rel=0.05)
 
 
-def test_a_batch_in_blocks_is_its_members():
+def test_a_batch_in_chunks_is_its_members():
     batch = torch.stack([ROWS, ROWS.flip(0), 2 * ROWS + 1])
-    measure = criterion(block=25)
+    measure = criterion(chunk_size=25)
     assert len(measure.row_sums.people) > 1
     value, gradient = measure.value_and_gradient(batch)
     for member, rows in enumerate(batch):

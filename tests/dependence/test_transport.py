@@ -54,10 +54,10 @@ class TestBetween:
         cost = torch.cdist(x, y).square()
         assert float((plan * cost).sum()) == pytest.approx(pair_cost(x, y, 1.0))
 
-    def test_blocks_change_nothing(self, monkeypatch):
+    def test_chunks_change_nothing(self, monkeypatch):
         x, y = rows(7, seed=1), rows(9, 0.5, seed=2)
         whole, _ = transport.between(x, y, MASSES, [(x, y)])
-        monkeypatch.setattr(transport, "BLOCK", 10)
+        monkeypatch.setattr(transport, "CHUNK", 10)
         np.testing.assert_allclose(transport.between(x, y, MASSES, [(x, y)])[0], whole, atol=1e-12)
 
 

@@ -52,11 +52,11 @@ def phrases():
     yield f"1/√199 = {floor:.4f}"
     early, middle, late = (f"{row['khsic']:.4f}" for row in fits["rounds"])
     assert [row["at"] for row in fits["rounds"]] == [5, 20, 100]
-    yield f"{early} after 5 rounds, {middle} after 20, {late} after 100"
+    yield f"{early} after 5 iterations, {middle} after 20, {late} after 100"
     first, last = fits["invariant"][0], fits["invariant"][-1]
     yield f"from {first['median_over_mean']:.2f} to {last['median_over_mean']:.2f}"
     weakest = min(row["weakest"] for row in fits["invariant"])
-    yield f"{100 * weakest:.1f} % for the least lucky attacker"
+    yield f"{100 * weakest:.1f} % for the weakest attacker"
     yield f"again {100 * fits['transform']['strongest']:.1f} %"
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parafair import frontier
+from parafair import FairCP, frontier
 
 RANDOM = np.random.default_rng(0)
 GROUPS = np.repeat(["a", "b"], 30)
@@ -11,10 +11,10 @@ MATRIX = PEOPLE @ RANDOM.standard_normal((3, 8))
 QUICK = {"attackers": ["linear"], "repeats": 1, "permutations": 9}
 
 
-def small(**settings):
-    """A frontier that takes a second."""
-    settings = {"rank": 3, "strengths": (0.1, 10.0), "limit": False, "audits": QUICK} | settings
-    return frontier(MATRIX, GROUPS, **settings)
+def small(rank=3, *, model=None, **settings):
+    """A frontier that takes a second; `model` has arguments of the model."""
+    settings = {"strengths": (0.1, 10.0), "limit": False, "audits": QUICK} | settings
+    return frontier(FairCP(rank, **(model or {})), MATRIX, sensitive_features=GROUPS, **settings)
 
 
 @pytest.fixture(scope="package")

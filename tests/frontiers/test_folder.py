@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from parafair import ParafairWarning
-from parafair.frontiers.folder import load
-from tests.frontiers.conftest import small
+from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, frontier
+from parafair.frontiers import load
+from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 
 SCRIPT = """
 import sys
@@ -24,7 +24,7 @@ def test_a_folder_holds_the_frontier(tmp_path, curve):
     assert read.to_frame().equals(written.to_frame())
     assert read.methods == ("invariant",)
     assert [c.name for c in read.sensitive.columns] == [c.name for c in curve.sensitive.columns]
-    model = read.pick(leakage=0.3)
+    model = read.pick(max_leakage=0.4)
     assert model.embedding_.shape == (60, 3)
 
 
@@ -46,10 +46,12 @@ def test_more_strengths_may_be_added(tmp_path):
     assert len(load(tmp_path)) == 2
 
 
-@pytest.mark.parametrize("change", [{"rank": 2}, {"max_iter": 7}, {"tol": 1e-3}])
+@pytest.mark.parametrize(
+    "change", [{"rank": 2}, {"model": {"max_iter": 7}}, {"model": {"tol": 1e-3}}]
+)
 def test_other_settings_are_refused(tmp_path, change):
     small(out=tmp_path, strengths=(0.1,))
-    name = next(iter(change))
+    name = next(iter(change.get("model", change)))
     with pytest.raises(ValueError, match=f"holds results with other settings .*{name}"):
         small(out=tmp_path, strengths=(0.1,), **change)
     assert len(load(tmp_path)) == 1
@@ -66,15 +68,22 @@ def test_a_damaged_fit_is_made_again(tmp_path):
 
 
 def test_other_features_are_refused(tmp_path):
-    from parafair import frontier
-    from parafair.data.sensitive import SensitiveFeatures
-    from tests.frontiers.conftest import MATRIX, QUICK
-
     numbers = [i % 4 for i in range(60)]
-    settings = {"rank": 2, "strengths": (1.0,), "limit": False, "audits": QUICK, "out": tmp_path}
-    frontier(MATRIX, SensitiveFeatures.of(numbers, kinds="categorical"), **settings)
-    with pytest.raises(ValueError, match="other settings .*data"):
-        frontier(MATRIX, SensitiveFeatures.of(numbers, kinds="numeric"), **settings)
+    settings = {"strengths": (1.0,), "limit": False, "audits": QUICK, "out": tmp_path}
+    first, second = (SensitiveFeatures.of(numbers, kinds=k) for k in ("categorical", "numeric"))
+    frontier(FairCP(2), MATRIX, sensitive_features=first, **settings)
+    with pytest.raises(ValueError, match=r"holds results with other settings \(data: "):
+        frontier(FairCP(2), MATRIX, sensitive_features=second, **settings)
+
+
+def test_other_people_are_refused(tmp_path):
+    settings = {"strengths": (1.0,), "limit": False, "audits": None, "out": tmp_path}
+    settings["sensitive_features"] = GROUPS
+    for_names = [[f"{letter}{i}" for i in range(60)] for letter in "pq"]
+    first, second = (TensorData.from_array(MATRIX, labels=(names, None)) for names in for_names)
+    frontier(FairCP(2), first, **settings)
+    with pytest.raises(ValueError, match=r"holds results with other settings \(data: "):
+        frontier(FairCP(2), second, **settings)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +119,8 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: None, "is not a folder"),
-        (lambda path: path.mkdir(), "holds no finished fit"),
+        (lambda path: None, "is not a folder; give one that `parafair frontier` wrote"),
+        (lambda path: path.mkdir(), "holds no finished fit of a frontier"),
     ],
 )
 def test_what_is_no_frontier_says_so(tmp_path, damage, message):

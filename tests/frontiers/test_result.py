@@ -1,10 +1,11 @@
 import pytest
 from sklearn.base import clone
 
-from parafair.data.sensitive import SensitiveFeatures
+from parafair import Audit, FairCP, Measure, SensitiveFeatures, frontier
+from parafair.audits import Verdict
+from parafair.audits.result import ACCURACY
 from parafair.frontiers import Frontier, Point
-from parafair.frontiers.result import most_leakage
-from parafair.penalties import Invariant
+from parafair.frontiers.result import Member, most_leakage
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 
 
@@ -13,7 +14,7 @@ def test_the_table_has_a_line_for_every_fit(curve):
     assert len(table) == len(curve) == 8
     assert list(table.columns) == [
         "method", "strength", "seed", "residual", "criterion", "null", "leakage", "low", "high",
-        "p_value", "below_chance", "rmse", "mae", "rmse_gap", "status", "rounds", "seconds",
+        "p_value", "below_chance", "rmse", "mae", "rmse_gap", "status", "n_iter", "seconds",
         "efficient",
     ]  # fmt: skip
     assert (table.low <= table.leakage).all()
@@ -39,23 +40,25 @@ def test_no_point_is_better_than_an_efficient_one(curve):
 
 def test_pick_obeys_its_promise(curve):
     for level in (0.1, 0.2, 0.4):
-        point = curve.best(leakage=level)
-        assert point.leakage <= level
-        sound = [p for p in curve.points if p.leakage <= level and not p.audit.below_chance]
-        assert point.residual == min(p.residual for p in sound)
+        passing = [p for p in curve.points if p.verdict(level) is Verdict.PASSES]
+        if passing:
+            assert curve.best(max_leakage=level).residual == min(p.residual for p in passing)
+        else:
+            assert curve.best(max_leakage=level).verdict(level) is Verdict.BELOW_CHANCE
     allowed = sorted(p.residual for p in curve.points)[4]
-    point = curve.best(residual=allowed)
+    point = curve.best(max_residual=allowed)
     assert point.residual <= allowed
     sound = [p for p in curve.points if p.residual <= allowed and not p.audit.below_chance]
     assert point.leakage == min(p.leakage for p in sound)
 
 
 def test_the_picked_model_is_fitted(curve):
-    model = curve.pick(leakage=0.3)
-    point = curve.best(leakage=0.3)
+    model = curve.pick(max_leakage=0.4)
+    point = curve.best(max_leakage=0.4)
     assert model.embedding_.shape == (60, 3)
     assert model.fit_.residual == point.residual
-    assert model.method == Invariant(point.member.strength)
+    assert (model.method, model.strength) == ("invariant", point.member.strength)
+    assert model.record_.params == model.get_params()
     # Its settings are those of the fit, so it can be fitted again.
     again = clone(model).fit(MATRIX, sensitive_features=GROUPS)
     assert again.fit_.residual == pytest.approx(point.residual, rel=1e-3)
@@ -64,10 +67,10 @@ def test_the_picked_model_is_fitted(curve):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({}, "either leakage or residual"),
-        ({"leakage": 0.1, "residual": 0.1}, "either leakage or residual"),
-        ({"leakage": -2.0}, "no point has leakage <= -2.0; the least is"),
-        ({"residual": -1.0}, "no point has residual <= -1.0; the least is"),
+        ({}, "give either max_leakage or max_residual"),
+        ({"max_leakage": 0.1, "max_residual": 0.1}, "give either max_leakage or max_residual"),
+        ({"max_leakage": -2.0}, "max_leakage must be a number from 0 to 1, got -2.0"),
+        ({"max_residual": -1.0}, "no point has residual <= -1.0; the least is"),
     ],
 )
 def test_what_cannot_be_picked_says_why(curve, asked, message):
@@ -76,29 +79,28 @@ def test_what_cannot_be_picked_says_why(curve, asked, message):
 
 
 def test_methods_are_compared_in_one_object(curve):
-    other = small(method="correlation-removal")
+    other = small(model={"method": "correlation-removal"})
     both = curve + other
     assert both.methods == ("invariant", "correlation-removal")
     assert len(both) == len(curve) + 1
     assert len(both.of("invariant")) == len(curve)
     assert both.hypervolume() >= max(curve.hypervolume(), other.hypervolume())
-    with pytest.raises(ValueError, match="both frontiers have a method"):
+    with pytest.raises(
+        ValueError, match="both frontiers have a method 'invariant'; give it a name"
+    ):
         curve + curve
-    with pytest.raises(ValueError, match="method must be one of"):
+    with pytest.raises(
+        ValueError, match="method must be one of invariant, correlation-removal, got 'fatr'"
+    ):
         both.of("fatr")
 
 
 def test_frontiers_of_other_data_are_not_mixed(curve):
-    from parafair import frontier
-
-    other = frontier(2 * MATRIX, GROUPS, rank=3, method="none", audits=QUICK, limit=False)
+    other = frontier(
+        FairCP(3, method="none"), 2 * MATRIX, sensitive_features=GROUPS, audits=QUICK, limit=False
+    )
     with pytest.raises(ValueError, match="different data cannot be compared"):
         curve + other
-
-
-class _Audit:
-    def __init__(self, leakage, below_chance=False):
-        self.leakage, self.below_chance = leakage, below_chance
 
 
 class _Fit:
@@ -106,8 +108,19 @@ class _Fit:
         self.residual = residual
 
 
+def made_audit(leakage, low=0.4, high=0.9):
+    """An audit with this leakage and one attacker, whose interval is from `low` to `high`."""
+    attacker = Measure(
+        "group", "attackers", ACCURACY, 0.5, "linear", "standardized", low, high, 0.5
+    )
+    return Audit((attacker, Measure("group", "leakage", "leakage", leakage)), 60, 60)
+
+
 def _frontier(*entries):
-    points = tuple(Point(None, _Fit(residual), _Audit(*audit)) for residual, *audit in entries)
+    points = tuple(
+        Point(Member("made", float(k), 0), _Fit(residual), made_audit(*audit))
+        for k, (residual, *audit) in enumerate(entries)
+    )
     return Frontier(points, (), SensitiveFeatures.of(["a", "b"]))
 
 
@@ -122,10 +135,10 @@ def test_hypervolume_of_known_points():
 
 
 def test_over_matched_points_are_picked_last():
-    found = _frontier((0.2, 0.3), (0.5, -0.2, True), (0.6, 0.01))
-    assert found.best(leakage=0.1).residual == 0.6
-    assert found.best(residual=0.55).residual == 0.2
-    assert _frontier((0.5, -0.2, True)).best(leakage=0.1).residual == 0.5
+    found = _frontier((0.2, 0.3), (0.5, -0.2, 0.1, 0.4), (0.6, 0.01))
+    assert found.best(max_leakage=0.1).residual == 0.6
+    assert found.best(max_residual=0.55).residual == 0.2
+    assert _frontier((0.5, -0.2, 0.1, 0.4)).best(max_leakage=0.1).residual == 0.5
     # Below zero is not better than zero.
     assert [p.residual for p in _frontier((0.5, -0.1), (0.6, -0.3)).efficient] == [0.5]
 

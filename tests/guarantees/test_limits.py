@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 
 from parafair import TensorData, datasets
 from parafair.data.column import Column
-from parafair.data.sensitive_features import SensitiveFeatures
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import transport
 from parafair.guarantees.limits import ParityLimit, parity_limit
 from tests.reference.transport import best_permutation, coupling_cost
@@ -81,7 +81,9 @@ class TestTwoGroups:
 
     def test_synthetic_data(self):
         data = datasets.synthetic(0)
-        limit = parity_limit(data.tensor, sensitive_features=data.sensitive_features, taus=(0.0, 0.1))
+        limit = parity_limit(
+            data.tensor, sensitive_features=data.sensitive_features, taus=(0.0, 0.1)
+        )
         assert limit.residual == pytest.approx(0.6411, abs=1e-4)
         # Equal means alone cost nearly as much.
         rows = data.tensor.reshape(200, -1)
@@ -108,7 +110,7 @@ class TestMoreGroups:
         assert 0.9 * exact.residual < pairs.residual < exact.residual < pairs.upper
         assert (np.array(pairs.residuals) <= np.array(exact.residuals) + 1e-9).all()
         assert not pairs.exact
-        assert any("each pair of groups was coupled on its own" in note for note in pairs.notes)
+        assert any("each pair of groups was coupled separately" in note for note in pairs.notes)
 
     def test_pairs_on_a_line_agree_so_their_bound_is_exact(self, monkeypatch):
         # Sorting couples all groups at once when rows are single numbers.
@@ -229,7 +231,7 @@ class TestManyPeople:
         assert sampled.residuals == pytest.approx(exact.residuals, abs=0.06)
         assert not sampled.exact
         assert sampled.upper > exact.residual
-        assert any("8 samples were transported" in note for note in sampled.notes)
+        assert any("a lower bound from 8 samples" in note for note in sampled.notes)
 
     def test_no_sample_makes_it_more_than_the_exact_value(self):
         rows, labels = people(40, 50, seed=10)
@@ -342,7 +344,7 @@ class TestGroups:
         assert (
             limit.residuals == parity_limit(rows, sensitive_features=quarters.astype(str)).residuals
         )
-        assert any("'sensitive' cut into groups at quantiles" in note for note in limit.notes)
+        assert any("'sensitive' binned at quantiles" in note for note in limit.notes)
         assert parity_limit(rows, sensitive_features=numbers, bins=2).residual < limit.residual
 
     @pytest.mark.parametrize("value", [-9.0, 9.0, 0.5])
@@ -367,10 +369,10 @@ class TestGroups:
         noise, labels = random.standard_normal((40, 10)), np.repeat(["a", "b"], 20)
         limit = parity_limit(noise, sensitive_features=labels)
         assert limit.chance == pytest.approx(limit.residual, rel=0.1)
-        assert "few people for so much detail" in limit.notes[-1]
+        assert "too few people for this dimension" in limit.notes[-1]
         apart = parity_limit(noise + 9 * (labels == "a")[:, None], sensitive_features=labels)
         assert apart.chance < apart.residual / 2
-        assert "detail" not in apart.notes[-1]
+        assert "too few people" not in apart.notes[-1]
 
 
 class TestResult:
@@ -396,7 +398,7 @@ class TestResult:
 
     def test_prints_the_curve_and_the_notes(self):
         text = str(self.limit)
-        assert f"exact parity costs a residual of {self.limit.residual:.3f}" in text
+        assert f"exact parity needs a residual of {self.limit.residual:.3f}" in text
         assert "30 people in 3 groups of sensitive: g0 (12), g1 (10), g2 (8)" in text
         assert len(text.splitlines()) == 2 + len(TAUS) + len(self.limit.notes)
 
@@ -423,7 +425,7 @@ class TestErrors:
             parity_limit(np.ones((2, 2)), sensitive_features=["a", "b"], mode=2)
 
     def test_zero_has_no_limit(self):
-        with pytest.raises(ValueError, match="tensor is zero everywhere"):
+        with pytest.raises(ValueError, match="X is zero everywhere; there is nothing"):
             parity_limit(np.zeros((2, 2)), sensitive_features=["a", "b"])
 
     def test_too_many_groups(self):

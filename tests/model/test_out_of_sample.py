@@ -105,10 +105,16 @@ def test_so_they_do_in_single_precision_and_in_many_dimensions(rank, dtype):
     assert np.linalg.norm(rows - model.embedding_) < 1e-3 * np.linalg.norm(model.embedding_)
 
 
-def test_models_made_in_other_ways_move_new_people_too(marks, tmp_path):
+def test_models_made_in_other_ways_shift_new_people_too(marks, tmp_path):
     tensor, groups = marks[0][:TRAINED], marks[1][:TRAINED]
     found = frontier(
-        tensor, groups, rank=3, strengths=[1.0, 5.0], audits=None, limit=False, out=tmp_path / "all"
+        FairCP(3),
+        tensor,
+        sensitive_features=groups,
+        strengths=[1.0, 5.0],
+        audits=None,
+        limit=False,
+        out=tmp_path / "all",
     )
     for point, model in ((point, found.model(point)) for point in found.points):
         rows = model.transform(tensor, sensitive_features=groups)
@@ -126,7 +132,7 @@ def test_it_does_not_matter_who_else_is_new(marks, model):
     np.testing.assert_allclose(together[:10], alone, rtol=1e-6, atol=1e-8)
 
 
-def test_many_new_people_settle_among_themselves():
+def test_many_new_people_can_be_refined_together():
     # What several lots of new people reveal together is what matters, not each by itself.
     random = np.random.default_rng(2)
     groups = random.integers(0, 2, 900)
@@ -137,9 +143,9 @@ def test_many_new_people_settle_among_themselves():
     model = FairCP(3, strength=30.0, random_state=0, tol=1e-3)
     model.fit(tensor[:300], sensitive_features=groups[:300])
 
-    def leakage(lots):
+    def leakage(lots, refine):
         rows = [
-            model.transform(tensor[lot], sensitive_features=groups[lot])
+            model.transform(tensor[lot], sensitive_features=groups[lot], refine=refine)
             for lot in np.split(np.arange(300, 900), lots)
         ]
         settings = {"attackers": ("linear", "svm", "neighbors"), "permutations": 1}
@@ -147,17 +153,21 @@ def test_many_new_people_settle_among_themselves():
             np.concatenate(rows), sensitive_features=groups[300:], **settings, repeats=1
         ).leakage
 
-    assert leakage(2) < 0.03
-    # People of whom nothing is known have no part in it.
+    assert leakage(2, refine=True) < 0.03
+    # People without features have no part in it.
     some, rest = np.arange(300, 600), np.arange(600, 900)
-    alone = model.transform(tensor[some], sensitive_features=groups[some])
+    alone = model.transform(tensor[some], sensitive_features=groups[some], refine=True)
     labels = [*groups[some].tolist(), *[None] * len(rest)]
     features = SensitiveFeatures.of(labels, missing="exclude")
-    with pytest.warns(ParafairWarning, match="300 of 600 new people are not known"):
-        both = model.transform(np.concatenate([tensor[some], 10 * tensor[rest]]), features)
+    with pytest.warns(ParafairWarning, match="300 of 600 new people lack sensitive features"):
+        both = model.transform(
+            np.concatenate([tensor[some], 10 * tensor[rest]]),
+            sensitive_features=features,
+            refine=True,
+        )
     np.testing.assert_allclose(both[:300], alone, rtol=1e-6, atol=1e-8)
-    # Fewer than 200 are moved only, which hides less. (By their entries alone it were 0.32.)
-    assert 0.05 < leakage(6) < 0.15
+    # Shifts alone hide less. (By their entries alone it would be 0.32.)
+    assert 0.05 < leakage(2, refine=False) < 0.15
 
 
 def test_people_without_entries_or_features_are_embedded_too(marks):
@@ -170,12 +180,12 @@ def test_people_without_entries_or_features_are_embedded_too(marks):
     labels = [None if place == 5 else group for place, group in enumerate(groups[TRAINED:])]
     features = SensitiveFeatures.of(labels, missing="exclude")
     with (
-        pytest.warns(ParafairWarning, match=r"1 of 80 new people are not known \(5\)"),
-        pytest.warns(ParafairWarning, match="nothing was observed of 1 of 80 new people"),
+        pytest.warns(ParafairWarning, match=r"1 of 80 new people lack sensitive features \(5\)"),
+        pytest.warns(ParafairWarning, match="1 of 80 new people have no observed entries"),
     ):
         rows = model.transform(TensorData.from_array(holed), sensitive_features=features)
     np.testing.assert_allclose(rows[3], model.embedding_.mean(0))
-    with pytest.warns(ParafairWarning):
+    with pytest.warns(ParafairWarning, match="without regard to fairness|no observed entries"):
         plain = model.transform(TensorData.from_array(holed))
     np.testing.assert_allclose(rows[5], plain[5])
 
@@ -195,9 +205,9 @@ def test_features_are_matched_by_name(marks):
     assert [column.values.tolist() for column in again.columns] == [
         column.values.tolist() for column in trained.columns
     ]
-    with pytest.raises(ValueError, match="one"):
+    with pytest.raises(ValueError, match="a sensitive feature of the model must be one of.*'one'"):
         trained.read(people.rename(columns={"one": "other"}))
-    with pytest.raises(ValueError, match="'c'"):
+    with pytest.raises(ValueError, match="sensitive feature 'one' must be one of a, b; got 'c'"):
         trained.read(people.replace({"one": {"b": "c"}}))
 
 
@@ -225,5 +235,20 @@ def test_a_saved_model_predicts_and_embeds_the_same(marks, tmp_path):
     assert np.sqrt(np.mean(error**2)) < 0.5 * tensor.std()
     new, theirs = data.take("who", range(TRAINED, 200)), groups[TRAINED:]
     np.testing.assert_allclose(
-        again.transform(new, theirs), model.transform(new, theirs), rtol=1e-6, atol=1e-8
+        again.transform(new, sensitive_features=theirs),
+        model.transform(new, sensitive_features=theirs),
+        rtol=1e-6,
+        atol=1e-8,
     )
+
+
+def test_refinement_says_what_it_needs(marks, model):
+    tensor, groups = marks
+    new, theirs = tensor[TRAINED:], groups[TRAINED:]
+    with pytest.raises(ValueError, match="refine=True needs sensitive_features of the new people"):
+        model.transform(new, refine=True)
+    with pytest.raises(ValueError, match="refine=True needs people who differ in 'sensitive'"):
+        model.transform(new[:1], sensitive_features=theirs[:1], refine=True)
+    linear = FairCP(2, method="hsic", max_iter=3, tol=0).fit(tensor, sensitive_features=groups)
+    with pytest.raises(ValueError, match="refine=True needs a scale-free penalty"):
+        linear.transform(new, sensitive_features=theirs, refine=True)

@@ -52,11 +52,8 @@ def test_dependence_is_removed_and_costs_something(model):
 
 
 def test_the_path_is_recorded(model):
-    settings = model.fit_.settings
-    assert settings["method"]["strength"] == model.selection_.strength
-    assert [entry["strength"] for entry in settings["selection"]] == [
-        trial.strength for trial in model.selection_.trials
-    ]
+    assert model.record_.strength == model.selection_.strength
+    assert model.record_.trials == model.selection_.trials
 
 
 @pytest.mark.slow
@@ -69,12 +66,12 @@ def verdicts(monkeypatch, *said):
     """Let the audits of a path say this, one after the other; the last again and again."""
     left = list(said)
 
-    def examine(*_):
+    def audited(*_):
         verdict = left.pop(0) if len(left) > 1 else left[0]
-        leakage = {"leaks": 0.3, "below_chance": -0.1, "passes": 0.0}[verdict]
-        return strength_module._Examined(leakage, verdict, coarse=verdict == "leaks")
+        leakage = {"leaks": 0.3, "below chance": -0.1, "passes": 0.0}[verdict]
+        return strength_module._Audited(leakage, verdict, coarse=verdict == "leaks")
 
-    monkeypatch.setattr(strength_module, "_examine", examine)
+    monkeypatch.setattr(strength_module, "_audit_in_stages", audited)
     monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 10.0)
 
 
@@ -89,17 +86,17 @@ def test_a_path_without_success_says_so(monkeypatch):
 
 
 def test_over_matched_people_end_the_path(monkeypatch):
-    verdicts(monkeypatch, "leaks", "below_chance")
+    verdicts(monkeypatch, "leaks", "below chance")
     monkeypatch.setattr(strength_module, "NOISES", ())
     model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
-    with pytest.warns(ConvergenceWarning, match=r"\(below_chance\)"):
+    with pytest.warns(ConvergenceWarning, match=r"ended at strength .* \(below chance\)"):
         model.fit(MATRIX, sensitive_features=GROUPS)
     found = [trial.verdict for trial in model.selection_.trials]
-    assert found == ["leaks", "below_chance", "below_chance", "below_chance"]
+    assert found == ["leaks", "below chance", "below chance", "below chance"]
 
 
 def test_noise_ends_over_matching(monkeypatch):
-    verdicts(monkeypatch, "below_chance", "below_chance", "passes", "leaks")
+    verdicts(monkeypatch, "below chance", "below chance", "passes", "leaks")
     monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
     model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
     model.fit(MATRIX, sensitive_features=GROUPS)
@@ -115,10 +112,10 @@ def test_noise_ends_over_matching(monkeypatch):
 
 
 @pytest.mark.parametrize("noisy", [True, False])
-def test_new_people_settle_under_the_chosen_strength_but_not_if_there_is_noise(
+def test_new_people_are_refined_under_the_chosen_strength_but_not_if_there_is_noise(
     monkeypatch, tmp_path, noisy
 ):
-    said = ("below_chance", "passes", "leaks") if noisy else ("passes",)
+    said = ("below chance", "passes", "leaks") if noisy else ("passes",)
     verdicts(monkeypatch, *said)
     monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
     model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
@@ -129,10 +126,17 @@ def test_new_people_settle_under_the_chosen_strength_but_not_if_there_is_noise(
     assert (model.selection_.noise > 0) == noisy
     people = np.random.default_rng(0).integers(0, 120, 250)
     new, theirs = MATRIX[people] + 0.01, GROUPS[people]
-    rows = model.transform(new, sensitive_features=theirs)
-    np.testing.assert_allclose(again.transform(new, sensitive_features=theirs), rows)
-    one = model.transform(new[:1], sensitive_features=theirs[:1])
-    assert np.allclose(rows[:1], one) == noisy
+    shifted = model.transform(new, sensitive_features=theirs)
+    np.testing.assert_allclose(again.transform(new, sensitive_features=theirs), shifted)
+    if noisy:
+        with pytest.raises(ValueError, match="refine=True would remove the noise"):
+            model.transform(new, sensitive_features=theirs, refine=True)
+        return
+    refined = model.transform(new, sensitive_features=theirs, refine=True)
+    assert not np.allclose(refined, shifted)
+    np.testing.assert_allclose(
+        again.transform(new, sensitive_features=theirs, refine=True), refined
+    )
 
 
 def test_interrupting_keeps_the_last_strength():
@@ -150,9 +154,12 @@ def test_interrupting_keeps_the_last_strength():
     ("settings", "message"),
     [
         ({"strength": "automatic"}, "strength must be a number, 'auto' or None"),
-        ({"strength": "auto", "method": "khsic"}, "strength='auto' needs method='invariant'"),
-        ({"strength": "auto", "max_leakage": 0}, "max_leakage must be between 0 and 1"),
-        ({"strength": "auto", "max_leakage": "x"}, "max_leakage must be between 0 and 1"),
+        (
+            {"strength": "auto", "method": "khsic"},
+            "strength='auto' needs a penalty with a `criterion`, such as method='invariant'",
+        ),
+        ({"strength": "auto", "max_leakage": -0.1}, "max_leakage must be a number from 0 to 1"),
+        ({"strength": "auto", "max_leakage": "x"}, "max_leakage must be a number from 0 to 1"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from parafair import ConvergenceWarning, FairCP, ParafairWarning, TensorData, split_cells, tune
+from parafair.audits import Verdict
 from parafair.penalties import Invariant
 
 N = 120
@@ -36,7 +37,7 @@ def test_the_rank_of_the_data_predicts_best(marks):
     )
     assert tuning.best.settings["rank"] == 3
     assert tuning.best.rmse == min(candidate.rmse for candidate in tuning.candidates)
-    assert tuning.passed
+    assert tuning.verdict is None
     assert tuple(seen) == tuning.candidates
     assert len(tuning.candidates) == 6
     # The model is fitted to everything, with the settings that were chosen.
@@ -56,16 +57,16 @@ def test_the_least_error_among_the_fair_ones(marks, one_attacker):
         tensor,
         grid={"strength": [0.01, 5.0, 20.0]},
         sensitive_features=groups,
-        leakage=0.2,
+        max_leakage=0.2,
     )
     weak, *strong = tuning.candidates
     assert weak.rmse < min(candidate.rmse for candidate in strong)
     assert weak.leakage > 0.2
-    assert weak.passes is False
-    assert tuning.passed
-    assert tuning.best.passes
+    assert weak.verdict is Verdict.LEAKS
+    assert tuning.verdict is Verdict.PASSES
+    assert tuning.best.verdict is Verdict.PASSES
     # Audits went from the least error on and stopped at the first that passed.
-    audited = [c for c in tuning.candidates if c.passes is not None]
+    audited = [c for c in tuning.candidates if c.verdict is not None]
     assert tuning.best.rmse == max(c.rmse for c in audited)
 
 
@@ -78,22 +79,24 @@ def test_several_strengths_without_an_audit_are_warned_of(marks):
 
 def test_none_passes_is_said(marks, one_attacker):
     tensor, groups = marks
-    with pytest.warns(ConvergenceWarning, match="the leakage of the chosen settings"):
+    with pytest.warns(
+        ConvergenceWarning, match="the chosen settings, fitted to all entries, do not pass"
+    ):
         tuning = tune(
             FairCP(3, random_state=0),
             tensor,
             grid={"method": [Invariant(0.01), "none"]},
             sensitive_features=groups,
-            leakage=0.01,
+            max_leakage=0.01,
         )
-    assert not tuning.passed
-    assert tuning.to_list()[0]["method"].startswith("Invariant")
+    assert tuning.verdict is Verdict.LEAKS
+    assert tuning.to_list()[0]["method"]["name"] == "Invariant"
 
 
 def test_what_is_held_out_does_not_decide_the_ridge():
     tensor = np.random.default_rng(0).standard_normal((12, 4, 3))  # complete: no ridge
     tuning = tune(FairCP(method="none", random_state=0), tensor, grid={"rank": np.arange(1, 3)})
-    assert tuning.model.fit_.settings["ridge"] == 0
+    assert tuning.model.record_.ridge == 0
     assert tuning.to_list()[0]["rank"] == 1
     fit = FairCP(1, method="none", ridge=0.0, random_state=0)
     split = split_cells(TensorData.from_array(tensor), test_size=0.1, random_state=0)
@@ -119,11 +122,15 @@ def test_labels_and_processes_change_nothing(marks):
     ("settings", "message"),
     [
         ({"grid": {"rang": [1]}}, "Invalid parameter 'rang'"),
-        ({"grid": {"rank": [1]}, "leakage": 0.1}, "leakage=0.1 asks for an audit"),
-        ({"grid": {"rank": [1]}, "leakage": float("nan")}, "leakage must be between 0 and 1"),
-        ({"grid": {"rank": [1]}, "held_out": 1.5}, "held_out must be a share"),
+        ({"grid": {"rank": [1]}, "max_leakage": 0.1}, "max_leakage=0.1 asks for an audit"),
+        ({"grid": {"rank": [1]}, "max_leakage": float("nan")}, "max_leakage must be a number"),
+        ({"grid": {"rank": [1]}, "validation_size": 1.5}, "validation_size must be a share"),
         ({"grid": {"rank": [None]}}, "rank must be a whole number"),
-        ({"grid": {"rank": []}}, "rank"),
+        (
+            {"grid": {"rank": []}},
+            "Parameter grid for parameter 'rank' need to be a non-empty sequence",
+        ),
+        ({"grid": []}, "grid must name arguments of the model with values to try"),
     ],
 )
 def test_bad_input_is_refused(marks, settings, message):

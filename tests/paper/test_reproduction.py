@@ -40,7 +40,7 @@ def test_pictures_come_in_three_formats(made, tmp_path):
         (tmp_path / path.name).write_text(path.read_text())
     paths = draw(Setup(scale=TINY).figures["rounds"], tmp_path)
     assert [path.suffix for path in paths] == [".png", ".pdf", ".svg"]
-    assert "rounds of Algorithm 1" in paths[2].read_text()
+    assert "iterations of Algorithm 1" in paths[2].read_text()
 
 
 def test_runs_that_diverged_are_left_out_of_means(made, tmp_path, monkeypatch):
@@ -142,7 +142,7 @@ class TestCommand:
         pytest.importorskip("matplotlib")
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("COLUMNS", "200")
-        monkeypatch.setattr("parafair.paper.run.QUICK", TINY)
+        monkeypatch.setattr("parafair.cli.reproducing.QUICK", TINY)
 
     def run(self, *arguments, code=0):
         from typer.testing import CliRunner

@@ -17,6 +17,7 @@ from parafair.penalties import (
 )
 from parafair.testing import PenaltyContract, example_groups, example_rows
 from tests.reference import paper_bcd
+from tests.reference.kernels import RationalQuadratic
 
 FACTOR, GROUPS = example_rows(13, 3, seed=0), example_groups(13, seed=1)
 PEOPLE = SensitiveFeatures.of(GROUPS)
@@ -75,10 +76,9 @@ class TestKHSIC(PenaltyContract):
     @pytest.fixture(
         params=[
             KHSIC(strength=2.0),
-            KHSIC(2.0, kernel=kernels.InverseMultiquadric(0.5), sensitive_kernel=kernels.Delta()),
-            KHSIC(2.0, kernel=kernels.Laplace(0.5)),
+            KHSIC(2.0, kernel=RationalQuadratic(0.5), sensitive_kernel=kernels.Delta()),
         ],
-        ids=["Gaussian", "inverse multiquadric", "Laplace"],
+        ids=["Gaussian", "a kernel of one's own"],
     )
     def penalty(self, request):
         return request.param
@@ -125,7 +125,7 @@ class TestInvariant(PenaltyContract):
         )
         torch.testing.assert_close(large, 100 * small)
 
-    def test_single_precision_in_blocks_is_precise_enough(self):
+    def test_single_precision_in_chunks_is_precise_enough(self):
         rows, groups = example_rows(3000, 4, seed=2), example_groups(3000, seed=3)
         rows = rows + 0.1 * groups
         people = SensitiveFeatures.of(groups)
@@ -136,10 +136,10 @@ class TestInvariant(PenaltyContract):
         assert 0 < abs(value - exact) < 1e-7
         assert (gradient - slope).norm() < 1e-3 * slope.norm()
 
-    @pytest.mark.parametrize("block", [10, 1000.5, None])
-    def test_blocks_that_are_too_small_are_refused(self, block):
-        with pytest.raises(ValueError, match="block must be a whole number of at least 50 people"):
-            Invariant(1.0, block=block)
+    @pytest.mark.parametrize("size", [10, 1000.5, None])
+    def test_chunks_that_are_too_small_are_refused(self, size):
+        with pytest.raises(ValueError, match="chunk_size must be a whole number of at least 50"):
+            Invariant(1.0, chunk_size=size)
 
 
 class Spread:

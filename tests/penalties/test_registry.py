@@ -2,7 +2,7 @@ import pytest
 
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching
-from parafair.penalties.registry import METHODS, resolve_method
+from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
 
 
 def test_names_are_shorthands():
@@ -33,7 +33,13 @@ def test_other_objects_are_refused():
         resolve_method(3)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_bad_strength_is_refused_whatever_the_method(method):
+@pytest.mark.parametrize("method", PENALTIES)
+def test_a_bad_strength_is_refused_whatever_the_penalty(method):
     with pytest.raises(ValueError, match="strength must be a finite number of at least 0, got -1"):
         resolve_method(method, -1)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in PENALTIES])
+def test_a_strength_without_a_penalty_is_refused(method):
+    with pytest.raises(ValueError, match=f"strength=2.0 was given, but method='{method}' has no"):
+        resolve_method(method, 2.0)

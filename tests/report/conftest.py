@@ -23,6 +23,7 @@ def example(*, people=200, shape=(200, 100, 100), rank=8, numeric=False, seed=0)
     failed = {**points[-1], "id": "fatr-failed", "strength": 1e4, "residual": float("nan")}
     failed |= {"leakage": None, "low": None, "high": None, "p_value": None, "efficient": False}
     failed |= {"status": "the objective became infinite or undefined", "attackers": []}
+    failed |= {"verdict": None}
     points.append(failed)
     leakage = np.linspace(0, 0.45, 19)
     bound = 0.3 + 0.22 * (1 - leakage / 0.45) ** 2
@@ -41,7 +42,7 @@ def example(*, people=200, shape=(200, 100, 100), rank=8, numeric=False, seed=0)
         "limit_note": "The limit is about these people: attackers that are tested on people they "
         "have not seen may miss a difference, so a point can lie left of it.",
         "points": points,
-        "level": 0.05,
+        "max_leakage": 0.05,
         "before": {"title": "plain fit", **make_embedding(generator, apart, group, 2.0)},
     }
 
@@ -51,8 +52,8 @@ def make_point(generator, method, strength, step, floor, apart, group, shape, ra
     leakage = max(0.0, 0.42 * (1 - share) ** 1.5 + floor * share + 0.015 * generator.normal())
     residual = 0.38 + 0.16 * share**1.4 + 0.2 * floor * share + 0.008 * generator.normal()
     modes = zip(("people", "movies", "weeks"), shape, strict=True)
-    rounds = 40 + 15 * step
-    decay = np.exp(-np.arange(rounds) / 12)
+    iterations = 40 + 15 * step
+    decay = np.exp(-np.arange(iterations) / 12)
     return {
         "id": f"{method}-{step}",
         "method": method,
@@ -70,15 +71,16 @@ def make_point(generator, method, strength, step, floor, apart, group, shape, ra
         "mae": 0.8 + residual,
         "rmse_gap": 0.1,
         "errors": make_errors(residual),
-        "rounds": rounds,
-        "seconds": 0.05 * rounds,
+        "iterations": iterations,
+        "seconds": 0.05 * iterations,
+        "verdict": "passes" if leakage <= 0.05 else "leaks",
         "efficient": False,
         "picked": False,
         "attackers": make_attackers(generator, leakage),
         "embedding": make_embedding(generator, apart, group, 5 * leakage),
         "components": [make_mode(generator, name, size, rank) for name, size in modes],
         "history": {
-            "round": list(range(rounds)),
+            "iteration": list(range(iterations)),
             "objective": (0.12 + 40 * decay**2).tolist(),
             "residual": (residual + 0.5 * decay).tolist(),
         },

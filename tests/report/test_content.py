@@ -1,14 +1,18 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from parafair import SensitiveFeatures, TensorData, frontier, split_cells
-from parafair.report import content, write_report
+from parafair import FairCP, SensitiveFeatures, TensorData, frontier, split_cells
+from parafair.audits import Verdict
+from parafair.report import content, pick_point, write_report
+from parafair.report.summary import _choice
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 
 
 @pytest.fixture(scope="module")
 def curve():
-    return small(strengths=(0.01, 3.0, 30.0)) + small(method="none")
+    return small(strengths=(0.01, 3.0, 30.0)) + small(model={"method": "none"})
 
 
 def test_numbers_are_those_of_the_table(curve):
@@ -22,18 +26,50 @@ def test_numbers_are_those_of_the_table(curve):
         assert attackers
 
 
-def test_the_picked_point_obeys_the_level(curve):
-    picked = [p for p in content(curve, title="", leakage=0.2)["points"] if p["picked"]]
-    assert len(picked) == 1
-    assert picked[0]["leakage"] <= 0.2
+@pytest.mark.parametrize("max_leakage", [0.0, 0.2, 1.0])
+def test_the_picked_fit_is_that_of_the_frontier(curve, max_leakage):
+    shown = content(curve, title="", max_leakage=max_leakage)
+    assert shown["max_leakage"] == max_leakage
+    picked = [p["id"] for p in shown["points"] if p["picked"]]
+    assert picked == [pick_point(curve, max_leakage).member.id]
 
 
-def test_words_say_what_was_not_achieved(curve):
-    words = " ".join(content(curve, title="", leakage=-1.0)["summary"])
-    assert "No fit has a leakage of at most -1" in words
-    assert "never that it reveals nothing" in words
-    words = " ".join(content(curve, title="", leakage=0.4)["summary"])
-    assert "The least residual at a leakage of at most 0.4 is" in words
+@pytest.mark.parametrize("max_leakage", [0.0, 0.2, 1.0])
+def test_verdicts_are_those_of_the_audits(curve, max_leakage):
+    shown = content(curve, title="", max_leakage=max_leakage)
+    verdicts = [point["verdict"] for point in shown["points"]]
+    assert verdicts == [p.audit.verdict(max_leakage).value for p in curve.points]
+    passing = verdicts.count("passes")
+    assert f"{passing} of {len(curve)} audited fits pass" in " ".join(shown["summary"])
+
+
+def judged(verdict):
+    """A summary of one audited fit with this verdict."""
+    audit = SimpleNamespace(verdict=lambda max_leakage: verdict)
+    fit = SimpleNamespace(status=None)
+    point = SimpleNamespace(residual=0.61, leakage=0.03, audit=audit, evaluation=None, fit=fit)
+    point.member = SimpleNamespace(method="invariant", strength=16.0)
+    fits = SimpleNamespace(points=[point], audited=[point], methods=("invariant",), limit=())
+    return " ".join(_choice(fits, point, 0.05))
+
+
+def test_the_summary_says_why_a_fit_does_not_pass():
+    assert "leaves 37 % of the sum of squares unexplained" in judged(Verdict.PASSES)
+    assert "1 of 1 audited fits pass" in judged(Verdict.PASSES)
+    assert "leakage 0.030. It passes." in judged(Verdict.PASSES)
+    assert "an attacker is significantly above chance" in judged(Verdict.LEAKS)
+    assert "significantly below chance" in judged(Verdict.BELOW_CHANCE)
+    assert "0 of 1 audited fits pass" in judged(Verdict.BELOW_CHANCE)
+
+
+def test_the_summary_says_what_attackers_cannot_show(curve):
+    words = " ".join(content(curve, title="")["summary"])
+    assert "No attacker can show that it reveals nothing" in words
+
+
+def test_a_leakage_that_is_no_share_is_refused(curve):
+    with pytest.raises(ValueError, match="max_leakage must be a number from 0 to 1, got -1"):
+        content(curve, title="", max_leakage=-1.0)
 
 
 def test_before_is_the_plain_fit(curve):
@@ -63,7 +99,7 @@ def test_the_files_are_written(tmp_path, curve):
 
 @pytest.fixture(scope="module")
 def table():
-    """A frontier of labelled data with missing entries, one person not known, some held out."""
+    """A frontier of labelled data with missing and held-out entries; one person has no features."""
     things = [f"thing {i}" for i in range(400)]
     values = MATRIX @ np.random.default_rng(3).standard_normal((8, 400))
     values[np.random.default_rng(2).random(values.shape) < 0.5] = np.nan
@@ -72,8 +108,14 @@ def table():
     groups = np.where(np.arange(60) != 7, GROUPS, None)
     features = SensitiveFeatures.of(groups, names=["team"], missing="exclude")
     split = split_cells(data, test_size=0.1)
-    settings = {"rank": 2, "method": "none", "audits": QUICK, "max_iter": 20}
-    return frontier(split.train, features, held_out=split.test, limit=False, **settings)
+    return frontier(
+        FairCP(2, method="none", max_iter=20),
+        split.train,
+        sensitive_features=features,
+        X_test=split.test,
+        audits=QUICK,
+        limit=False,
+    )
 
 
 def test_components_have_labels_and_name_the_largest(table):
@@ -92,18 +134,18 @@ def test_components_have_labels_and_name_the_largest(table):
 def test_coverage_and_held_out_errors_are_told(table):
     shown = content(table, title="")
     told = shown["coverage"]
-    assert told["entries"] == "60 person x 400 thing"
-    assert told["fitted"].startswith(f"{table.coverage.observed:,} of 24,000 (")
-    assert told["not known, left out of the criterion"] == "1 of 60 person"
+    assert told["shape"] == "60 person x 400 thing"
+    assert told["fitted entries"].startswith(f"{table.coverage.observed:,} of 24,000 (")
+    assert told["without sensitive features (not penalized, not audited)"] == "1 of 60 person"
     errors = shown["points"][0]["errors"]
     assert [row["group"] for row in errors] == ["all", "a", "b"]
     evaluation = table.points[0].evaluation
     assert errors[2]["rmse"] == evaluation.value("rmse", "b", feature="team")
     assert errors[0]["baseline"] == table.baseline.value("rmse")
-    assert "held out" in " ".join(shown["summary"])
+    assert "held-out entries: of the picked fit" in " ".join(shown["summary"])
 
 
-def test_who_is_not_known_is_in_no_group(table):
+def test_people_without_features_are_in_no_group(table):
     codes = content(table, title="")["points"][0]["embedding"]["group"]
     assert sorted(map(str, set(codes))) == ["0", "1", "None"]
     assert codes.count(None) == 1
@@ -111,5 +153,5 @@ def test_who_is_not_known_is_in_no_group(table):
 
 def test_a_frontier_of_plain_arrays_numbers_its_modes(curve):
     people, things = content(curve, title="")["points"][0]["components"]
-    assert (people["mode"], things["mode"]) == ("mode 0 (people)", "mode 1")
+    assert (people["mode"], things["mode"]) == ("mode_0 (people)", "mode_1")
     assert things["labels"] == list(map(str, range(8)))

@@ -73,7 +73,7 @@ def test_without_limit_intervals_or_groups_the_rest_is_drawn(frontier, tmp_path)
 
 
 @pytest.mark.parametrize("numeric", [False, True])
-def test_people_who_are_not_known_are_drawn_and_named(frontier, tmp_path, numeric):
+def test_people_without_a_value_are_drawn_and_named(frontier, tmp_path, numeric):
     pytest.importorskip("matplotlib")
     changed = deepcopy(frontier) | {"before": None}
     if numeric:
@@ -81,7 +81,7 @@ def test_people_who_are_not_known_are_drawn_and_named(frontier, tmp_path, numeri
     for point in changed["points"]:
         point["embedding"]["group"][:3] = [None, None, nan]
     figure = draw_embeddings(changed, tmp_path / "figure.png")
-    assert "not known" in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "no value" in [text.get_text() for text in figure.legends[0].get_texts()]
     marks = figure.axes[0].collections[0]
     assert len(marks.get_offsets()) == 3
 
@@ -99,7 +99,7 @@ def test_nothing_to_draw_is_said(frontier, tmp_path):
 
 
 def test_figures_and_page_use_the_same_colors():
-    style = (files("parafair.report") / "page.css").read_text(encoding="utf-8")
+    style = (files("parafair.report") / "page" / "page.css").read_text(encoding="utf-8")
     light = style.split("@media")[0]
     for family, colors in (("m", METHOD_COLORS), ("g", GROUP_COLORS)):
         assert tuple(re.findall(rf"--{family}\d: (#\w+);", light)) == colors

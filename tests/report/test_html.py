@@ -66,7 +66,7 @@ def test_the_page_is_marked_up_for_readers_of_all_kinds(frontier):
 
 
 def test_a_report_without_points_is_refused(frontier):
-    with pytest.raises(ValueError, match="data\\['points'\\] is empty.*run at least one fit"):
+    with pytest.raises(ValueError, match="data\\['points'\\] is empty.*add at least one fit"):
         render({**frontier, "points": []})
 
 

@@ -36,7 +36,7 @@ def test_random_numbers_do_not_depend_on_precision():
 
 def test_svd_spans_the_leading_directions():
     vectors = make_starts(PROBLEM, "svd", count=1, seed=0)[1][0]
-    expected = torch.linalg.svd(PROBLEM.tensor.movedim(1, 0).flatten(1))[0][:, :3]
+    expected = torch.linalg.svd(PROBLEM.data.values.movedim(1, 0).flatten(1))[0][:, :3]
     torch.testing.assert_close((vectors.mT @ expected).abs(), torch.eye(3, dtype=torch.float64))
 
 
@@ -65,11 +65,15 @@ def test_given_factors_are_copied_and_weights_kept():
 @pytest.mark.parametrize(
     ("start", "count", "message"),
     [
-        ("unifrom", 1, "did you mean 'uniform'"),
+        ("unifrom", 1, "init must be one of .*did you mean 'uniform'"),
         ("svd", 2, "n_init=2 needs random starts"),
         ("uniform", 0, "n_init must be at least 1, got 0"),
-        ([torch.ones(24, 3), torch.ones(9, 3), torch.ones(7, 2)], 1, r"start must hold.*\(7, 2\)"),
-        ([torch.full((n, 3), torch.nan) for n in (24, 9, 7)], 1, "start holds NaN"),
+        ([torch.ones(24, 3), torch.ones(9, 3), torch.ones(7, 2)], 1, r"init must hold.*\(7, 2\)"),
+        (
+            [torch.full((n, 3), torch.nan) for n in (24, 9, 7)],
+            1,
+            "init holds NaN or infinite entries",
+        ),
     ],
 )
 def test_bad_starts_are_refused(start, count, message):

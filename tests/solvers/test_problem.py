@@ -1,10 +1,9 @@
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
-from parafair.data.checks import as_tensor
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.penalties import HSIC
 from parafair.solvers.problem import Problem
 from parafair.testing import example_rows
@@ -22,10 +21,12 @@ def test_evaluate_equals_the_reconstruction(mode):
     def penalty(factor):
         return paper_bcd.hsic_penalty(factor, sensitive, 3.0)
 
-    slow = paper_bcd.objective(problem.tensor, factors, penalty, mode)
+    slow = paper_bcd.objective(problem.data.values, factors, penalty, mode)
     torch.testing.assert_close(judged.value[0], slow)
-    difference = problem.tensor - paper_bcd.reconstruct(factors)
-    assert float(judged.residual) == pytest.approx(float(difference.norm() / problem.tensor.norm()))
+    difference = problem.data.values - paper_bcd.reconstruct(factors)
+    assert float(judged.residual) == pytest.approx(
+        float(difference.norm() / problem.data.values.norm())
+    )
 
 
 @pytest.mark.parametrize(("dtype", "size"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
@@ -34,37 +35,13 @@ def test_tiny_residuals_are_not_lost_to_cancellation(dtype, size):
     tensor = paper_bcd.reconstruct(factors).to(dtype)
     moved = [factor.to(dtype) for factor in factors]
     moved[0] = moved[0] * (1 + size)
-    residual = float(Problem(tensor, 2).evaluate([factor[None] for factor in moved]).residual)
+    residual = float(
+        Problem(TensorData.from_array(tensor), 2)
+        .evaluate([factor[None] for factor in moved])
+        .residual
+    )
     # In single precision the data itself is rounded to 1e-7.
     assert residual == pytest.approx(size, rel=1e-5 if dtype == torch.float64 else 0.05)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        [[1, 2], [3, 4]],
-        np.array([[1, 2], [3, 4]], dtype=np.int16),
-        np.array([[1, 2], [3, 4]], dtype=">f8"),
-        np.array([[2, 1], [4, 3]], dtype=float)[:, ::-1],
-        pd.DataFrame({"a": [1, 3], "b": [2, 4]}),
-        torch.tensor([[1, 2], [3, 4]]),
-        np.array([[1, 2], [3, 4]], dtype=bool) * np.array([[1, 2], [3, 4]], dtype=np.float16),
-    ],
-)
-def test_all_forms_of_numbers_are_read(value):
-    expected = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
-    assert torch.equal(as_tensor(value), expected)
-
-
-def test_read_only_arrays_are_accepted():
-    array = np.arange(4.0).reshape(2, 2)
-    array.setflags(write=False)
-    assert as_tensor(array).shape == (2, 2)
-
-
-def test_precision_is_kept_or_chosen():
-    assert as_tensor(np.ones((2, 2), dtype=np.float32)).dtype == torch.float32
-    assert as_tensor(np.ones((2, 2)), dtype=torch.float32).dtype == torch.float32
 
 
 def bad(shape, index, value):
@@ -76,12 +53,12 @@ def bad(shape, index, value):
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (bad((2, 3, 4), (1, 2, 3), np.nan), ValueError, r"1 NaN or infinite.*index \(1, 2, 3\)"),
-        (bad((2, 3), (0, 1), -np.inf), ValueError, r"1 NaN or infinite.*index \(0, 1\)"),
-        (np.ones(5), ValueError, r"at least 2 modes, got shape \(5,\)"),
-        (np.ones((3, 0, 2)), ValueError, "empty mode.*mode 1 has size 0"),
+        (bad((2, 3, 4), (1, 2, 3), np.inf), ValueError, r"has 1 infinite.*index \(1, 2, 3\)"),
+        (bad((2, 3), (0, 1), -np.inf), ValueError, r"has 1 infinite.*index \(0, 1\)"),
+        (np.ones(5), ValueError, r"at least 2 modes and none empty, got shape \(5,\)"),
+        (np.ones((3, 0, 2)), ValueError, r"none empty, got shape \(3, 0, 2\)"),
         (np.array([["a", "b"]]), TypeError, "must hold numbers, got an array of <U1"),
-        (np.array([[1, None]]), TypeError, "must hold numbers, got an array of object"),
+        (np.array([[1, {}]]), TypeError, "must hold numbers, got an array of object"),
         (np.ones((2, 2), dtype=complex), TypeError, "must hold numbers, got an array of complex"),
         (torch.ones(2, 2, dtype=torch.complex64), TypeError, "must hold real numbers"),
         (np.zeros((2, 2)), ValueError, "zero everywhere"),
@@ -92,7 +69,7 @@ def bad(shape, index, value):
 )
 def test_bad_tensors_are_refused(value, error, message):
     with pytest.raises(error, match=message):
-        Problem(as_tensor(value), 1)
+        Problem(TensorData.from_array(value), 1)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +79,8 @@ def test_bad_tensors_are_refused(value, error, message):
         ({"rank": 2.5}, "rank must be a whole number of at least 1, got 2.5"),
         ({"rank": True}, "rank must be a whole number"),
         ({"rank": 13}, r"rank must be at most 12 for shape \(5, 4, 3\), got 13"),
-        ({"mode": 3}, "mode must be between 0 and 2 for a tensor of order 3, got 3"),
-        ({"mode": -1}, "mode must be between 0 and 2"),
+        ({"mode": 3}, "mode must be between 0 and 2 or one of mode_0, mode_1, mode_2, got 3"),
+        ({"mode": -1}, "mode must be between 0 and 2 or one of"),
         ({"penalty": HSIC()}, "needs sensitive features, but none were given"),
         (
             {"penalty": None, "sensitive": SensitiveFeatures.of([0, 1])},
@@ -117,4 +94,4 @@ def test_bad_tensors_are_refused(value, error, message):
 )
 def test_bad_problems_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        Problem(torch.ones(5, 4, 3), **{"rank": 2, **options})
+        Problem(TensorData.from_array(torch.ones(5, 4, 3)), **{"rank": 2, **options})

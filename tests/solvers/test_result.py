@@ -105,8 +105,8 @@ class TestSaving:
 
 
 def test_repr_says_why_it_stopped(fit):
-    assert "5 rounds" in repr(fit)
-    assert "round limit came first" in repr(fit)
+    assert "5 iterations" in repr(fit)
+    assert "did not converge in max_iter iterations" in repr(fit)
 
 
 def test_best_prefers_any_fit_to_a_diverged_one(fit):

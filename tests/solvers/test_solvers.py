@@ -3,7 +3,6 @@ import pytest
 import torch
 
 from parafair import datasets
-from parafair.data.checks import as_tensor
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
@@ -54,12 +53,14 @@ class TestGradientBCD(SolverContract):
         slow_penalty = SLOW_PENALTIES[method](problem.sensitive.encode())
         slow = [factor[0] for factor in starts]
         for _ in range(3):
-            slow = paper_bcd.round_of_steps(problem.tensor, slow, slow_penalty, steps, 25, mode)
+            slow = paper_bcd.round_of_steps(
+                problem.data.values, slow, slow_penalty, steps, 25, mode
+            )
         solver = GradientBCD(steps, inner_steps=25, cap=False)
         (fit,) = solve_batch(problem, solver, starts=starts, stop=Stop(3, 0))
         for mine, theirs in zip(fit.cp.factors, slow, strict=True):
             torch.testing.assert_close(mine, theirs.detach(), rtol=1e-9, atol=1e-11)
-        expected = paper_bcd.objective(problem.tensor, slow, slow_penalty, mode)
+        expected = paper_bcd.objective(problem.data.values, slow, slow_penalty, mode)
         assert fit.objective == pytest.approx(float(expected), rel=1e-9)
 
     def test_steps_within_the_curvature_are_not_capped(self):
@@ -84,7 +85,7 @@ class TestGradientBCD(SolverContract):
         # The printed step 3 exceeds 2 / (2 a_l2) = 1, what the ridge alone allows.
         data = datasets.synthetic(0)
         problem = Problem(
-            as_tensor(data.tensor),
+            TensorData.from_array(data.tensor),
             8,
             penalty=Orthogonality(0.1, ridge=1.0),
             sensitive=SensitiveFeatures.of(data.sensitive_features),
@@ -138,10 +139,10 @@ class TestBlockDescent(SolverContract):
         # With exact updates of the other factors, means grow to thousands of times the data.
         data = datasets.synthetic(1, shape=(60, 30, 30))
         sensitive = SensitiveFeatures.of(data.sensitive_features)
-        problem = Problem(as_tensor(data.tensor), 8, 0, Invariant(10.0), sensitive)
+        problem = Problem(TensorData.from_array(data.tensor), 8, 0, Invariant(10.0), sensitive)
         (fit,) = solve_batch(problem, BlockDescent(), starts=starts_of(problem), stop=Stop(80, 0))
         means = fit.cp.factors[0].mean(0).abs().max()
-        assert float(means) < 100 * float(problem.tensor.square().mean().sqrt())
+        assert float(means) < 100 * float(problem.data.values.square().mean().sqrt())
         assert fit.counts["stalls"] == 0
 
     @pytest.mark.parametrize("order", SHAPES)
@@ -177,7 +178,7 @@ class TestBlockDescent(SolverContract):
         column = problem.sensitive.columns[0]
         labels = np.array(column.categories)[column.values]
         shuffled = Problem(
-            problem.tensor[order].contiguous(),
+            problem.data.take(0, order),
             problem.rank,
             penalty=problem.penalty,
             sensitive=type(problem.sensitive).of(labels[order.numpy()]),
@@ -198,11 +199,11 @@ class TestBlockDescent(SolverContract):
         assert fits[0].objective <= fits[1].objective
 
     def test_finds_the_exact_decomposition(self):
-        tensor = small_problem().tensor
+        tensor = small_problem().data.values
         exact = paper_bcd.reconstruct(
             [torch.randn(n, 2, generator=torch.Generator().manual_seed(n)) for n in tensor.shape]
         ).double()
-        problem = Problem(exact, 2)
+        problem = Problem(TensorData.from_array(exact), 2)
         fits = solve_batch(
             problem,
             BlockDescent(),
@@ -257,7 +258,7 @@ def test_plain_cp_reaches_tensorlys_error_from_the_same_start(shape):
     starts = starts_of(problem)
     init = tensorly.cp_tensor.CPTensor((None, [factor[0].numpy().copy() for factor in starts]))
     _, errors = parafac(
-        problem.tensor.numpy(), 3, n_iter_max=2000, init=init, tol=1e-14, return_errors=True
+        problem.data.values.numpy(), 3, n_iter_max=2000, init=init, tol=1e-14, return_errors=True
     )
     (fit,) = solve_batch(problem, BlockDescent(), starts=starts, stop=Stop(2000, 1e-12))
     assert fit.residual == pytest.approx(float(errors[-1]), rel=1e-4)
@@ -274,7 +275,7 @@ def test_plain_sweeps_are_als_sweeps():
     # Ours ends a sweep on the first mode, theirs begins with it: after 6 rounds ours lies
     # between their 6th and 7th error.
     _, errors = parafac(
-        problem.tensor.numpy(), 3, n_iter_max=7, init=init, tol=0, return_errors=True
+        problem.data.values.numpy(), 3, n_iter_max=7, init=init, tol=0, return_errors=True
     )
     assert float(errors[6]) <= fit.residual <= float(errors[5])
 
@@ -421,9 +422,7 @@ def test_masked_and_sparse_are_the_same_and_never_ascend(method, ridge):
 def test_a_mask_that_hides_nothing_changes_nothing(method, solver):
     penalty = Invariant(5.0) if method == "invariant" else PENALTIES[method]
     problem = small_problem(penalty)
-    listed = Problem(
-        TensorData.from_array(problem.tensor).to_sparse(), 3, 0, penalty, problem.sensitive
-    )
+    listed = Problem(problem.data.to_sparse(), 3, 0, penalty, problem.sensitive)
     # Without extrapolation: it decides by comparing values, and rounding may tip the balance.
     solver = BlockDescent(extrapolate=False) if isinstance(solver, BlockDescent) else solver
     fits = [
@@ -442,7 +441,7 @@ def test_block_descent_ends_where_the_slow_gradient_vanishes(storage, penalty):
     problem = small_problem(penalty, storage=storage, ridge=0.1)
     (fit,) = solve_batch(problem, BlockDescent(), starts=starts_of(problem), stop=Stop(3000, 1e-13))
     factors = [factor.clone().requires_grad_() for factor in fit.cp.factors]
-    value = paper_bcd.objective(dense_of(problem), factors, problem.term and problem.term.value)
+    value = paper_bcd.objective(dense_of(problem), factors, problem.bound and problem.bound.value)
     value = value + paper_bcd.ridge_penalty(factors, problem.ridge, 0) / problem.count
     assert value.item() == pytest.approx(fit.objective, rel=1e-9)
     # Of the sensitive factor, whose block is exact; scale is fixed in the others by convention.
@@ -472,15 +471,15 @@ def test_people_left_out_of_the_criterion_do_not_change_it():
     for penalty in (*PENALTIES.values(), Invariant(5.0)):
         if penalty is None:
             continue
-        tensor = small_problem().tensor
-        whole = Problem(tensor, 3, 0, penalty, all_people)
-        part = Problem(tensor[:18], 3, 0, penalty, known)
+        tensor = small_problem().data.values
+        whole = Problem(TensorData.from_array(tensor), 3, 0, penalty, all_people)
+        part = Problem(TensorData.from_array(tensor[:18]), 3, 0, penalty, known)
         ridge = getattr(penalty, "ridge", 0.0) * rows[18:].square().sum()
         # The invariant penalty is in units of all entries.
         unit = float(tensor.square().mean() / tensor[:18].square().mean())
         unit = unit if isinstance(penalty, Invariant) else 1.0
-        value, gradient = whole.term.value_and_gradient(rows[None])
-        expected, slope = part.term.value_and_gradient(rows[None, :18])
+        value, gradient = whole.bound.value_and_gradient(rows[None])
+        expected, slope = part.bound.value_and_gradient(rows[None, :18])
         torch.testing.assert_close(value, unit * expected + ridge)
         torch.testing.assert_close(gradient[:, :18], unit * slope)
         if not getattr(penalty, "ridge", 0.0):

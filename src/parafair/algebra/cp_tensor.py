@@ -80,15 +80,6 @@ class CPTensor:
         first, *rest = self.factors
         return reconstruct([first * self.weights.unsqueeze(-2), *rest])
 
-    def normalize(self) -> CPTensor:
-        """Return the same tensor with unit-norm columns, their scale moved to the weights."""
-        weights, factors = self.weights, []
-        for factor in self.factors:
-            norms = torch.linalg.vector_norm(factor, dim=-2)
-            factors.append(factor / norms.clamp_min(torch.finfo(norms.dtype).tiny).unsqueeze(-2))
-            weights = weights * norms
-        return CPTensor(weights, tuple(factors))
-
     def to_tensorly(self) -> tensorly.cp_tensor.CPTensor:
         """Return TensorLy's CPTensor, in the arrays of TensorLy's current backend."""
         import tensorly

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
+from parafair.algebra.devices import by_device
 
 # Entries in a piece. Shorter ones cost more calls than arithmetic; longer ones are filled up with
 # more nothing, for no gain in speed.
@@ -71,7 +72,7 @@ class Segments:
         wide[0] = torch.cat([wide[0], torch.zeros_like(wide[0][:1])])
         total = self.values.new_zeros(rows, batch, rank, rank + 1)
         pieces, length = self.values.shape
-        held = HELD.get(self.values.device.type, HELD["cpu"])
+        held = by_device(HELD, self.values)
         most = max(1, held // (max(length, rank) * batch * (rank + 1)))
         for begin in range(0, pieces, most):
             part = slice(begin, begin + most)

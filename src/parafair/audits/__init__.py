@@ -1,4 +1,4 @@
-"""The audit: how much of the sensitive features an embedding reveals, whoever made it."""
+"""The audit: how much an embedding reveals about the sensitive features, for any model."""
 
 from parafair.audits.attackers import ATTACKERS, STAGES, Attacker, panel
 from parafair.audits.pictures import draw

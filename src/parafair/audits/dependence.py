@@ -1,4 +1,4 @@
-"""Measures of dependence beside the attackers: a permutation test, and the paper's own."""
+"""Measures of dependence besides the attackers: a permutation test and the paper's measures."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from parafair.audits.result import Measure
 from parafair.audits.trials import one_thread
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Criterion
-from parafair.dependence.hsic import PermutationTest
+from parafair.dependence.criterion import Criterion, PermutationTest
 from parafair.errors import ParafairWarning
 
-# The time of the test grows with the square of the number of people.
+# More people are sampled down: time grows with the square of their number.
 MOST_TESTED = 2000
 
 
@@ -49,32 +48,32 @@ def dependence_rows(
 def _test(
     rows: NDArray[np.float64], sensitive: SensitiveFeatures, permutations: int, seed: int
 ) -> PermutationTest:
-    """Return the criterion on all pairs of people, its level by chance and the p-value."""
-    if not np.ptp(rows, axis=0).any():  # nothing can depend on what is the same for everybody
+    """Return the criterion on all pairs of people, its mean under permutation and the p-value."""
+    if not np.ptp(rows, axis=0).any():  # constant rows are independent of any feature
         return PermutationTest(0.0, 1.0, 0.0, permutations)
-    criterion = Criterion(sensitive, torch.zeros(0, dtype=torch.float64), block=len(sensitive))
+    criterion = Criterion(sensitive, torch.zeros(0, dtype=torch.float64), chunk_size=len(sensitive))
     with one_thread():
         return criterion.test(torch.from_numpy(rows), permutations=permutations, random_state=seed)
 
 
 def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[Measure]:
-    """Return the paper's measures, which see the columns as they are and change with scale."""
+    """Return the paper's measures; they use the columns as they are, so scale changes them."""
     sensitive = SensitiveFeatures((column,))
     found: list[tuple[str, float, float | None, str]] = []
     if column.kind == "categorical":
         with one_thread(), warnings.catch_warnings():
-            # The row says it instead.
+            # The text of the row says the same.
             warnings.filterwarnings("ignore", "the network of unfairness", ParafairWarning)
             network = measures.unfairness(rows, sensitive_features=sensitive, random_state=seed)
         bound = measures.parity_bound(rows, sensitive_features=sensitive)
-        about = "accuracy - even guess"
+        about = "accuracy - 1 / groups"
         if np.isnan(network.accuracy):
             about = "the network diverged: the columns are too large for it"
         found += [
             ("unfairness", network.value, network.floor, about),
             ("network, balanced", network.balanced_accuracy, 1 / network.groups, "one split"),
-            ("parity bound", bound.paper, None, "as printed; not a bound, see docs"),
-            ("largest group gap", bound.group_gap, None, "of unit-ball functions"),
+            ("parity bound", bound.paper, None, "as published; not a bound, see docs"),
+            ("largest group gap", bound.group_gap, None, "over functions in the unit ball"),
         ]
     plain = [
         ("KHSIC", measures.khsic, ""),

@@ -1,6 +1,6 @@
-"""How good predictions of held-out entries are, overall and for each group.
+"""The quality of predictions of held-out entries, overall and for each group.
 
-Independent of any model: known values and predictions in, numbers out. The measures for
+Independent of any model: only held-out entries and predictions are needed. The measures for
 recommenders are those of Zhu, Hu and Caverlee, "Fairness-Aware Tensor-Based Recommendation", 2018.
 """
 
@@ -21,14 +21,15 @@ from parafair.data.column import Column
 from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.records import plain
 
 if TYPE_CHECKING:
     import pandas
 
-EVERYBODY = "all"
+ALL_PEOPLE = "all"
 
-# Groups that a numeric feature is cut into.
-PARTS = 4
+# Groups that a numeric feature is binned into.
+BINS = 4
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Score:
 
     Attributes:
         measure: "rmse", "mae", "precision@k", "recall@k", "MAD" or "KS".
-        feature: The sensitive feature whose groups are compared; empty for everybody.
-        group: The group, "all", or the two groups of "MAD" and "KS" that differ most.
-        value: The number; NaN if there was nobody to measure.
-        count: Entries ("rmse", "mae", "MAD", "KS") or people it was computed from.
+        feature: The sensitive feature; empty for the score of all people.
+        group: The group, "all", or for "MAD" and "KS" the two groups that differ most.
+        value: The number; NaN if the group is empty.
+        count: Number of entries ("rmse", "mae", "MAD", "KS") or of people.
     """
 
     measure: str
@@ -56,8 +57,8 @@ class Evaluation:
 
     scores: tuple[Score, ...]
 
-    def value(self, measure: str, group: str = EVERYBODY, *, feature: str = "") -> float:
-        """Return one number; for "MAD" and "KS", whichever groups differ most."""
+    def value(self, measure: str, group: str = ALL_PEOPLE, *, feature: str = "") -> float:
+        """Return one number; for "MAD" and "KS", of the two groups that differ most."""
         for score in self.scores:
             same = score.measure == measure and score.feature == feature
             if same and (score.group == group or measure in ("MAD", "KS")):
@@ -68,7 +69,7 @@ class Evaluation:
         )
 
     def gap(self, measure: str) -> float:
-        """Return how much the groups of a feature differ at most; NaN if there are no groups."""
+        """Return the largest difference between groups of a feature; NaN without groups."""
         found: dict[str, list[float]] = {}
         for score in self.scores:
             if score.measure == measure and score.feature and not isnan(score.value):
@@ -76,12 +77,12 @@ class Evaluation:
         return max((max(values) - min(values) for values in found.values()), default=nan)
 
     def to_list(self) -> list[dict[str, Any]]:
-        """Return all scores as plain values that can be written as JSON."""
-        return [{**vars(s), "value": None if isnan(s.value) else s.value} for s in self.scores]
+        """Return all scores as plain values that can be written as JSON; NaN is None."""
+        return [plain(vars(score)) for score in self.scores]
 
     @classmethod
     def from_list(cls, records: Sequence[Mapping[str, Any]]) -> Evaluation:
-        """Return what `to_list` was called on."""
+        """Return the evaluation that `to_list` was called on."""
         return cls(
             tuple(
                 Score(**{**r, "value": nan if r["value"] is None else r["value"]}) for r in records
@@ -119,7 +120,7 @@ def evaluate_predictions(
             features are binned into four groups; people without features are in no group.
         mode: The mode whose indices are people.
         threshold: Entries of at least this value are relevant; adds precision@k and recall@k.
-        k: Length of the list that precision and recall are about.
+        k: Length of the list of recommendations.
     """
     truth = X_test.entries.cpu().numpy().astype(np.float64)
     guess = _check_predicted(predicted, len(truth))
@@ -138,7 +139,7 @@ def evaluate_predictions(
             part = people[chosen], truth[chosen] >= threshold, guess[chosen]
             scores += _ranking(feature, group, *part, k=k)
     for column in () if features is None else features.columns:
-        scores += _differences(_cut(column), people, guess)
+        scores += _differences(_binned(column), people, guess)
     return Evaluation(tuple(scores))
 
 
@@ -147,13 +148,13 @@ def ranking(
 ) -> tuple[float, float, int]:
     """Return precision and recall of each person's k highest predictions, and how many people.
 
-    Both are averages over the people who have something relevant. Precision is the share of the
-    list that is relevant, where a person with fewer than k entries has a shorter list; recall is
-    the share of what is relevant that is on the list. Equal predictions are in random order, of
-    which this is the expected value.
+    Both are averages over the people who have a relevant entry. Precision is the share of the
+    list that is relevant; a person with fewer than k entries has a shorter list. Recall is the
+    share of the relevant entries that are on the list. Ties are broken at random; the result is
+    the expected value.
 
     Args:
-        people: Whose entry it is, shape (entries,).
+        people: Index of the person of each entry, shape (entries,).
         relevant: Whether the entry is relevant, shape (entries,).
         predicted: The prediction, shape (entries,).
         k: Length of the list.
@@ -167,7 +168,7 @@ def ranking(
     who, wanted, guess = who[order], wanted[order], guess[order]
     starts = np.flatnonzero(np.r_[True, who[1:] != who[:-1]])
     counts = np.diff(np.r_[starts, len(who)])
-    # Entries of one person with the same prediction share the places from `above` on.
+    # Tied entries of one person share the places that follow `above`.
     ties = np.flatnonzero(np.r_[True, (who[1:] != who[:-1]) | (guess[1:] != guess[:-1])])
     sizes = np.diff(np.r_[ties, len(who)])
     above = np.repeat(ties, sizes) - np.repeat(starts, counts)
@@ -199,24 +200,27 @@ def _check_predicted(predicted: ArrayLike, count: int) -> NDArray[np.float64]:
             f"X_test.cells, got {guess.shape}"
         )
     if not np.isfinite(guess).all():
-        raise ValueError(f"predicted has {(~np.isfinite(guess)).sum()} NaN or infinite values")
+        raise ValueError(
+            f"predicted has {(~np.isfinite(guess)).sum()} NaN or infinite values; pass a finite "
+            "number for every held-out entry"
+        )
     return guess
 
 
-def _cut(column: Column) -> Column:
-    """Return a categorical feature; people who are not known keep the code -1."""
+def _binned(column: Column) -> Column:
+    """Return a categorical feature; people without it keep the code -1."""
     if column.kind == "categorical":
         return column
     known = ~np.isnan(column.values.astype(np.float64))
-    return column.take(np.flatnonzero(known)).bin(PARTS).scatter(known)
+    return column.take(np.flatnonzero(known)).bin(BINS).scatter(known)
 
 
 def _groups(
     features: SensitiveFeatures | None, people: NDArray[np.int64]
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """Give everybody, then every group of every feature: names, and which entries are theirs."""
-    yield "", EVERYBODY, np.ones(len(people), bool)
-    for column in () if features is None else map(_cut, features.columns):
+    """Yield all people, then every group of every feature: the names and a mask of the entries."""
+    yield "", ALL_PEOPLE, np.ones(len(people), bool)
+    for column in () if features is None else map(_binned, features.columns):
         for code, name in enumerate(column.categories):
             yield column.name, name, column.values[people] == code
 

@@ -1,4 +1,4 @@
-"""Which people and features an audit looks at: those that can be attacked."""
+"""The people and the features of an audit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 
-# Groups of features taken together; the smallest beyond this many become one.
-MOST_CELLS = 12
+# Groups of the joint feature; the smallest groups beyond this many become one.
+MOST_GROUPS = 12
 
 OTHER = "other"
 
@@ -17,11 +17,11 @@ OTHER = "other"
 def sample(
     sensitive: SensitiveFeatures, max_people: int, random: np.random.RandomState
 ) -> NDArray[np.intp]:
-    """Choose at most `max_people`, some of every group, so that each can be attacked."""
+    """Sample at most `max_people`, with some of every group."""
     people = sensitive.sample(max_people, random)
     if len(people) > max_people:
         raise ValueError(
-            f"max_people must be at least {len(people)} to hold some of every group, "
+            f"max_people must be at least {len(people)} to include some of every group, "
             f"got {max_people}"
         )
     return people
@@ -47,20 +47,20 @@ def check_groups(sensitive: SensitiveFeatures, folds: int) -> None:
 
 
 def join(sensitive: SensitiveFeatures, least: int) -> Column | None:
-    """Return several features as one that can be attacked, or None.
+    """Return several features as one joint feature, or None.
 
-    Its groups are the combinations that occur, with numbers cut at their median. Those of fewer
-    than `least` members, and the smallest beyond a dozen, become one group. If fewer than three
-    groups are left, they say no more than the features themselves.
+    Its groups are the combinations that occur, with numbers split at their median. Groups of
+    fewer than `least` members, and the smallest beyond `MOST_GROUPS`, become one group. If fewer
+    than three groups are left, the joint feature adds nothing to the single features.
     """
     if len(sensitive.columns) == 1:
         return None
     joint = sensitive.joint(2)
     sizes = np.bincount(joint.values)
     order = np.argsort(-sizes, kind="stable").tolist()
-    own = [cell for cell in order[:MOST_CELLS] if sizes[cell] >= least]
+    own = [cell for cell in order[:MOST_GROUPS] if sizes[cell] >= least]
     rest = order[len(own) :]
-    # The group of the rest must be large enough too.
+    # The merged group must have at least `least` members too.
     while rest and own and sizes[rest].sum() < least:
         rest.append(own.pop())
     if len(own) + bool(rest) < 3:

@@ -1,4 +1,4 @@
-"""How an attacker sees the embedding: standardized columns, or whitened ones."""
+"""The input of an attacker: standardized columns of the embedding, or whitened ones."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from sklearn.base import BaseEstimator, TransformerMixin
 STANDARDIZED, WHITENED = "standardized", "whitened"
 INPUTS = (STANDARDIZED, WHITENED)
 
-# A direction that hardly varied in training may be enormous elsewhere; models must survive it.
+# Values beyond this many standard deviations are clipped: a direction that hardly varies in the
+# training set may be huge in the test set.
 FARTHEST = 10.0
 
-# Sums and products of the entries may have enlarged their rounding errors this much.
+# Sums and products may have enlarged the rounding errors of the entries by this factor.
 MARGIN = 10.0
 
 
 class Standardizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Standardizer of mean zero and variance one; whitened, they are uncorrelated too.
+    """Scales columns to mean zero and variance one; if whitened, they are uncorrelated too.
 
-    Standardizer and directions whose variation is the rounding error of the entries are left out:
-    whitening would turn that error into noise of full size. A constant embedding gives one
-    column of zeros.
+    Columns and directions that vary only by rounding errors are dropped: whitening would turn
+    these errors into noise of variance one. A constant embedding gives one column of zeros.
 
     Args:
-        whiten: Rotate to uncorrelated directions of variance one instead of stopping at columns.
-        precision: Relative rounding error of the entries; of double precision if not given.
+        whiten: Rotate to uncorrelated directions of variance one.
+        precision: Relative rounding error of the entries; that of double precision by default.
     """
 
     def __init__(self, *, whiten: bool = False, precision: float = 2.0**-52) -> None:
@@ -48,7 +48,7 @@ class Standardizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.whiten and len(kept):
             _, singular, rotation = np.linalg.svd(scaled, full_matrices=False)
             deviation = singular / len(rows) ** 0.5
-            # Standard deviation of the rounding errors along any direction, at most.
+            # Upper bound on the standard deviation of the rounding errors in any direction.
             noise = rounding * np.linalg.norm(1 / spread[kept])
             real = deviation > noise
             directions = rotation[real].T / deviation[real]

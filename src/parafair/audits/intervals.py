@@ -1,10 +1,10 @@
-"""How sure an audit is: simultaneous intervals, and leakage corrected for picking the best.
+"""Simultaneous intervals, and leakage corrected for the selection of the strongest attacker.
 
-Every score is ``1 - mean over groups of (sum of losses / sum of scales)``, the sums running
-over the people of a group, so that people can be weighted. For a category a loss is the share
-of wrong guesses about a person and every scale is 1: balanced accuracy. For a number all
-people are one group, a loss is a squared error and a scale the squared distance from the mean:
-R squared. A bootstrap of people, the same for all attackers, then tells how they vary together.
+Every score is ``1 - mean over groups of (sum of losses / sum of scales)``. The sums are over the
+people of a group, so people can be weighted. For a category, a loss is the share of wrong
+predictions about a person and every scale is 1: balanced accuracy. For a number, all people are
+one group, a loss is a squared error and a scale is the squared distance from the mean: R squared.
+All attackers share one bootstrap of people, which gives their joint distribution.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ BOOTSTRAPS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """What every attacker got wrong about every person.
+    """The loss of every attacker for every person.
 
     Attributes:
         losses: Shape (n, attackers).
-        scales: What a loss is relative to, shape (n,).
+        scales: The denominators of the losses, shape (n,).
         groups: The group of each person as a code, shape (n,).
-        chance: The score of an attacker that knows nothing.
-        folds: RawTensor of the cross-validation that the losses are from.
+        chance: The score of an attacker without information.
+        folds: Number of folds of the cross-validation.
     """
 
     losses: NDArray[np.float64]
@@ -40,7 +40,7 @@ class Losses:
     def scores(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the scores with weighted people, shape (draws, attackers).
 
-        A draw without any member of some group gives NaN.
+        A draw without any member of a group gives NaN.
         """
         ratios = []
         for group in range(self.groups.max() + 1):
@@ -58,18 +58,17 @@ class Losses:
 
     @property
     def inflation(self) -> float:
-        """How much larger an error is than people drawn independently would make it.
+        """Ratio of the standard error to that of independent folds.
 
-        Training sets of different folds overlap, and the same people serve as training and as
-        test, so mistakes come together. Nadeau and Bengio, "Inference for the generalization
-        error", 2003, give the variance ``1/k + 1/(k - 1)`` of a fold's for k folds, which is
-        this many times the ``1/k`` of independent folds.
+        Training sets of different folds overlap, so their errors are correlated. Nadeau and
+        Bengio, "Inference for the generalization error", 2003, give ``1/k + 1/(k - 1)`` times the
+        variance of one fold for k folds, instead of the ``1/k`` of independent folds.
         """
         return float((1 + self.folds / (self.folds - 1)) ** 0.5)
 
 
 def draw_people(groups: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
-    """Return how often each bootstrap draws each person, groups apart: (draws, n)."""
+    """Return how often each bootstrap draws each person, within groups: shape (draws, n)."""
     random = np.random.RandomState(seed)
     counts = np.zeros((BOOTSTRAPS, len(groups)))
     for group in range(groups.max() + 1):
@@ -82,10 +81,10 @@ def draw_people(groups: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
 def simultaneous(
     table: Losses, draws: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return lower and upper bounds that hold for all attackers at once, each (attackers,).
+    """Return simultaneous lower and upper bounds of all scores, each of shape (attackers,).
 
-    The critical value is the quantile of the largest ``|t|`` over the attackers, so it grows
-    with their number but little with attackers that agree.
+    The critical value is the quantile of the largest ``|t|`` over the attackers. It grows with
+    their number, but little if they agree.
 
     Args:
         table: The losses.
@@ -94,11 +93,11 @@ def simultaneous(
     values, varied = table.values, table.scores(draws)
     errors = varied.std(0)
     largest = (np.abs(varied - varied.mean(0)) / np.where(errors > 0, errors, 1)).max(1)
-    # Normal quantiles become Student's with the freedom of the smallest group.
+    # Student's t instead of the normal, with the degrees of freedom of the smallest group.
     sizes = np.bincount(table.groups)
     tail = min((1 - CONFIDENCE) / 2, norm.sf(np.quantile(largest, CONFIDENCE)))
     critical = t.isf(tail, max(1, sizes.min() - 1))
-    # One more mistake in every group: errors are never zero, however uniform the guesses.
+    # One more error in every group, so that a standard error is never zero.
     least = np.linalg.norm(1 / (sizes + 2)) / len(sizes)
     reach = critical * table.inflation * np.sqrt(errors**2 + least**2)
     lowest = 0.0 if table.chance else -np.inf
@@ -106,26 +105,26 @@ def simultaneous(
 
 
 def strongest(table: Losses, draws: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Return the advantage over chance of the best attacker, and its interval.
+    """Return the advantage over chance of the strongest attacker, and its interval.
 
-    The best of many looks better than it is. So each bootstrap picks the best attacker on the
-    people it drew and scores it on the others: the bias corrected cross-validation of
+    The score of the best of many is biased upwards. So each bootstrap selects the best attacker on
+    the people drawn and scores it on the others: the bias-corrected cross-validation of
     Tsamardinos, Greasidou and Borboudakis, "Bootstrapping the out-of-sample predictions for
-    efficient and accurate cross-validation", 2018. An attacker that ignores the embedding
-    takes part, so nothing worse than chance is ever picked for long.
+    efficient and accurate cross-validation", 2018. A dummy attacker that ignores the embedding
+    takes part; it bounds the maximum from below.
 
     Args:
         table: The losses.
         draws: How often each bootstrap draws each person, shape (draws, n).
     """
-    ignorant = (1 - table.chance) * table.scales[:, None]
-    everybody = Losses(
-        np.hstack([ignorant, table.losses]), table.scales, table.groups, table.chance, table.folds
+    dummy = (1 - table.chance) * table.scales[:, None]
+    extended = Losses(
+        np.hstack([dummy, table.losses]), table.scales, table.groups, table.chance, table.folds
     )
-    inside, outside = everybody.scores(draws), everybody.scores((draws == 0).astype(float))
-    picked = inside.argmax(1)
-    gains = outside[np.arange(len(picked)), picked] - table.chance
-    gains = gains[np.isfinite(gains)]  # a small group may have nobody outside
+    inside, outside = extended.scores(draws), extended.scores((draws == 0).astype(float))
+    selected = inside.argmax(1)
+    gains = outside[np.arange(len(selected)), selected] - table.chance
+    gains = gains[np.isfinite(gains)]  # all members of a small group may have been drawn
     if not len(gains):
         gains = np.array([max(0.0, float(table.values.max()) - table.chance)])
     tails = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)

@@ -1,4 +1,4 @@
-"""The measures of the paper, and bounds that follow from them, as plain functions."""
+"""The measures of the paper, and bounds that follow from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from parafair.data.checks import as_data
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import hsic
-from parafair.dependence.hsic import gram_product
+from parafair.dependence.gram import gram_product
 from parafair.dependence.kernels import Gaussian
 from parafair.errors import ParafairWarning
 
@@ -28,11 +28,11 @@ from parafair.errors import ParafairWarning
 def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
     """Return ``||X - [[A, B, C]]|| / ||X||``: 0 is a perfect fit, 1 is no better than zero.
 
-    Over the observed entries, if some are NaN.
+    Norms are over the observed entries; NaN is missing.
 
     Args:
         X: The data.
-        cp: Weights and factors: ours, TensorLy's or a pair.
+        cp: Weights and factors: a `CPTensor`, TensorLy's, or a pair.
     """
     weights, factors = cp
     data = as_data(X, dtype=torch.float64)
@@ -76,13 +76,13 @@ def normalized_khsic(embedding: Any, *, sensitive_features: Any, gamma: float = 
 
 @dataclass(frozen=True)
 class Unfairness:
-    """How well the paper's network recognizes the groups on people it has not seen.
+    """How well the paper's network predicts the groups of held-out people.
 
     Attributes:
         accuracy: Share of correct predictions.
-        balanced_accuracy: Mean over the groups of the share that is recognized.
-        majority: Share of the largest group among the people tested: the accuracy of always
-            answering with it, which an unbalanced feature converges to.
+        balanced_accuracy: Mean over the groups of the share of correct predictions.
+        majority: Share of the largest group among the held-out people: the accuracy of always
+            predicting it, to which a network without information converges.
         groups: Number of groups.
     """
 
@@ -93,12 +93,12 @@ class Unfairness:
 
     @property
     def value(self) -> float:
-        """The paper's figure: accuracy over an even guess (0.5 for two groups)."""
+        """The paper's figure: accuracy minus ``1 / groups`` (0.5 for two groups)."""
         return self.accuracy - 1 / self.groups
 
     @property
     def floor(self) -> float:
-        """What the paper's figure converges to if the embedding says nothing."""
+        """The limit of the paper's figure for an embedding without information."""
         return self.majority - 1 / self.groups
 
 
@@ -113,18 +113,18 @@ def unfairness(
     batch_size: int = 32,
     random_state: int | np.random.RandomState | None = 0,
 ) -> Unfairness:
-    """Train the paper's two-layer network to recognize the groups and test it.
+    """Train the paper's two-layer network to predict the groups, and test it.
 
     ``softmax(relu(A W1 + b) W2)`` on a random split, by stochastic gradient descent on the
     cross entropy. The paper trains on 75 % of the rows (90 % for the contraceptive data) for
-    100 epochs; it does not give the batch size or the initialization, which are 32 and
-    PyTorch's default for linear layers here. The network sees the embedding as it is, so its
-    figure depends on the scale of the columns; the audit's attackers do not.
+    100 epochs. It does not state the batch size or the initialization; here they are 32 and
+    PyTorch's default for linear layers. The columns are not standardized, so the figure depends
+    on their scale; the attackers of an audit do not.
 
     Args:
         embedding: One row per person, shape (n, rank).
         sensitive_features: One categorical feature.
-        test_size: Share of the people kept for the test.
+        test_size: Share of held-out people.
         hidden: Width of the hidden layer.
         epochs: Passes over the training rows.
         learning_rate: Step of the descent.
@@ -150,7 +150,7 @@ def unfairness(
     scores, truth = network.scores(rows[test]), labels[test]
     hits = (scores.argmax(1) == truth).double()
     if not torch.isfinite(scores).all():
-        # Answers of a network that has overflowed would look like ignorance.
+        # Predictions after an overflow would look as if there were no information.
         warnings.warn(
             "the network of unfairness diverged, so its figures are undefined (nan): the columns "
             "are too large for learning_rate; rescale the embedding or lower learning_rate",
@@ -170,15 +170,15 @@ def unfairness(
 
 @dataclass(frozen=True)
 class ParityBound:
-    """What a small KHSIC says about statistical parity: as printed, and as is true.
+    """The paper's bound on statistical parity, and bounds that hold.
 
     Attributes:
-        paper: The paper's ``rho / min_g P(g)``, said to bound ``|P(C = 1 | g) - P(C = 1)|`` for
-            every classifier. It does not: with A = S balanced and binary it is 0.2 while the
-            difference is 0.5.
+        paper: The paper's ``rho / min_g P(g)``, published as a bound on
+            ``|P(C = 1 | g) - P(C = 1)|`` for every classifier. It is not a bound: if A = S is
+            balanced and binary, it is 0.2 while the difference is 0.5.
         mean_gap: The largest ``|E[f | g] - E[f]|`` over groups and over functions ``f`` in the
             unit ball of the kernel's space: the maximum mean discrepancy between a group and
-            everybody. True for these functions; classifiers with a sharp edge are not among them.
+            all people. It holds for these functions, not for classifiers with a sharp threshold.
         group_gap: The largest ``|E[f | g] - E[f | h]|`` over pairs of groups, same functions.
         covariance: ``sqrt(HSIC)``, which bounds ``|cov(f(a), g(s))|`` for ``f`` and ``g`` in the
             unit balls of the two kernels' spaces.
@@ -191,7 +191,7 @@ class ParityBound:
 
 
 def parity_bound(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0) -> ParityBound:
-    """Return the paper's bound on the lack of parity and two that hold.
+    """Return the paper's bound on the violation of parity, and three bounds that hold.
 
     Args:
         embedding: One row per person, shape (n, rank).
@@ -217,9 +217,9 @@ def parity_bound(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0)
 
 
 def pair(embedding: Any, sensitive_features: Any) -> tuple[Tensor, SensitiveFeatures]:
-    """Return a checked embedding in double precision and the features that belong to it.
+    """Return a checked embedding in double precision and its features.
 
-    Of the people whose features are known.
+    People without sensitive features are dropped.
     """
     rows = as_tensor(embedding, name="embedding", dtype=torch.float64)
     if rows.ndim != 2:

@@ -1,4 +1,4 @@
-"""The paper's network, which tries to recognize people by their rows."""
+"""The paper's network, which predicts the groups from the rows of the embedding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass
 class Network:
-    """``relu(x W1 + b) W2`` with its gradient written out, several times faster than autograd.
+    """``relu(x W1 + b) W2`` with an explicit gradient, several times faster than autograd.
 
     Attributes:
         first: ``W1``, shape (columns, hidden).
@@ -25,7 +25,7 @@ class Network:
 
     @classmethod
     def draw(cls, inputs: int, hidden: int, outputs: int, generator: torch.Generator) -> Network:
-        """Return untrained weights, as PyTorch draws those of linear layers."""
+        """Return untrained weights, drawn like those of PyTorch's linear layers."""
 
         def uniform(fan_in: int, *shape: int) -> Tensor:
             return torch.empty(shape).uniform_(-(fan_in**-0.5), fan_in**-0.5, generator=generator)
@@ -52,7 +52,7 @@ class Network:
         """Return a network trained by stochastic gradient descent with a fixed step.
 
         Args:
-            rows: What it sees, shape (n, columns), in single precision.
+            rows: Inputs in single precision, shape (n, columns).
             targets: Codes of groups, shape (n,), or numbers, shape (n, outputs).
             outputs: Number of groups, or of numbers per row.
             hidden: Width of the hidden layer.
@@ -73,7 +73,7 @@ class Network:
         return torch.addmm(self.bias, rows, self.first).relu_() @ self.second
 
     def descend(self, rows: Tensor, targets: Tensor, learning_rate: float) -> None:
-        """Take one step down the mean cross entropy of codes, or half squared error of numbers."""
+        """Take one gradient step on the mean cross entropy, or on half the squared error."""
         active = torch.addmm(self.bias, rows, self.first).relu_()
         error = active @ self.second
         if targets.is_floating_point():

@@ -1,4 +1,4 @@
-"""An audit as a picture: every attacker's advantage over chance, with its interval."""
+"""The picture of an audit: every attacker's advantage over chance, with its interval."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parafair.audits.result import ACCURACY, R_SQUARED, Audit, Measure, ordered
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's blue and orange, which the color blind can tell apart.
+# Okabe and Ito's blue and orange, which color-blind readers can distinguish.
 COLORS = {STANDARDIZED: "#0072B2", WHITENED: "#D55E00"}
 UNITS = {ACCURACY: "balanced accuracy above chance", R_SQUARED: "R squared"}
 
@@ -20,8 +20,8 @@ def draw(audit: Audit, path: str | Path | None = None) -> Figure:
     """Draw the attackers of every feature as dots on their simultaneous intervals.
 
     Args:
-        audit: What to draw.
-        path: Where to write it, in the format of its suffix; not written by default.
+        audit: The audit to draw.
+        path: File to write, in the format of its suffix; None writes nothing.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -34,7 +34,7 @@ def draw(audit: Audit, path: str | Path | None = None) -> Figure:
     rows = {name: [r for r in audit.attackers if r.feature == name] for name in features}
     heights = [len(ordered(r.model for r in rows[name])) + 3.2 for name in features]
     figure = Figure(figsize=(7.5, 0.32 * sum(heights) + 0.5), layout="constrained")
-    FigureCanvasAgg(figure)  # no window, whatever the backend
+    FigureCanvasAgg(figure)  # never opens a window
     panels = figure.subplots(len(features), 1, squeeze=False, height_ratios=heights)[:, 0]
     for panel, name in zip(panels, features, strict=True):
         leakage = next(r for r in audit.rows if (r.feature, r.section) == (name, "leakage"))
@@ -47,9 +47,9 @@ def draw(audit: Audit, path: str | Path | None = None) -> Figure:
 
 
 def _draw_feature(panel: Any, rows: list[Measure], leakage: Measure) -> None:
-    """Draw one feature: a line per attacker, its inputs one above the other, leakage below."""
+    """Draw one feature: one line per attacker and input, and the leakage as a band."""
     models = ordered(row.model for row in rows)
-    panel.axvspan(leakage.low, leakage.high, color="0.9", zorder=0, label="leakage, 95 %")
+    panel.axvspan(leakage.low, leakage.high, color="0.9", zorder=0, label="leakage, 95 % interval")
     panel.axvline(leakage.value, color="0.55", linewidth=1, linestyle="--", zorder=1)
     panel.axvline(0, color="black", linewidth=1, zorder=1)
     for form, shift in zip(INPUTS, (-0.16, 0.16), strict=True):
@@ -69,7 +69,7 @@ def _draw_feature(panel: Any, rows: list[Measure], leakage: Measure) -> None:
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.grid(axis="x", color="0.93", zorder=0)
     panel.set_axisbelow(True)
-    # Poor regressions reach far below zero, where nothing is to be seen.
+    # Cut the axis: poor regressors reach far below zero.
     ends = [(end or 0.0) - (r.chance or 0.0) for r in rows for end in (r.low, r.high)]
     left, right = max(-1.0, min(-0.1, *ends)), max(0.1, *ends)
     margin = 0.03 * (right - left)

@@ -1,7 +1,8 @@
-"""Downstream: what models predict from the embedding, compared between groups by fairlearn."""
+"""Downstream predictions of a target from the embedding, compared between groups."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -15,14 +16,14 @@ from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
 
 from parafair.audits.attackers import Attacker
 from parafair.audits.result import R_SQUARED, Measure
-from parafair.audits.trials import CrossValidation, guess_everybody
+from parafair.audits.trials import CrossValidation, predict_all
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 
-# Numbers among the sensitive features are cut into this many parts.
-PARTS = 4
+# Groups that a numeric sensitive feature is binned into.
+BINS = 4
 
-# Unlike attackers, predictors are not told to treat groups or classes alike.
+# Unlike attackers, predictors do not weight classes equally.
 PREDICTORS = {
     "linear": Attacker(
         lambda seed: LogisticRegression(max_iter=2000),
@@ -41,13 +42,14 @@ PREDICTORS = {
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What one model predicted for everybody, each by a fold that had not seen them.
+    """The cross-validated predictions of one model for all people.
 
     Attributes:
-        model: Its name.
-        target: The truth.
-        answers: Codes of the categories, or numbers; shape (n,).
-        scores: One column per category that can be chosen, or the numbers; shape (n, scores).
+        model: The name of the model.
+        target: The true values.
+        answers: Predicted codes of the categories, or numbers; shape (n,).
+        scores: Probabilities, one column per category (one column for two categories), or the
+            predicted numbers; shape (n, scores).
     """
 
     model: str
@@ -56,12 +58,12 @@ class Predicted:
     scores: NDArray[np.float64]
 
     def decisions(self) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        """Return truth and prediction as yes or no: of each category, or above the median."""
+        """Return truth and prediction as booleans: for each category, or above the median."""
         if self.target.kind == "numeric":
             truth = self.target.values > np.median(self.target.values)
             return [(truth, self.answers > np.median(self.answers))]
         codes = range(len(self.target.categories))
-        # With two categories, the first is only the second the other way round.
+        # With two categories, the first decision is the negation of the second.
         return [(self.target.values == c, self.answers == c) for c in codes[len(codes) == 2 :]]
 
 
@@ -78,7 +80,7 @@ def _load_fairlearn() -> Any:
 
 
 def read_target(target: Any, people: int) -> Column:
-    """Return the checked target, categorical or numeric by the rules of sensitive features."""
+    """Return the checked target; its kind is inferred as for sensitive features."""
     _load_fairlearn()
     named = not isinstance(target, SensitiveFeatures) and getattr(target, "name", None) is None
     try:
@@ -106,7 +108,7 @@ def predict_target(
     """Cross-validate every predictor of the target, on standardized columns."""
     found = []
     for name, predictor in PREDICTORS.items():
-        answers, scores = guess_everybody(rows, target, predictor, plan)
+        answers, scores = predict_all(rows, target, predictor, plan)
         if target.kind == "categorical" and len(target.categories) == 2:
             scores = scores[:, 1:]
         found.append(Predicted(name, target, answers, scores))
@@ -114,7 +116,7 @@ def predict_target(
 
 
 def overall_rows(predicted: list[Predicted]) -> list[Measure]:
-    """Return how well the target is predicted."""
+    """Return the accuracy or R squared of every model."""
     measures = []
     for one in predicted:
         truth = one.target.values
@@ -130,11 +132,14 @@ def overall_rows(predicted: list[Predicted]) -> list[Measure]:
 
 def group_rows(predicted: list[Predicted], column: Column) -> list[Measure]:
     """Compare the predictions between the groups of one sensitive feature."""
-    groups = column.bin(PARTS)
+    groups = column.bin(BINS)
     labels = np.array(groups.categories)[groups.values]
     measures = []
     for one in predicted:
-        for measure, value, about in [*_differences(one, labels), *_errors(one, labels)]:
+        for measure, value, about in [
+            *_differences(one, labels),
+            *_errors(one, labels, groups.categories),
+        ]:
             measures.append(
                 Measure(column.name, "predictions", measure, value, model=one.model, about=about)
             )
@@ -152,7 +157,7 @@ def _differences(one: Predicted, labels: NDArray[Any]) -> list[tuple[str, float,
         odds.append(fairlearn.equalized_odds_difference(truth, answer, sensitive_features=labels))
     members = [one.scores[labels == label] for label in np.unique(labels)]
     means = np.array([scores.mean(0) for scores in members])
-    # Numbers in units of the target's spread; probabilities as they are.
+    # Numbers in units of the target's standard deviation; probabilities as they are.
     unit = one.target.values.std() if one.target.kind == "numeric" else 1.0
     distances = [
         ks_2samp(first[:, k], second[:, k], method="asymp").statistic
@@ -176,11 +181,13 @@ def _differences(one: Predicted, labels: NDArray[Any]) -> list[tuple[str, float,
     ]
 
 
-def _errors(one: Predicted, labels: NDArray[Any]) -> list[tuple[str, float, str]]:
+def _errors(
+    one: Predicted, labels: NDArray[Any], groups: Sequence[str]
+) -> list[tuple[str, float, str]]:
     """Return the error in each group: the share of wrong answers, or the mean squared error."""
     numeric = one.target.kind == "numeric"
     metric, about = (mean_squared_error, "mean squared") if numeric else (zero_one_loss, "")
     frame = _load_fairlearn().MetricFrame(
         metrics=metric, y_true=one.target.values, y_pred=one.answers, sensitive_features=labels
     )
-    return [(f"error of {group}", float(value), about) for group, value in frame.by_group.items()]
+    return [(f"error of {group}", float(frame.by_group[group]), about) for group in groups]

@@ -1,17 +1,17 @@
-"""What an audit found: tidy rows, the verdict that follows from them, and a printed table."""
+"""The result of an audit: tidy rows, the verdict that follows from them, a printed table."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
-from math import isfinite, nan
+from math import nan
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from parafair.data.frames import frame_of
+from parafair.records import plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,18 +34,18 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of an audit, and what is needed to read it.
+    """One number of an audit, with its interval and its chance level.
 
     Attributes:
-        feature: The sensitive feature, several joined by " x ", or what was predicted.
+        feature: The sensitive feature, several joined by " x ", or the name of the target.
         section: "leakage", "attackers", "dependence", "predictions" or "paper".
-        measure: What was measured.
+        measure: The name of the measure, such as "balanced accuracy".
         value: The result; NaN if it is undefined.
-        model: The attacker or predictor it belongs to, or "".
-        input: What the model saw: "standardized" or "whitened" columns, or "".
-        low: Lower end of the 95 % interval, where there is one.
-        high: Upper end of the 95 % interval, where there is one.
-        chance: What it would be if the embedding said nothing, where that is known.
+        model: The name of the attacker or predictor, or "".
+        input: The input of the model: "standardized" or "whitened" columns, or "".
+        low: Lower end of the 95 % interval, or None.
+        high: Upper end of the 95 % interval, or None.
+        chance: The value for an embedding without information, or None if it is not known.
         about: How to read it.
     """
 
@@ -78,18 +78,18 @@ class Measure:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an embedding reveals, as tidy rows; prints as a table.
+    """How much an embedding reveals, as tidy rows; prints as a table.
 
     Attributes:
         rows: All measures of all features.
-        people: How many people were looked at.
-        of: How many there are.
+        people: Number of people in the audit.
+        population: Number of people with an embedding and features; larger if they were sampled.
         remarks: What was left out or done differently, as sentences.
     """
 
     rows: tuple[Measure, ...]
     people: int
-    of: int
+    population: int
     remarks: tuple[str, ...] = ()
 
     @property
@@ -104,15 +104,15 @@ class Audit:
 
     @property
     def strongest(self) -> Measure:
-        """The attacker furthest above chance, without correction for having picked it."""
+        """The attacker furthest above chance, without correction for the selection."""
         return max(self.attackers, key=lambda row: row.advantage)
 
     @property
     def leakage(self) -> float:
-        """The strongest attacker's advantage over chance, corrected for picking the strongest.
+        """The strongest attacker's advantage over chance, corrected for the selection.
 
         The largest over the features. Its unit is balanced accuracy above chance for a
-        category (0.5 is everything for two groups) and R squared for a number.
+        category (at most 0.5 for two groups) and R squared for a number.
         """
         return self._leakage.value
 
@@ -140,7 +140,11 @@ class Audit:
         It has learned the opposite of the truth. This happens if people are matched in pairs
         across groups. Regressions do not count: without information, R squared is negative.
         """
-        return any(row.below_chance and row.measure == ACCURACY for row in self.attackers)
+        return bool(self._classifiers_below_chance)
+
+    @property
+    def _classifiers_below_chance(self) -> list[Measure]:
+        return [row for row in self.attackers if row.below_chance and row.measure == ACCURACY]
 
     def verdict(self, max_leakage: float = 0.05) -> Verdict:
         """Decide whether the embedding passes: the one rule that everything else uses.
@@ -159,32 +163,35 @@ class Audit:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know besides the rows, as sentences."""
+        """Sentences that summarize the rows and state their limitations."""
         low, high = self.leakage_interval
         best, feature = self.strongest, self._leakage.feature
         notes = [
             f"leakage {self.leakage:.3f} [{low:.3f}, {high:.3f}] ({feature}): the strongest "
-            "attacker's advantage over chance, corrected for picking the strongest"
+            "attacker's advantage over chance, corrected for selecting the strongest"
         ]
         if self.leaks:
             notes.append(
-                f"an attacker is above chance beyond doubt; the strongest is {best.model} on "
-                f"{best.input} columns, {best.advantage:.3f} above chance on {best.feature}"
+                "an attacker is significantly above chance (95 %, simultaneous); the strongest is "
+                f"{best.model} on {best.input} columns, {best.advantage:.3f} above chance for "
+                f"{best.feature}"
             )
         if self.below_chance:
-            worst = min(self.attackers, key=lambda row: row.advantage)
+            worst = min(row.advantage for row in self._classifiers_below_chance)
             notes.append(
-                f"an attacker is {-worst.advantage:.3f} below chance: a warning, not a success. "
-                "People may be matched in pairs across groups, which predictions invert"
+                "a classifier is significantly below chance (95 %, simultaneous), by "
+                f"{-worst:.3f}: a warning, not a success. People may be matched in pairs across "
+                "groups, so predictions are inverted"
             )
-        if self.people < self.of:
+        if self.people < self.population:
             notes.append(
-                f"on a random sample of {self.people} of {self.of} people, with some of every group"
+                f"a random sample of {self.people} of {self.population} people was audited, "
+                "with some of every group"
             )
         return (*notes, *self.remarks)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values that can be written as JSON; what is undefined is None."""
+        """Return plain values that can be written as JSON; undefined numbers are None."""
         return {
             "leakage": self.leakage,
             "leakage_interval": list(self.leakage_interval),
@@ -193,22 +200,19 @@ class Audit:
             "notes": list(self.notes),
             "remarks": list(self.remarks),
             "people": self.people,
-            "of": self.of,
-            "rows": [{k: _plain(v) for k, v in asdict(row).items()} for row in self.rows],
+            "population": self.population,
+            "rows": [plain(asdict(row)) for row in self.rows],
         }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Audit:
         """Return the audit that `to_dict` was called on."""
         rows = (Measure(**{**row, "value": _number(row["value"])}) for row in record["rows"])
-        return cls(tuple(rows), record["people"], record["of"], tuple(record["remarks"]))
-
-    def to_json(self) -> str:
-        """Return the audit as JSON."""
-        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+        remarks = tuple(record["remarks"])
+        return cls(tuple(rows), record["people"], record["population"], remarks)
 
     def to_frame(self) -> DataFrame:
-        """Return the rows as a table of pandas."""
+        """Return the rows as a pandas data frame."""
         return frame_of([asdict(row) for row in self.rows], for_what="Audit.to_frame")
 
     def draw(self, path: str | Path | None = None) -> Figure:
@@ -240,7 +244,3 @@ def ordered(values: Iterable[str]) -> list[str]:
 
 def _number(value: float | None) -> float:
     return nan if value is None else value
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not isfinite(value) else value

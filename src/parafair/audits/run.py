@@ -1,4 +1,4 @@
-"""The audit itself: who is looked at, what is tried, and the rows that come out."""
+"""The audit: checks, sampling, cross-validation of the attackers, and the rows of the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 
 
-def audit(
+def audit(  # noqa: PLR0913  (each argument is a setting of its own)
     embedding: Any,
     *,
     sensitive_features: Any,
@@ -42,30 +42,30 @@ def audit(
     random_state: int | np.random.RandomState | None = 0,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
-    """Measure what an embedding reveals about each sensitive feature, and about all together.
+    """Measure how much an embedding reveals about each sensitive feature, and about all jointly.
 
-    Attackers guess a feature from standardized and from whitened columns, so neither scale nor
-    correlation can hide anything. They are cross-validated: balanced accuracy and AUC for a
-    category, R squared and rank correlation for a number. Their 95 % intervals hold for all
-    attackers of a feature at once. Below them stand a permutation test and, as they change
-    with scale, the paper's measures.
+    Attackers predict a feature from standardized and from whitened columns, so neither scale nor
+    correlation can hide it. They are cross-validated: balanced accuracy and AUC for a category,
+    R squared and rank correlation for a number. The 95 % intervals are simultaneous over all
+    attackers of a feature. A permutation test and the paper's measures, which depend on the
+    scale of the columns, are reported too.
 
     Args:
         embedding: One row per person, shape (n, rank).
         sensitive_features: One row per person: array, Series, DataFrame or `SensitiveFeatures`.
-        target: What someone would predict from the embedding, one value per person. Models
-            are cross-validated on it and compared between groups; needs fairlearn.
+        target: A downstream target, one value per person. Models are trained to predict it, and
+            their cross-validated predictions are compared between groups; needs fairlearn.
         attackers: Names of registered attackers, see `parafair.audits.ATTACKERS`;
             or a dictionary from a name to a scikit-learn estimator or an `Attacker`.
             By default all registered attackers.
-        folds: RawTensor of the cross-validation.
-        repeats: How often the cross-validation is repeated with other folds.
-        permutations: Permutations of the independence test.
+        folds: Number of folds of the cross-validation.
+        repeats: Number of cross-validations, each with other folds.
+        permutations: Number of permutations of the independence test.
         max_people: Larger data is sampled down to this many people, some of every group.
-        n_jobs: Processes to use; None is one, or what `joblib.parallel_config` says, and -1
-            is all processors. Results do not depend on it.
+        n_jobs: Number of processes; None is one, or the setting of `joblib.parallel_config`;
+            -1 is all processors. Results do not depend on it.
         random_state: Seed of the sample, the folds, the attackers and the permutations.
-        on_progress: Called with the number of trials done and their total after each.
+        on_progress: Called after each trial with the number of trials done and their total.
     """
     rows, sensitive = pair(embedding, sensitive_features)
     chosen = check_settings(
@@ -110,7 +110,7 @@ def check_settings(
     permutations: int = 200,
     max_people: int = 5000,
 ) -> dict[str, Attacker]:
-    """Return the attackers; raise if an audit of these people with these settings would fail."""
+    """Return the attackers; raise if an audit with these settings would fail."""
     _check_counts(folds=folds, repeats=repeats, permutations=permutations)
     _check_people(len(sensitive), max_people, folds)
     check_groups(sensitive, folds)
@@ -138,10 +138,10 @@ def _check_people(people: int, max_people: int, folds: int) -> None:
 
 
 def _check_kinds(attackers: dict[str, Attacker], columns: list[Column]) -> None:
-    """Refuse features that no attacker can guess."""
+    """Refuse features that no attacker can predict."""
     for column in columns:
         if not any(attacker.predicts(column.kind) for attacker in attackers.values()):
-            model = "classifier" if column.kind == "categorical" else "regression"
+            model = "classifier" if column.kind == "categorical" else "regressor"
             raise ValueError(
                 f"attackers has no {model}, but sensitive feature {column.name!r} is "
                 f"{column.kind}; add a scikit-learn {model}"
@@ -168,7 +168,7 @@ def _precision(embedding: Any) -> float:
 def _features(
     sensitive: SensitiveFeatures, people: NDArray[Any], folds: int
 ) -> tuple[list[Column], Column | None]:
-    """Return the features of the people looked at, and all of them as one if that says more."""
+    """Return the features of the audited people, including the joint feature, and the latter."""
     columns = [column.take(people) for column in sensitive.columns]
     joint = join(SensitiveFeatures(tuple(columns)), folds)
     return columns + ([] if joint is None else [joint]), joint
@@ -181,28 +181,30 @@ def _remarks(
     people: int,
     folds: int,
 ) -> tuple[str, ...]:
-    """Say what was left out or done differently."""
+    """Return sentences about what was left out or done differently."""
     remarks = []
     if len(sensitive.columns) > 1 and joint is None:
         remarks.append(
-            "the features were not attacked together: fewer than three of their combinations "
-            f"have {folds} members"
+            "the joint feature was not attacked: fewer than three combinations of the features "
+            f"have at least {folds} members"
         )
     if joint is not None and OTHER in joint.categories:
         merged = int((joint.values == len(joint.categories) - 1).sum())
-        remarks.append(f"{merged} people in small combinations of the features form one group")
+        remarks.append(
+            f"{merged} people in small combinations of the features were merged into one group"
+        )
     trained = people * (folds - 1) // folds
     for name, attacker in attackers.items():
         if attacker.max_people is not None and attacker.max_people < trained:
-            remarks.append(f"{name} was trained on {attacker.max_people} people at a time")
+            remarks.append(f"{name} was trained on samples of {attacker.max_people} people")
     if people > MOST_TESTED:
-        remarks.append(f"independence was tested on {MOST_TESTED} of the people, drawn at random")
+        remarks.append(f"independence was tested on a random sample of {MOST_TESTED} people")
     return tuple(remarks)
 
 
 @dataclass
 class _Progress:
-    """Counts trials for a caller who wants to know."""
+    """Counts trials for `on_progress`."""
 
     report: Callable[[int, int], None] | None
     total: int

@@ -1,4 +1,4 @@
-"""An audit as text for a terminal, at most 100 characters wide."""
+"""The printed table of an audit, at most 100 characters wide."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write(audit: Audit) -> str:
     for feature in ordered(row.feature for row in audit.rows):
         own = [row for row in audit.rows if row.feature == feature]
         lines = _attackers(own) + _numbers(own, "leakage") + _numbers(own, "dependence")
-        lines = lines or [feature]  # not sensitive but predicted
+        lines = lines or [feature]  # the target
         blocks.append("\n".join(lines + _predictions(own) + _numbers(own, "paper")))
     notes = [
         "\n".join(wrap(note, WIDTH - 2, initial_indent="- ", subsequent_indent="  "))
@@ -30,15 +30,15 @@ def write(audit: Audit) -> str:
 
 
 def _attackers(rows: list[Measure]) -> list[str]:
-    """Write one line per attacker, its two inputs side by side."""
+    """Return one line per attacker, its two inputs side by side."""
     scores = [r for r in rows if r.section == "attackers" and r.measure in SCORES]
     if not scores:
         return []
     second = {(r.model, r.input): r for r in rows if r.section == "attackers" and r not in scores}
     label = next((row.measure for row in second.values()), "")
     first = scores[0]
-    title = f"{first.feature}: {first.measure}, {first.chance:.3f} by chance"
-    lines = wrap(f"{title} (* above, ! below; intervals 95 %, all at once)", WIDTH)
+    title = f"{first.feature}: {first.measure}, chance {first.chance:.3f}"
+    lines = wrap(f"{title} (* above, ! below: simultaneous 95 % intervals)", WIDTH)
     short = "rank r." if label == RANK_CORRELATION else label
     lines.append(f"{'':16}" + "".join(f"{form:<38}" for form in INPUTS).rstrip())
     heading = f"{'value':>7}   {'interval':<17}{short:>7}"
@@ -67,7 +67,7 @@ def _interval(row: Measure) -> str:
 
 
 def _numbers(rows: list[Measure], section: str) -> list[str]:
-    """Write measures that are single numbers, the paper's below a line of their own."""
+    """Return one line per measure of a section; the paper's have a heading."""
     lines = []
     for row in rows:
         if row.section != section:
@@ -75,14 +75,14 @@ def _numbers(rows: list[Measure], section: str) -> list[str]:
         beside = _interval(row)
         if not beside and row.chance is not None:
             beside = f"chance {row.chance:.4g}"
-        lines.append(f"  {row.measure:<26}{row.value:>9.4g}  {beside:<18}{row.about}".rstrip())
+        lines.append(f"  {row.measure:<25}{row.value:>10.4g}  {beside:<18}{row.about}".rstrip())
     if lines and section == "paper":
-        lines.insert(0, "  the paper's measures, which change when the embedding is rescaled:")
+        lines.insert(0, "  the paper's measures, which depend on the scale of the embedding:")
     return lines
 
 
 def _predictions(rows: list[Measure]) -> list[str]:
-    """Write what models predict for the target, one column per model."""
+    """Return the measures of downstream predictions, one column per model."""
     own = [row for row in rows if row.section == "predictions"]
     if not own:
         return []

@@ -1,4 +1,4 @@
-"""Cross-validation of the attackers on one feature: guesses about people not seen in training."""
+"""Cross-validation of the attackers on one feature."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """How attackers are tried.
+    """Settings of the cross-validation.
 
     Attributes:
-        folds: RawTensor of the cross-validation.
-        repeats: How often it is repeated with other folds.
-        n_jobs: Processes; None is one, or what `joblib.parallel_config` says.
+        folds: Number of folds.
+        repeats: Number of cross-validations, each with other folds.
+        n_jobs: Number of processes; None is one, or the setting of `joblib.parallel_config`.
         precision: Relative rounding error of the embedding.
         seed: Seed of the folds and of the attackers.
     """
@@ -50,12 +50,12 @@ class CrossValidation:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What the attackers guessed about one feature.
+    """Cross-validated losses of all attackers on one feature.
 
     Attributes:
         names: The attacker and the input of each column of the losses.
-        table: The losses of everybody.
-        rankings: The second score of each: AUC or rank correlation; NaN if there is none.
+        table: The losses of all people.
+        rankings: The second score of each attacker: AUC or rank correlation; NaN if undefined.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -70,12 +70,12 @@ def try_attackers(
     plan: CrossValidation,
     on_trial: Callable[[], None],
 ) -> Trials:
-    """Cross-validate all attackers that can guess this kind of feature, on both inputs."""
+    """Cross-validate all attackers that can predict this kind of feature, on both inputs."""
     splits = split_folds(column, plan)
-    fitting = [name for name, attacker in attackers.items() if attacker.predicts(column.kind)]
-    names = list(product(fitting, INPUTS))
+    able = [name for name, attacker in attackers.items() if attacker.predicts(column.kind)]
+    names = list(product(able, INPUTS))
     jobs = (
-        delayed(_guess)(
+        delayed(_predict_fold)(
             Standardizer(whiten=form == WHITENED, precision=plan.precision),
             attackers[name],
             rows,
@@ -90,25 +90,27 @@ def try_attackers(
     with one_thread():
         results = Parallel(n_jobs=plan.n_jobs, return_as="generator")(jobs)
         for _ in names:
-            guesses = list(islice(results, len(splits)))
-            losses.append(_mean_losses(column, splits, guesses, plan.repeats))
-            rankings.append(_mean_ranking(column, splits, guesses))
+            predictions = list(islice(results, len(splits)))
+            losses.append(_mean_losses(column, splits, predictions, plan.repeats))
+            rankings.append(_mean_ranking(column, splits, predictions))
             on_trial()
     return Trials(tuple(names), _table(column, losses, plan.folds), tuple(rankings))
 
 
-def guess_everybody(
+def predict_all(
     rows: NDArray[np.float64], column: Column, attacker: Attacker, plan: CrossValidation
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return one guess about everybody, shape (n,), and its scores, shape (n, scores)."""
+    """Return one prediction per person, shape (n,), and its scores, shape (n, scores)."""
     splits = split_folds(column, replace(plan, repeats=1))
     columns = Standardizer(precision=plan.precision)
-    guesses = [_guess(columns, attacker, rows, column, split, plan.seed) for split in splits]
+    predictions = [
+        _predict_fold(columns, attacker, rows, column, split, plan.seed) for split in splits
+    ]
     order = np.argsort(np.concatenate([test for _, test in splits]))
-    answers = np.concatenate([guess for guess, _ in guesses])[order]
+    answers = np.concatenate([predicted for predicted, _ in predictions])[order]
     if column.kind == "numeric":
         return answers, answers[:, None]
-    return answers, np.concatenate([scores for _, scores in guesses])[order]
+    return answers, np.concatenate([scores for _, scores in predictions])[order]
 
 
 def split_folds(column: Column, plan: CrossValidation) -> list[Split]:
@@ -118,14 +120,14 @@ def split_folds(column: Column, plan: CrossValidation) -> list[Split]:
     if column.kind == "numeric":
         return list(RepeatedKFold(**settings).split(places))
     with warnings.catch_warnings():
-        # Two members are enough: a group need not be in every test, as people are pooled.
+        # Two members are enough: scores pool all people, so a fold may lack a group.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
         return list(RepeatedStratifiedKFold(**settings).split(places, column.values))
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute on one thread, so that results do not depend on how many there are."""
+    """Compute on one thread, so that results do not depend on the number of threads."""
     before = torch.get_num_threads()
     try:
         with _libraries().limit(limits=1):
@@ -137,11 +139,11 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Return the numerical libraries of this process; looking for them takes a while."""
+    """Return the thread pools of this process; finding them is slow."""
     return ThreadpoolController()
 
 
-def _guess(
+def _predict_fold(
     columns: Standardizer,
     attacker: Attacker,
     rows: NDArray[np.float64],
@@ -149,21 +151,21 @@ def _guess(
     split: Split,
     seed: int,
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Train one attacker on one fold; return its guesses and, of a classifier, its scores."""
+    """Train one attacker on one fold; return its predictions and the scores of a classifier."""
     train, test = split
     truth = column.values
     if attacker.max_people is not None and len(train) > attacker.max_people:
         known = SensitiveFeatures((column.take(train),))
         train = train[known.sample(attacker.max_people, np.random.RandomState(seed))]
     with one_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a weak attacker, not an error
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the attacker is weaker; no error
         model = make_pipeline(columns, attacker.make(column.kind, seed)).fit(
             rows[train], truth[train]
         )
-        guesses = model.predict(rows[test])
+        predictions = model.predict(rows[test])
         if column.kind == "numeric":
-            return guesses, None
-        return guesses, _class_scores(model, rows[test], len(column.categories))
+            return predictions, None
+        return predictions, _class_scores(model, rows[test], len(column.categories))
 
 
 def _class_scores(model: Any, rows: NDArray[np.float64], groups: int) -> NDArray[Any] | None:
@@ -181,25 +183,25 @@ def _class_scores(model: Any, rows: NDArray[np.float64], groups: int) -> NDArray
 
 
 def _mean_losses(
-    column: Column, splits: list[Split], guesses: list[Any], repeats: int
+    column: Column, splits: list[Split], predictions: list[Any], repeats: int
 ) -> NDArray[np.float64]:
     """Return the mean loss about each person over the repeats, shape (n,)."""
     losses = np.zeros(len(column.values))
-    for (_, test), (guess, _) in zip(splits, guesses, strict=True):
+    for (_, test), (predicted, _) in zip(splits, predictions, strict=True):
         truth = column.values[test]
-        wrong = guess != truth if column.kind == "categorical" else (guess - truth) ** 2
+        wrong = predicted != truth if column.kind == "categorical" else (predicted - truth) ** 2
         losses[test] += wrong / repeats
     return losses
 
 
-def _mean_ranking(column: Column, splits: list[Split], guesses: list[Any]) -> float:
-    """Return the AUC or rank correlation within a fold, averaged: folds share no scale."""
+def _mean_ranking(column: Column, splits: list[Split], predictions: list[Any]) -> float:
+    """Return the AUC or rank correlation, averaged over folds: their scores are not comparable."""
     found = []
-    for (_, test), (guess, scores) in zip(splits, guesses, strict=True):
+    for (_, test), (predicted, scores) in zip(splits, predictions, strict=True):
         truth = column.values[test]
         if column.kind == "numeric":
-            varied = len(test) > 2 and np.ptp(guess) > 0 and np.ptp(truth) > 0
-            found.append(float(spearmanr(truth, guess).statistic) if varied else 0.0)
+            varied = len(test) > 2 and np.ptp(predicted) > 0 and np.ptp(truth) > 0
+            found.append(float(spearmanr(truth, predicted).statistic) if varied else 0.0)
         elif scores is not None:
             found += [
                 auc(truth == group, scores[:, group])
@@ -210,7 +212,7 @@ def _mean_ranking(column: Column, splits: list[Split], guesses: list[Any]) -> fl
 
 
 def auc(members: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:
-    """Return how often a member has a higher score than somebody else; ties count half.
+    """Return the probability that a member has a higher score than a non-member; ties count half.
 
     The rank sum of Mann and Whitney, 20 times as fast as scikit-learn's for 1000 people.
     """
@@ -225,5 +227,5 @@ def _table(column: Column, losses: list[NDArray[np.float64]], folds: int) -> Los
         groups = len(column.categories)
         return Losses(stacked, np.ones(len(stacked)), column.values, 1 / groups, folds)
     scales = (column.values - column.values.mean()) ** 2
-    everybody = np.zeros(len(stacked), dtype=np.intp)
-    return Losses(stacked, scales.astype(float), everybody, 0.0, folds)
+    one_group = np.zeros(len(stacked), dtype=np.intp)
+    return Losses(stacked, scales.astype(float), one_group, 0.0, folds)

@@ -157,7 +157,7 @@ def report(
     check_max_leakage(max_leakage)
     page = run / "report.html" if out is None else out
     found = load_frontier(run)
-    for path in write_report(found, page, title=title, leakage=max_leakage, formats=wanted):
+    for path in write_report(found, page, title=title, max_leakage=max_leakage, formats=wanted):
         echo(str(path))
 
 

@@ -14,7 +14,7 @@ from parafair.cli.command import command
 from parafair.cli.options import RESULT, Device, Jobs, defaults, option
 from parafair.cli.shell import BAD_INPUT, INTERRUPTED, echo, errors, output, progress
 from parafair.errors import Interrupted
-from parafair.paper import NAMES, Claim, read_readings
+from parafair.paper import FULL, NAMES, QUICK, Claim, read_readings
 from parafair.paper import reproduce as reproduce_paper
 
 EXPERIMENT = "Experiment"
@@ -28,7 +28,7 @@ class ExperimentOptions:
 
     quick: Annotated[
         bool, option(EXPERIMENT, "Small data and few points, to see that it works.", "--quick")
-    ] = PAPER["quick"]
+    ] = False
     data: Annotated[
         Path | None,
         option(EXPERIMENT, "Folder with cmc/cmc.data; by default $PARAFAIR_DATA or a download."),
@@ -78,7 +78,7 @@ def reproduce(
             made = reproduce_paper(
                 names,
                 out=result.out,
-                quick=experiment.quick,
+                scale=QUICK if experiment.quick else FULL,
                 readings=read_readings(experiment.reading or ()),
                 data=experiment.data,
                 device=experiment.device,

@@ -129,7 +129,7 @@ def _read_frame(table: Any) -> RawTensor:
     return _dense(_to_tensor(table.to_numpy()), modes, (table.index.values, table.columns.values))
 
 
-def as_tensor(value: Any, *, name: str, dtype: torch.dtype | None = None) -> Tensor:
+def as_tensor(value: Any, *, name: str = "array", dtype: torch.dtype | None = None) -> Tensor:
     """Return numbers as a floating point tensor without missing or infinite entries.
 
     Args:

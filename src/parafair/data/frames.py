@@ -1,4 +1,4 @@
-"""Tables in: files and data frames of any library become columns of labels and of numbers."""
+"""Reading tables: files and data frames of any library, as columns of labels and of numbers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".csv", ".parquet")
 
-# Most that a text file of numbers and short labels took, as a multiple of its size: 8 for columns
-# of labels, 2 for numbers only.
+# Upper bound of the memory for a text file of numbers and short labels, as a multiple of its size.
+# Measured: 8 for columns of labels, 2 for numbers only.
 MEMORY_PER_BYTE_OF_TEXT = 8
 BYTES_PER_VALUE = 8
 
 
 def open_table(table: Any, *, labels: Sequence[str] = ()) -> nw.DataFrame[Any]:
-    """Return a table of pandas, Polars or PyArrow, or that of a file, behind one interface.
+    """Return a table of pandas, Polars or PyArrow, or of a file, as a narwhals data frame.
 
     Args:
         table: A data frame, or the path of a .csv or .parquet file.
-        labels: Columns of a text file that name things, to be read as `read_table` says.
+        labels: Columns of a text file that hold labels; see `read_table`.
     """
     try:
         import narwhals as nw
@@ -74,8 +74,12 @@ def frame_of(rows: Any, *, for_what: str) -> pandas.DataFrame:
 def read_table(path: Path, *, labels: Sequence[str] = ()) -> pandas.DataFrame:
     """Read a table from a .csv or .parquet file.
 
-    Only empty cells are missing: NA may be a group. Columns of a text file named in `labels` keep
-    what is written: they are numbers only if all are written as Python would (007 is not).
+    Only empty cells are missing, because NA may be a group.
+
+    Args:
+        path: The file.
+        labels: Columns of a text file that hold labels. They become numbers only if Python would
+            write all of them in the same way, so 007 stays text.
     """
     try:
         import pandas
@@ -110,23 +114,23 @@ def read_table(path: Path, *, labels: Sequence[str] = ()) -> pandas.DataFrame:
 
 
 def _size_of_parquet(path: Path) -> int:
-    """Return the memory that the table of a file takes at least, from what the file says of it."""
+    """Return a lower bound of the memory for the table of a file, from its metadata."""
     try:
         from pyarrow.parquet import read_metadata
-    except ImportError:  # pandas says what it needs
+    except ImportError:  # the error of pandas names what is missing
         return 0
     found = read_metadata(path)
     stored: int = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
-    # Repeated values are stored once, but not held once.
+    # Repeated values are stored once in the file, but not in memory.
     held: int = BYTES_PER_VALUE * found.num_rows * found.num_columns
     return max(stored, held)
 
 
 def check_memory(needed: int, what: str, remedy: str) -> None:
-    """Raise if something needs more memory than the machine has."""
+    """Raise if an operation needs more memory than the machine has."""
     try:
         present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not known on this system
+    except (AttributeError, ValueError, OSError):  # this system does not report it
         return
     if needed > present:
         raise MemoryError(
@@ -143,7 +147,7 @@ def check_columns(frame: nw.DataFrame[Any], names: Iterable[str], argument: str)
 
 
 def read_labels(frame: nw.DataFrame[Any], name: str) -> NDArray[Any]:
-    """Return a column that names things: whole numbers, numbers or text, none missing."""
+    """Return a column of labels: whole numbers, numbers or text, none missing."""
     series = frame[name]
     if series.dtype.is_integer() and not series.is_null().any():
         return np.asarray(series.to_numpy(), dtype=np.int64)
@@ -180,7 +184,7 @@ def read_numbers(frame: nw.DataFrame[Any], name: str) -> NDArray[np.float64]:
             if not is_missing(value) and not isinstance(value, NUMBERS)
         ]
         if wrong:
-            # One word makes text of a whole column: name the word, not the numbers around it.
+            # One word turns a whole column into text: report the word, not the numbers around it.
             row, value = next((pair for pair in wrong if not _is_numeral(pair[1])), wrong[0])
             raise ValueError(
                 f"column {name!r} must hold numbers, got {value!r} in row {row}; leave missing "
@@ -197,7 +201,7 @@ def read_numbers(frame: nw.DataFrame[Any], name: str) -> NDArray[np.float64]:
 
 
 def find_rows(frame: nw.DataFrame[Any], key: str, labels: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the row of each label in a table with one row per label, -1 where it has none."""
+    """Return the row of each label in a table with one row per label; -1 without a row."""
     check_columns(frame, [key], "key")
     keys = read_labels(frame, key)
     twice = first_repeated(keys)
@@ -207,7 +211,7 @@ def find_rows(frame: nw.DataFrame[Any], key: str, labels: NDArray[Any]) -> NDArr
 
 
 def _as_written(column: pandas.Series[str]) -> Any:
-    """Return a column of text as numbers if that loses nothing of how they are written."""
+    """Return a column of text as numbers if they are written as Python writes them."""
     distinct = column.dropna().unique()
     for kind, fits in ((int, lambda number: abs(number) < 2**63), (float, isfinite)):
         try:

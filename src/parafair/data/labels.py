@@ -1,4 +1,4 @@
-"""Labels of people and things: what they may be, and where they are in a list."""
+"""Labels of indices: which values are allowed, and their positions in a list."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from parafair.errors import nearest
 
 NUMBERS = (bool, int, float, Decimal, np.number)
 
-# Labels among which the nearest to an unknown one is looked for.
+# Number of labels to search for one similar to an unknown label.
 COMPARED = 1000
 
 
 def as_labels(values: Any, what: str) -> NDArray[Any]:
     """Return labels as an array of one type.
 
-    Whole numbers become integers, dates become text in ISO form, both of which keep their order.
+    Whole numbers become integers and dates become text in ISO form. Both keep their order.
     """
     if isinstance(values, np.ndarray):
         if values.ndim == 1 and values.dtype.kind in "biU":
@@ -30,7 +30,7 @@ def as_labels(values: Any, what: str) -> NDArray[Any]:
     plain = [value.item() if isinstance(value, np.generic) else value for value in values]
     plain = [value.isoformat() if hasattr(value, "isoformat") else value for value in plain]
     if any(map(is_missing, plain)):
-        raise ValueError(f"{what} has a label that is missing; every index needs one")
+        raise ValueError(f"{what} has a missing label; every index needs one")
     kinds = {type(value).__name__ for value in plain}
     if len(kinds) > 1 and not kinds <= {"int", "float", "bool"}:
         raise ValueError(
@@ -48,7 +48,7 @@ def as_labels(values: Any, what: str) -> NDArray[Any]:
 
 
 def find_labels(wanted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the place of each wanted label among `labels`, -1 where it is not there."""
+    """Return the position of each wanted label in `labels`, or -1."""
     if (wanted.dtype.kind == "U") != (labels.dtype.kind == "U"):  # 7 and "7" mean the same
         wanted, labels = wanted.astype(str), labels.astype(str)
     order = np.argsort(labels, kind="stable")
@@ -69,15 +69,15 @@ def preview(labels: Iterable[Any], most: int = 3) -> str:
 
 
 def is_missing(value: object) -> bool:
-    """Tell None, NaN, NaT and pandas' NA, of which the last refuses to be true or false."""
+    """Return whether a value is None, NaN, NaT or NA."""
     try:
         return value is None or bool(value != value)
-    except TypeError:
+    except TypeError:  # NA is neither true nor false
         return True
 
 
 def locate(wanted: NDArray[Any], labels: NDArray[Any], mode: str) -> NDArray[np.intp]:
-    """Return the place of each wanted label along a mode; one that is not there is an error."""
+    """Return the position of each wanted label along a mode; raise for unknown labels."""
     places = find_labels(wanted, labels)
     unknown = np.unique(wanted[places < 0])
     if len(unknown):
@@ -89,19 +89,22 @@ def locate(wanted: NDArray[Any], labels: NDArray[Any], mode: str) -> NDArray[np.
 
 
 def check_positions(positions: ArrayLike, size: int, what: str) -> NDArray[np.int64]:
-    """Return places in a list of this size, each once, from whole numbers or a mask."""
-    places = np.asarray(positions)
-    if places.dtype == bool and places.shape == (size,):
-        places = np.flatnonzero(places)
+    """Return different positions in a list of this size, from whole numbers or a mask."""
+    places = given = np.asarray(positions)
+    if given.dtype == bool and given.shape == (size,):
+        places = np.flatnonzero(given)
     if places.ndim != 1 or places.dtype.kind not in "iu" or not len(places):
         raise ValueError(
-            f"positions of {what} must be a list of whole numbers, or {size} times true or false "
-            f"and once true; got an array of {places.dtype} with shape {places.shape}"
+            f"positions of {what} must be a list of whole numbers, or a boolean mask of length "
+            f"{size} with at least one True; got an array of {given.dtype} with shape "
+            f"{given.shape}"
         )
     if places.min() < 0 or places.max() >= size:
         raise ValueError(
             f"positions of {what} must be 0 to {size - 1}, got {places.min()} to {places.max()}"
         )
     if first_repeated(places) is not None:
-        raise ValueError(f"positions of {what} has {first_repeated(places)} more than once")
+        raise ValueError(
+            f"positions of {what} have {first_repeated(places)} more than once; give each once"
+        )
     return places.astype(np.int64)

@@ -22,12 +22,12 @@ SOURCE = Source(
 )
 ABOUT = (
     "1473 married women in Indonesia, 1987: nine answers each, and whether she works now (25 % do; "
-    "the paper has the two labels swapped). UCI Machine Learning Repository, data set 30, CC BY 4.0"
+    "the paper swaps the two labels). UCI Machine Learning Repository, data set 30, CC BY 4.0"
 )
 
 
 class Answer(NamedTuple):
-    """A column of the file: its name, the range of its values and what they mean."""
+    """A column of the file: its name, the range of its values and their meaning."""
 
     name: str
     low: int
@@ -57,8 +57,8 @@ FINGERPRINT = "41dd7f6de4cb24e9e9b8fd5f8babc1d4bbfbc6b88eb339eb96e82436d80cb2d2"
 def contraceptive(folder: str | Path | None = None) -> Dataset:
     """Load the contraceptive data of the paper, a matrix of 1473 women and nine answers.
 
-    The sensitive feature is the answer to "now working?", the other nine columns are the data, the
-    method of contraception included, as they are: ages in years, codes as numbers.
+    The sensitive feature is the answer to "now working?". The other nine columns, including the
+    method of contraception, are the data: ages in years, codes as numbers.
 
     | column | values |
     |---|---|
@@ -72,12 +72,11 @@ def contraceptive(folder: str | Path | None = None) -> Dataset:
     | `contraception` | 1 none, 2 long-term, 3 short-term |
     | sensitive: `wife_working` | "working" (code 0, 25.05 %), "not working" (code 1, 74.95 %) |
 
-    Kim and Gittens call code 1 "working"; the description that comes with the data says that it
-    means "no".
+    Kim and Gittens call code 1 "working". According to the description of the data it means "no".
 
     Args:
-        folder: A folder with the file `cmc/cmc.data`; by default that of the environment variable
-            PARAFAIR_DATA, else it is downloaded once.
+        folder: A folder with the file `cmc/cmc.data`; by default the environment variable
+            PARAFAIR_DATA. Without both, the file is downloaded once.
     """
     table = _read(SOURCE.find(folder)["cmc.data"])
     others = [number for number in range(len(ANSWERS)) if number != SENSITIVE]
@@ -92,7 +91,7 @@ def contraceptive(folder: str | Path | None = None) -> Dataset:
 
 
 def _read(path: Path) -> NDArray[np.int64]:
-    """Read the file and check that it holds what is expected of it, whatever its bytes are."""
+    """Read the file and check its values; line endings do not matter."""
     again = f"get the file again from {SOURCE.addresses[0]} (delete it first if it is in a cache)"
     lines = path.read_text(encoding="latin-1").splitlines()
     rows = [line.split(",") for line in lines if line.strip()]
@@ -117,5 +116,5 @@ def _read(path: Path) -> NDArray[np.int64]:
             )
     columns = {answer.name: table[:, number] for number, answer in enumerate(ANSWERS)}
     if fingerprint(columns) != FINGERPRINT:
-        raise ValueError(f"{path} has the expected form, but some values were altered; {again}")
+        raise ValueError(f"{path} has the expected form, but different values; {again}")
     return table

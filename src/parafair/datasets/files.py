@@ -1,4 +1,4 @@
-"""Where the files of a data set are: a folder of the user's, or a cache filled by a download."""
+"""The files of a data set: in a local folder, or in a cache filled by a download."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ VARIABLE = "PARAFAIR_DATA"
 
 @dataclass(frozen=True)
 class Source:
-    """The files of a data set and where they can be had.
+    """The files of a data set and where to download them.
 
     Attributes:
-        name: The folder they are in, inside the folder of all data.
+        name: Their folder, inside the folder of all data.
         files: Their names.
-        addresses: Where to download them, tried in this order: zip archives that hold them, or
-            the only file itself.
-        size: Of the download, for a person to read.
+        addresses: Where to download them, tried in this order: zip archives that contain them, or
+            the file itself if there is only one.
+        size: Size of the download, as text.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Source:
 
         Args:
             folder: The folder of all data; by default the environment variable PARAFAIR_DATA.
-                If neither is given, files are downloaded once and kept in a cache.
+                Without both, files are downloaded once and kept in a cache.
         """
         home = data_folder(folder)
         if home is None:
@@ -49,12 +49,12 @@ class Source:
             origin = f"{VARIABLE}={home}" if folder is None else f"folder={str(home)!r}"
             raise FileNotFoundError(
                 f"{origin} has no file {', '.join(missing)}; {self._layout} "
-                f"(from {self.addresses[0]}), or give neither for a download"
+                f"(from {self.addresses[0]}), or set neither to download them"
             )
         return paths
 
     def where(self, folder: str | Path | None = None) -> str:
-        """Say where the files would come from, without looking into them."""
+        """Return where the files would come from, without reading them."""
         home = data_folder(folder)
         if home is not None and all((home / self.name / name).is_file() for name in self.files):
             return str(home / self.name)
@@ -66,7 +66,7 @@ class Source:
         return f"the folder of all data must hold {inside}"
 
     def _fetch(self) -> dict[str, Path]:
-        """Return the files from the cache, filled from the first address that answers."""
+        """Return the files from the cache, filled from the first address that works."""
         try:
             import pooch
         except ImportError as error:
@@ -82,8 +82,8 @@ class Source:
         failures: list[str] = []
         for number, address in enumerate(self.addresses):
             try:
-                # Servers pack the same files in other ways over time, so it is the loader that
-                # compares a checksum, of the values it has read.
+                # Servers repack the same files over time, so the loader compares a checksum of the
+                # values instead.
                 got = pooch.retrieve(address, None, fname=f"download-{number}", path=cache)
                 self._unpack(Path(got), cache)
                 return paths
@@ -91,15 +91,15 @@ class Source:
                 failures.append(f"{address} ({type(error).__name__})")
         raise ConnectionError(
             f"{self.name} could not be downloaded from {' nor from '.join(failures)}; without a "
-            f"network, get the files elsewhere and set {VARIABLE}: {self._layout}"
+            f"network, copy the files to a folder and set {VARIABLE}: {self._layout}"
         )
 
     def _unpack(self, download: Path, cache: Path) -> None:
-        """Take the files, and nothing else, out of an archive; a plain file is the only one."""
+        """Extract the files, and nothing else, from an archive; a plain file is moved."""
         try:
             if not is_zipfile(download):
                 if len(self.files) > 1 or download.read_bytes()[:200].lstrip().startswith(b"<"):
-                    raise BadZipFile("the server sent something else than the archive")
+                    raise BadZipFile("the server did not send the archive")
                 download.rename(cache / self.files[0])
                 return
             with ZipFile(download) as archive:
@@ -116,19 +116,19 @@ class Source:
 
 
 def data_folder(folder: str | Path | None) -> Path | None:
-    """Return the folder of all data: the one given, that of the environment, or none."""
+    """Return the folder of all data: the argument, the environment variable, or None."""
     chosen = folder if folder is not None else os.environ.get(VARIABLE) or None
     if chosen is None:
         return None
     home = Path(chosen).expanduser()
     if not home.is_dir():
         origin = VARIABLE if folder is None else "folder"
-        raise FileNotFoundError(f"{origin} must be a folder that exists, got {str(home)!r}")
+        raise FileNotFoundError(f"{origin} must be an existing folder, got {str(home)!r}")
     return home
 
 
 def fingerprint(columns: Mapping[str, NDArray[Any]]) -> str:
-    """Return a checksum of columns of whole numbers or text, whatever file they came from."""
+    """Return a checksum of columns of whole numbers or text, in any file format."""
     total = sha256()
     for name, values in columns.items():
         text = "\n".join(map(str, values.tolist()))

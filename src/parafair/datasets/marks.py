@@ -13,8 +13,8 @@ from parafair.datasets.base import Dataset, register
 MODULES = ("algebra", "art", "biology", "history", "music", "physics")
 TESTS = 3
 ABOUT = (
-    "Marks of students in modules and tests, about half of them there; generated, of rank 2 with "
-    "noise, and men are better at one of two things"
+    "Marks of students in modules and tests, about half of them observed; generated, of rank 2 "
+    "with noise, and men are better in one of two abilities"
 )
 
 
@@ -22,12 +22,12 @@ ABOUT = (
 def marks(seed: int = 0, *, students: int = 200) -> Dataset:
     """Generate marks of students, with their gender.
 
-    What modules ask for and how hard the tests are is always the same; the seed draws the students,
-    so that another seed gives new people for the same model.
+    The modules and the tests are always the same. The seed draws the students, so another seed
+    gives new people for the same model.
 
     Args:
         seed: Seed of the students.
-        students: How many.
+        students: Number of students.
 
     >>> marks(0, students=20).tensor
     TensorData(20 student x 6 module x 3 test, 183 observed (50.8 %), sparse, float64)

@@ -44,7 +44,7 @@ BANDS = {
     "disability": ["N", "Y"],
     "imd_band": [f"{start}-{start + 10}%" for start in range(0, 100, 10)],
 }
-# A spreadsheet read 10-20 as the 20th of October; the archive lacks the sign.
+# A spreadsheet read 10-20 as the 20th of October; the archive lacks the percent sign.
 REPAIRED = {"20-Oct": "10-20%", "10-20": "10-20%"}
 FEATURES = ["gender", "age_band", "disability", "imd_band", "region"]
 FINGERPRINT = "ca6e8096470216f6d416b96948ec3628a365226cd66bd681cfd2881ba215affa"
@@ -55,23 +55,23 @@ def oulad(folder: str | Path | None = None) -> Dataset:
     """Load the scores of students x modules x assessments, most of them missing.
 
     The tensor is sparse `TensorData` with the modes `student` (23369 numbers), `module` (AAA to
-    GGG) and `assessment` (1 to 14): the place of an assessment within its presentation of the
-    module, by date, those without a date (final exams) last. Presentations of a module do not all
-    have the same assessments, so the same place may be another one in another year. 18 students
-    have handed something in and no score.
+    GGG) and `assessment` (1 to 14): the number of an assessment within its presentation of the
+    module, by date. Assessments without a date (final exams) come last. Presentations of a module
+    may have different assessments, so the same number may mean another assessment in another year.
+    18 students submitted something but have no score.
 
-    Some students took a module more than once (743 of 25067 pairs of student and module): the
-    scores are those of the last presentation in which they have one, whole, never a mixture.
+    Some students took a module more than once (743 of 25067 pairs of student and module). All their
+    scores are from the last presentation in which they have a score.
 
     The sensitive features are a data frame with one row per student: `gender`, `age_band`,
-    `disability`, `imd_band` (deprivation of the neighborhood, 0-10% the most deprived; missing for
-    some, given as None) and `region`. Where they differ between presentations (the age band of
-    about 70 students) the latest counts. The band `10-20%` is repaired where a file says `20-Oct`.
+    `disability`, `imd_band` (deprivation of the neighborhood, 0-10% the most deprived; None if it
+    is missing) and `region`. If they differ between presentations (the age band of about 70
+    students), the latest one counts. The band `10-20%` is repaired where a file has `20-Oct`.
 
     Args:
         folder: A folder with `oulad/assessments.csv`, `oulad/studentAssessment.csv` and
-            `oulad/studentInfo.csv`; by default that of the environment variable PARAFAIR_DATA, else
-            they are downloaded once.
+            `oulad/studentInfo.csv`; by default the environment variable PARAFAIR_DATA. Without
+            both, the files are downloaded once.
     """
     tables = {name: _read(name, path) for name, path in SOURCE.find(folder).items()}
     scores = _last_attempts(
@@ -84,7 +84,7 @@ def oulad(folder: str | Path | None = None) -> Dataset:
 
 
 def _read(name: str, path: Path) -> pandas.DataFrame:
-    """Read a file and check its columns, its length and the values it may have."""
+    """Read a file and check its columns, its length and its values."""
     again = f"get it again from {SOURCE.addresses[0]} (delete it first if it is in a cache)"
     table = read_table(path).replace("?", None)
     missing = [column for column in COLUMNS[name] if column not in table.columns]
@@ -117,9 +117,9 @@ def _places(assessments: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def _last_attempts(scores: pandas.DataFrame) -> pandas.DataFrame:
-    """Keep what belongs to a student's last presentation of a module with a score.
+    """Keep the last presentation of a module in which a student has a score.
 
-    Without any score it is the last presentation; names such as 2013B and 2013J sort by time.
+    Students without any score keep all presentations. Names such as 2013B and 2013J sort by time.
     """
     pair = ["id_student", "code_module"]
     scored = scores["code_presentation"].where(scores["score"].notna(), "")
@@ -130,7 +130,7 @@ def _last_attempts(scores: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def _people(info: pandas.DataFrame) -> pandas.DataFrame:
-    """Return one row per student: that of the latest presentation."""
+    """Return one row per student, from the latest presentation."""
     latest = info.sort_values(["code_presentation", "code_module"]).drop_duplicates(
         "id_student", keep="last"
     )
@@ -139,15 +139,15 @@ def _people(info: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def _compare(tensor: TensorData, people: pandas.DataFrame) -> None:
-    """Warn if the result is not the one that this loader was checked with."""
+    """Warn if the result differs from the one that this loader was checked with."""
     columns = {name: people[name].to_numpy() for name in FEATURES}
     columns |= dict(zip(tensor.modes, tensor.labels, strict=True))
     columns |= {f"cells_{mode}": cells.numpy() for mode, cells in enumerate(tensor.cells)}
     columns["score"] = tensor.entries.numpy().astype(int)
     if fingerprint(columns) != FINGERPRINT:
         warnings.warn(
-            "oulad has the expected form, but other values than the copy that results were "
-            "published with; if that is not intended, get the files again from "
+            "oulad has the expected form, but its values differ from the copy used for the "
+            "published results; if that is not intended, get the files again from "
             f"{SOURCE.addresses[0]}",
             ParafairWarning,
             stacklevel=3,

@@ -1,16 +1,15 @@
-"""The invariant criterion: how much people's rows depend on their features, whatever the units.
+"""The invariant criterion: dependence between rows and sensitive features, in any units.
 
-Rows are whitened and their columns standardized before any kernel looks at them, so that
-rescaling or shifting columns changes nothing, and mixing them changes only the part that looks
-at single columns. Kernels cover distances a factor of 16 apart, which makes it costly to hide
-people by throwing a few far away, so that whitening squeezes all others together.
+Rows are whitened and their columns standardized before a kernel is applied. So rescaling or
+shifting columns changes nothing, and mixing them changes only the part for single columns.
+Kernels cover distances that differ by a factor of 16. Otherwise a few people far away would make
+whitening squeeze all others together, and hide them from a kernel of one scale.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,112 +17,62 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.hsic import (
-    MOST_LOW_RANK,
-    PermutationTest,
-    gram_product,
-    low_rank_factor,
-)
+from parafair.dependence.gram import MOST_LOW_RANK, gram_product, low_rank_factor
 from parafair.dependence.kernels import MultiscaleGaussian
 from parafair.dependence.pairwise import CHUNK_PEOPLE, ChunkSums, ColumnSums, sensitive_sample
+from parafair.dependence.whitening import Standardized
 
 # Scales of the two kernels. Whitened rows of normal data are 2 * rank apart in squared distance,
-# so the widest kernel sees all of them and the finest one near neighbors only.
+# so the widest kernel covers all of them and the finest one only near neighbors.
 ISOTROPIC = MultiscaleGaussian(gamma=0.25, count=5)
 COMPONENT = MultiscaleGaussian(gamma=0.5, count=3)
 ISOTROPIC_SHARE = 0.5
 
-# Variances of whitened directions below this share of the largest are rounding error.
-RIDGE = 1e-12
 
-
-class Standardized(NamedTuple):
-    """Rows without units, and the way back.
+@dataclass(frozen=True)
+class PermutationTest:
+    """Whether a dependence is larger than chance.
 
     Attributes:
-        whitened: Uncorrelated columns of variance 1, shape (..., n, rank).
-        columns: Columns of variance 1, shape (..., n, rank).
-        spread: Standard deviations of the columns, shape (..., 1, rank).
-        scales: Roots of the eigenvalues of the columns' correlations, shape (..., rank).
-        vectors: Its eigenvectors, shape (..., rank, rank).
+        statistic: The criterion of the original order.
+        p_value: Share of permutations, including the identity, with at least this statistic.
+        null_mean: Mean of the statistic over the permutations: its level under independence.
+        permutations: Number of permutations.
     """
 
-    whitened: Tensor
-    columns: Tensor
-    spread: Tensor
-    scales: Tensor
-    vectors: Tensor
-
-    @classmethod
-    def of(cls, rows: Tensor) -> Standardized:
-        """Standardize rows, shape (..., n, rank); a constant column becomes zero."""
-        rows = rows.double()
-        centered = rows - rows.mean(-2, keepdim=True)
-        # The scale of the largest entry first: squares must neither overflow nor vanish.
-        size = centered.abs().amax(-2, keepdim=True)
-        size = torch.where(size > 0, size, torch.ones_like(size))
-        relative = (centered / size).square().mean(-2, keepdim=True).sqrt()
-        spread = size * torch.where(relative > 0, relative, torch.ones_like(relative))
-        columns = centered / spread
-        correlations = columns.mT @ columns / rows.shape[-2]
-        # A member that has overflowed must turn undefined without failing the whole batch.
-        finite = torch.isfinite(correlations).all(-1, keepdim=True).all(-2, keepdim=True)
-        values, vectors = torch.linalg.eigh(correlations.where(finite, 0.0))
-        values = values.where(finite.squeeze(-1), torch.nan)
-        scales = (values.clamp_min(0) + RIDGE).sqrt()
-        # The symmetric root: unlike eigenvectors, it does not jump when eigenvalues meet.
-        root = (vectors / scales.unsqueeze(-2)) @ vectors.mT
-        return cls(columns @ root, columns, spread, scales, vectors)
-
-    @property
-    def basis(self) -> Tensor:
-        """``B`` with ``A = whitened @ B`` up to a shift, shape (..., rank, rank)."""
-        return (self.vectors * self.scales.unsqueeze(-2)) @ self.vectors.mT * self.spread
-
-    def pull_back(self, for_whitened: Tensor, for_columns: Tensor) -> Tensor:
-        """Return the gradient in the rows from those in `whitened` and `columns`.
-
-        The derivative of ``C^(-1/2)`` in the eigenvectors of ``C`` is entrywise, with the divided
-        differences ``-1 / (s_i s_j (s_i + s_j))`` of ``1 / s``: no difference is ever taken.
-        """
-        n, vectors = self.columns.shape[-2], self.vectors
-        one, two = self.scales.unsqueeze(-1), self.scales.unsqueeze(-2)
-        inner = vectors.mT @ (self.columns.mT @ for_whitened) @ vectors
-        inner = -(inner + inner.mT) / (n * one * two * (one + two))
-        gradient = (for_whitened @ vectors / two + self.columns @ vectors @ inner) @ vectors.mT
-        gradient = gradient + for_columns
-        along = (self.columns * gradient).mean(-2, keepdim=True)
-        gradient = (gradient - self.columns * along) / self.spread
-        return gradient - gradient.mean(-2, keepdim=True)
+    statistic: float
+    p_value: float
+    null_mean: float
+    permutations: int
 
 
 @dataclass(frozen=True, eq=False)
 class Criterion:
     """Dependence between rows and sensitive features: 0 none, 1 as much as the features themselves.
 
-    HSIC over the HSIC of an embedding that *is* the sensitive features. One half of it looks at
-    whitened rows; one quarter at standardized columns one by one, the components; one quarter at
-    whitened columns one by one.
+    HSIC divided by the HSIC of an embedding that *is* the sensitive features. One half of it is
+    for whitened rows, one quarter for single standardized columns (the components), and one
+    quarter for single whitened columns.
 
     Attributes:
         sensitive: The features.
-        like: A tensor with the precision and device to compute with.
-        block: About how many people all pairs of rows are looked at of; more are dealt into blocks.
+        prototype: A tensor with the dtype and device to use.
+        chunk_size: Chunk size for sums over pairs of rows; more people are split into chunks.
     """
 
     sensitive: SensitiveFeatures
-    like: Tensor
-    block: int = CHUNK_PEOPLE
+    prototype: Tensor
+    chunk_size: int = CHUNK_PEOPLE
 
     @cached_property
     def row_sums(self) -> ChunkSums:
         """The sums over pairs of whitened rows."""
-        return ChunkSums.of(self.sensitive, self.like, self.block)
+        return ChunkSums.of(self.sensitive, self.prototype, self.chunk_size)
 
     @cached_property
     def column_sums(self) -> ColumnSums:
         """The sums over pairs of single columns."""
-        return ColumnSums(self.low_rank.to(self.like))
+        return ColumnSums(self.low_rank.to(self.prototype))
 
     @cached_property
     def low_rank(self) -> Tensor:
@@ -137,9 +86,9 @@ class Criterion:
         return {}
 
     def reference(self, rank: int) -> float:
-        """Return HSIC of the features as an embedding, seen by the kernels for this rank."""
+        """Return HSIC of the features as an embedding, with the kernels for this rank."""
         if rank not in self._references:
-            rows = Standardized.of(self.sensitive.encode(prototype=self.like))
+            rows = Standardized.of(self.sensitive.encode(prototype=self.prototype))
             self._references[rank] = float(self._pairs(rows, rank)[0])
         return self._references[rank]
 
@@ -154,11 +103,11 @@ class Criterion:
     def null(self, rows: Tensor) -> Tensor:
         """Return the mean of the criterion over all permutations of the people, shape (...).
 
-        If people are in blocks: of those within blocks, for the part that looks at rows.
+        With several chunks, the part for rows is the mean over permutations within chunks.
         """
         standardized, rank = Standardized.of(rows), rows.shape[-1]
-        whole = self.row_sums.null(standardized.whitened.to(self.like), isotropic_kernel(rank))
-        single = self.column_sums.null(single_columns(standardized).to(self.like), COMPONENT)
+        whole = self.row_sums.null(standardized.whitened.to(self.prototype), isotropic_kernel(rank))
+        single = self.column_sums.null(single_columns(standardized).to(self.prototype), COMPONENT)
         mean = ISOTROPIC_SHARE * whole + (1 - ISOTROPIC_SHARE) * single.mean(-1)
         return mean / self.reference(rank)
 
@@ -167,13 +116,20 @@ class Criterion:
     ) -> PermutationTest:
         """Test independence of rows, shape (n, rank), by permuting the people's features.
 
-        All pairs of people are looked at; with people in blocks, the statistic is still relative to
-        the reference in blocks.
+        The statistic is over all pairs of people. With several chunks, the reference is that of
+        the chunks.
+
+        Args:
+            rows: The embedding.
+            permutations: Number of permutations; the p-value is at least 1 / (permutations + 1).
+            random_state: Seed of the permutations.
         """
+        if permutations < 1:
+            raise ValueError(f"permutations must be at least 1, got {permutations}")
         random = check_random_state(random_state)
         orders = [torch.arange(len(rows))]
         orders += [torch.from_numpy(random.permutation(len(rows))) for _ in range(permutations)]
-        low_rank = self.low_rank.to(self.like)
+        low_rank = self.low_rank.to(self.prototype)
         standardized, rank = Standardized.of(rows), rows.shape[-1]
         whitened, columns = (
             standardized.whitened.to(low_rank),
@@ -200,9 +156,9 @@ class Criterion:
     def _pairs(self, rows: Standardized, rank: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return HSIC and its gradients in the whitened rows and in the columns."""
         whole, for_whitened = self.row_sums.weighted(
-            rows.whitened.to(self.like.dtype), isotropic_kernel(rank)
+            rows.whitened.to(self.prototype.dtype), isotropic_kernel(rank)
         )
-        columns = single_columns(rows).to(self.like.dtype)
+        columns = single_columns(rows).to(self.prototype.dtype)
         single, gradient = self.column_sums.weighted(columns, COMPONENT)
         share = (1 - ISOTROPIC_SHARE) / columns.shape[-3]
         total = ISOTROPIC_SHARE * whole + share * single.sum(-1)

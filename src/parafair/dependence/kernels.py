@@ -1,4 +1,4 @@
-"""Kernels: how alike two rows are. One class each; gamma fixed or by the median rule."""
+"""Kernels: the similarity of two rows. One class each; gamma fixed or by the median rule."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor
 
 Gamma: TypeAlias = float | Literal["median"]
 
-# Rows looked at by the median rule: the median of half a million distances is good enough.
+# Rows used by the median rule: the median of half a million distances is precise enough.
 MEDIAN_ROWS = 1000
 
-# Kernel values below these are taken as these: they are as good as zero, and denormal numbers
-# would slow every later operation tenfold.
+# Lower bounds of exponents. Kernel values this small are practically zero, and denormal numbers
+# would make every later operation ten times slower.
 LEAST_EXPONENT = {torch.float32: -60.0, torch.float64: -600.0}
 
 
@@ -66,8 +66,12 @@ class Kernel(ABC):
 
 
 @dataclass(frozen=True)
-class _Scaled(Kernel):
-    """A kernel of a distance multiplied by gamma."""
+class Gaussian(Kernel):
+    """The radial basis kernel ``exp(-gamma * ||x - y||**2)``, the paper's choice.
+
+    Attributes:
+        gamma: Multiplier of the squared distance, or "median" to choose it from a sample.
+    """
 
     gamma: Gamma = 1.0
 
@@ -78,11 +82,11 @@ class _Scaled(Kernel):
         if not valid:
             raise ValueError(
                 f"gamma must be a positive number or 'median', got {self.gamma!r}; it multiplies "
-                "the distance inside the kernel"
+                "the squared distance"
             )
 
     def resolve(self, sample: Tensor) -> Self:
-        """Replace ``gamma="median"`` by one half over the median distance of distinct rows."""
+        """Replace ``gamma="median"`` by ``0.5 / median`` of squared distances of distinct rows."""
         if self.gamma != "median":
             return self
         if sample.ndim > 2:
@@ -92,11 +96,11 @@ class _Scaled(Kernel):
             )
         rows = sample.detach()
         if len(rows) > MEDIAN_ROWS:
-            # A fixed draw: every k-th row would fall in with a pattern in the data.
+            # A fixed random draw: every k-th row could match a pattern in the data.
             generator = torch.Generator().manual_seed(0)
             rows = rows[torch.randperm(len(rows), generator=generator)[:MEDIAN_ROWS]]
         n = len(rows)
-        distances = self._distance(rows, rows)[*torch.triu_indices(n, n, 1)]
+        distances = torch.cdist(rows, rows).square()[*torch.triu_indices(n, n, 1)]
         distances = distances[distances > 0]
         if not len(distances):
             raise ValueError(
@@ -114,16 +118,6 @@ class _Scaled(Kernel):
                 "call kernel.resolve(sample), or give gamma as a number"
             )
         return float(self.gamma)
-
-    @staticmethod
-    @abstractmethod
-    def _distance(first: Tensor, second: Tensor) -> Tensor:
-        """Return what gamma multiplies, shape (..., n, m)."""
-
-
-@dataclass(frozen=True)
-class Gaussian(_Scaled):
-    """The radial basis kernel ``exp(-gamma * ||x - y||**2)``, the paper's choice."""
 
     def __call__(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the Gram matrix, shape (..., n, m)."""
@@ -161,24 +155,20 @@ class Gaussian(_Scaled):
         exponent = rows @ (columns @ exponent_map).mT
         return exponent.clamp_(LEAST_EXPONENT[rows.dtype], 0).exp_()
 
-    @staticmethod
-    def _distance(first: Tensor, second: Tensor) -> Tensor:
-        return torch.cdist(first, second).square()
-
 
 @dataclass(frozen=True)
 class MultiscaleGaussian(Kernel):
     """A weighted mean of Gaussian kernels whose gammas grow fourfold from one to the next.
 
-    One exponential serves all of them: ``exp(-4 g d) = exp(-g d)**4``. With weights that fall
-    like ``gamma ** (-decay / 2)`` the mean is a generalized energy distance ``-|d| ** decay``,
-    cut off beyond the largest and below the smallest scale: it has no scale of its own between
-    the two, so there is none at which differences could hide.
+    One exponential is enough for all of them: ``exp(-4 g d) = exp(-g d)**4``. With weights that
+    decrease like ``gamma ** (-decay / 2)`` the mean approximates a generalized energy distance
+    ``-|d| ** decay`` between the smallest and the largest scale. There it has no scale of its own,
+    so differences cannot hide at any scale.
 
     Attributes:
         gamma: The smallest gamma.
-        count: How many kernels.
-        decay: How fast the weights fall; 0 gives equal ones.
+        count: Number of kernels.
+        decay: How fast the weights decrease; 0 gives equal weights.
     """
 
     gamma: float = 1.0
@@ -225,11 +215,11 @@ class MultiscaleGaussian(Kernel):
         """Return ``sum_b w_b K_b`` and ``sum_b w_b gamma_b K_b``.
 
         Args:
-            gram: The Gram matrix of the widest kernel, whose memory is used up.
+            gram: The Gram matrix of the widest kernel; it is overwritten.
         """
         (gamma, weight), *finer = self.parts
         mixed, slope = gram * weight, gram * (weight * gamma)
-        # Numbers too small for full precision are slow to work with, here and times weights.
+        # Denormal numbers would be slow, here and when multiplied by weights.
         smallest = torch.finfo(gram.dtype).tiny ** (0.75 / 4)
         for gamma, weight in finer:
             gram.clamp_(min=smallest).square_().square_()
@@ -241,7 +231,7 @@ class MultiscaleGaussian(Kernel):
 def _weighted_sum(gram: Tensor, weights: Tensor) -> Tensor:
     """Return the sum over all entries of ``gram * weights``, shape (...)."""
     if weights.ndim == 2:
-        # A product with a vector: with a matrix of one column it takes ten times as long.
+        # A product with a vector; with a matrix of one column it takes ten times as long.
         return gram.flatten(-2) @ weights.flatten()
     return (gram.flatten(-2) * weights.flatten(-2)).sum(-1)
 
@@ -251,10 +241,10 @@ def _extend_both(first: Tensor, second: Tensor, center: Tensor) -> tuple[Tensor,
 
 
 class _Workspace:
-    """Memory for `Gaussian.within`, kept from call to call while the shape stays the same.
+    """Memory for `Gaussian.within`, reused while the shape stays the same.
 
-    Descents ask for the same small Gram matrix thousands of times, and a third of the time
-    would go into allocating and slicing. Each thread has its own; results are never in it.
+    A descent computes the same small Gram matrix thousands of times, and would spend a third of
+    the time on allocating and slicing. Each thread has its own memory; results are never in it.
     """
 
     _kept = threading.local()
@@ -273,10 +263,10 @@ class _Workspace:
     def of(cls, sample: Tensor) -> _Workspace:
         """Return memory for a sample of this shape, precision and device."""
         if sample.is_cuda:
-            return cls(sample)  # torch itself keeps freed memory there
+            return cls(sample)  # torch caches freed memory there
         key = (sample.shape, sample.dtype, sample.device)
         if getattr(cls._kept, "key", None) != key:
-            with torch.inference_mode(False):  # it will serve calls outside of it too
+            with torch.inference_mode(False):  # calls outside inference mode use it too
                 cls._kept.key, cls._kept.workspace = key, cls(sample)
         workspace: _Workspace = cls._kept.workspace
         return workspace
@@ -288,9 +278,9 @@ def _drift(rows: Tensor, pulled: Tensor) -> Tensor:
 
 
 def _extend(rows: Tensor, center: Tensor) -> Tensor:
-    """Return ``[x, |x|^2, 1]`` for each row less `center`, shape (..., n, d + 2).
+    """Return ``[x, |x|^2, 1]`` for each row minus `center`, shape (..., n, d + 2).
 
-    Centering does not change distances, and without it large means would cost digits.
+    Centering does not change distances, and avoids a loss of digits if means are large.
     """
     rows = rows - center
     squares = torch.linalg.vecdot(rows, rows).unsqueeze(-1)
@@ -301,47 +291,17 @@ def _extend(rows: Tensor, center: Tensor) -> Tensor:
 def _exponent_map(size: int, gamma: float, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return ``C`` with ``[x, |x|^2, 1] C.T [y, |y|^2, 1].T = -gamma ||x - y||^2``.
 
-    One matrix product then gives all exponents; separate sums cost more than the product.
+    One matrix product then gives all exponents, which is faster than separate sums.
     """
-    with torch.inference_mode(False):  # the cache serves calls outside of it too
+    with torch.inference_mode(False):  # calls outside inference mode use the cache too
         matrix = torch.eye(size, dtype=dtype, device=device) * (2 * gamma)
         matrix[-2:, -2:] = torch.tensor([[0.0, -gamma], [-gamma, 0.0]], dtype=dtype)
         return matrix
 
 
 @dataclass(frozen=True)
-class Laplace(_Scaled):
-    """The kernel ``exp(-gamma * ||x - y||_1)``, as scikit-learn's laplacian_kernel."""
-
-    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the Gram matrix, shape (..., n, m)."""
-        return (-self.scale * self._distance(first, second)).exp()
-
-    @staticmethod
-    def _distance(first: Tensor, second: Tensor) -> Tensor:
-        return torch.cdist(first, second, p=1)
-
-
-@dataclass(frozen=True)
-class InverseMultiquadric(_Scaled):
-    """The kernel ``(1 + gamma * ||x - y||**2) ** -0.5``; its tails never vanish."""
-
-    def __call__(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the Gram matrix, shape (..., n, m)."""
-        return (1 + self.scale * self._distance(first, second)).rsqrt()
-
-    @staticmethod
-    def _distance(first: Tensor, second: Tensor) -> Tensor:
-        # Not cdist: its derivative is undefined where two rows are equal.
-        center = second.mean(-2, keepdim=True).detach()
-        first, second = first - center, second - center
-        squares = first.square().sum(-1).unsqueeze(-1) + second.square().sum(-1).unsqueeze(-2)
-        return (squares - 2 * first @ second.mT).clamp_min(0)
-
-
-@dataclass(frozen=True)
 class Linear(Kernel):
-    """The kernel ``x . y``: HSIC with it sees correlation and nothing else."""
+    """The kernel ``x . y``: HSIC with it measures correlation only."""
 
     def __call__(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the Gram matrix, shape (..., n, m)."""
@@ -355,7 +315,7 @@ class Delta(Kernel):
     def __call__(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the Gram matrix, shape (..., n, m)."""
         dtype = first.dtype if first.is_floating_point() else torch.get_default_dtype()
-        # One column after the other, never (n, m, d) at once.
+        # One column after the other, so that (n, m, d) values never exist at once.
         columns = zip(first.unbind(-1), second.unbind(-1), strict=True)
         matches = (x.unsqueeze(-1) == y.unsqueeze(-2) for x, y in columns)
         return reduce(torch.logical_and, matches).to(dtype)

@@ -1,7 +1,7 @@
-"""Sums over pairs of people, weighted by how much alike their sensitive features are.
+"""Sums over pairs of people, weighted by the similarity of their sensitive features.
 
-Of whole rows within blocks of people, of single columns through waves: both linear in the number of
-people.
+Whole rows are compared within chunks of people, single columns through cosines on a grid of
+frequencies. The cost of both is linear in the number of people.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parafair.algebra.devices import by_device
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.hsic import CenteredGram, gram_product, kernel_sum
+from parafair.dependence.gram import CenteredGram, gram_product, kernel_sum
 from parafair.dependence.kernels import Delta, Gaussian, Kernel, MultiscaleGaussian
 
-# All pairs of about this many people are looked at; more are dealt into blocks. Blocks grow, up to
-# so many times, if they would have fewer of a group than this.
+# Default number of people in a chunk, within which all pairs are compared. Chunks grow, up to
+# MOST_GROWTH times, if they have fewer members of a group than FEWEST_OF_A_GROUP.
 CHUNK_PEOPLE, MOST_GROWTH, FEWEST_OF_A_GROUP = 1000, 20, 20
 
-# The even grid of frequencies for single columns: up to 3.5 standard deviations of the finest
-# spectrum, and so close that the kernel of two people repeats itself only 20 standard deviations
-# apart. Up to 15, its error is below 1e-3.
+# The even grid of frequencies for single columns. It covers 3.5 standard deviations of the widest
+# spectrum, and its step makes the kernel repeat itself after 20 standard deviations of a column.
+# Up to a distance of 15, the error is below 1e-3.
 GRID_REACH, GRID_PERIOD = 3.5, 20.0
 
-# Waves computed at once, and the most that are kept from one use to the next. On a processor they
-# must fit into the cache: beyond, computing waves again is faster than fetching them.
+# Waves computed at once, and the largest number stored for reuse. On a CPU they must fit into the
+# cache; computing more of them again is faster than reading them from memory.
 WAVE_ENTRIES = {"cpu": 2**16, "cuda": 2**22}
 KEPT_WAVES = {"cpu": 2**18, "cuda": 2**25}
 
@@ -38,11 +39,11 @@ KEPT_WAVES = {"cpu": 2**18, "cuda": 2**25}
 class SensitiveKernel(Kernel):
     """The kernel of sensitive features: one factor for each column.
 
-    Several columns are joined by ``prod(1 + k_c)``: the sum over all sets of columns of their
-    product kernels, so that each column counts by itself and so does every combination.
+    Several columns are joined by ``prod(1 + k_c)``, the sum of the product kernels of all sets of
+    columns. So each single column counts, and every combination counts.
 
     Attributes:
-        kernels: One for each column.
+        kernels: One kernel for each column.
     """
 
     kernels: tuple[Kernel, ...]
@@ -60,9 +61,9 @@ class SensitiveKernel(Kernel):
 
 
 def sensitive_sample(sensitive: SensitiveFeatures) -> tuple[Tensor, SensitiveKernel]:
-    """Return features as numbers, shape (n, columns), with the kernel that reads them.
+    """Return features as numbers, shape (n, columns), with the kernel for them.
 
-    Categories are codes under the delta kernel, numbers are standardized under a Gaussian one.
+    Categories are codes with the delta kernel; numbers are standardized, with a Gaussian kernel.
     """
     columns = sensitive.columns
     values = [c.values if c.kind == "categorical" else c.encode()[:, 0] for c in columns]
@@ -72,30 +73,36 @@ def sensitive_sample(sensitive: SensitiveFeatures) -> tuple[Tensor, SensitiveKer
 
 @dataclass(frozen=True, eq=False)
 class ChunkSums:
-    """Sums over pairs of people of a kernel of their rows, within blocks of people.
+    """Sums over pairs of people of a kernel of their rows, within chunks of people.
 
-    One block holds everybody if they are few enough. Otherwise every block has its share of each
-    group (`deal`) and the sum is the mean over blocks, which makes it linear in the number of
-    people. Nothing can hide between blocks: HSIC is the squared length of a mean over people,
-    features centered over everybody, so the whole's is at most the mean of the blocks'; and the
-    blocks' has more only by what chance leaves in a block.
+    A small population is a single chunk. Otherwise every chunk has its share of each group
+    (`stratify`) and the result is the mean over chunks, whose cost is linear in the number of
+    people. Dependence cannot hide between chunks: HSIC is the squared length of a mean over
+    people, with features centered over all people, so HSIC of all people is at most the mean over
+    chunks. The mean over chunks is larger only by the chance differences within a chunk.
 
     Attributes:
-        people: Who is in each block; one block is everybody, in order.
-        weights: The part of the features' centered Gram matrix that belongs to each block, over the
-            block's people squared.
+        people: Positions of the people in each chunk; a single chunk has all of them, in order.
+        weights: For each chunk its part of the features' centered Gram matrix, divided by the
+            square of its number of people.
     """
 
     people: tuple[Tensor, ...]
     weights: tuple[CenteredGram, ...]
 
     @classmethod
-    def of(cls, sensitive: SensitiveFeatures, like: Tensor, block: int) -> ChunkSums:
-        """Deal people into blocks of about this size, larger ones if a group is rare."""
+    def of(cls, sensitive: SensitiveFeatures, prototype: Tensor, chunk_size: int) -> ChunkSums:
+        """Split people into chunks of about this size, or larger if a group is rare.
+
+        Args:
+            sensitive: The features.
+            prototype: A tensor with the dtype and device to use.
+            chunk_size: Number of people in a chunk.
+        """
         sample, kernel = sensitive_sample(sensitive)
-        whole = CenteredGram.of(sample.to(like), kernel)
-        people = stratify(sensitive, chunk_count(sensitive, block))
-        people = tuple(part.to(like.device) for part in people)
+        whole = CenteredGram.of(sample.to(prototype), kernel)
+        people = stratify(sensitive, chunk_count(sensitive, chunk_size))
+        people = tuple(part.to(prototype.device) for part in people)
         return cls(people, (whole,) if len(people) == 1 else tuple(map(whole.take, people)))
 
     def weighted(self, sample: Tensor, kernel: MultiscaleGaussian) -> tuple[Tensor, Tensor]:
@@ -111,7 +118,7 @@ class ChunkSums:
         return value, gradient
 
     def null(self, sample: Tensor, kernel: MultiscaleGaussian) -> Tensor:
-        """Return the mean of the sum over all permutations within blocks, shape (...)."""
+        """Return the mean of the sum over all permutations within chunks, shape (...)."""
         mean = sample.new_zeros(sample.shape[:-2], dtype=torch.float64)
         for people, weights in zip(self.people, self.weights, strict=True):
             rows = sample[..., people, :]
@@ -123,15 +130,15 @@ class ChunkSums:
         return mean
 
 
-def chunk_count(sensitive: SensitiveFeatures, block: int) -> int:
-    """Return into how many blocks of about this size people are dealt.
+def chunk_count(sensitive: SensitiveFeatures, chunk_size: int) -> int:
+    """Return the number of chunks of about this size.
 
-    A handful of people cannot be like everybody else: their best places would be at the center of
-    the others, and show who they are. So blocks grow if they have too few of some group, up to a
-    size beyond which they would be too slow.
+    A handful of people cannot be distributed like everybody else. Their best places would be at
+    the center of the others, which reveals them. So chunks grow if they have too few members of
+    some group, up to a limit that keeps them fast.
     """
     n = len(sensitive)
-    wanted, fewest = round(n / block), round(n / (MOST_GROWTH * block))
+    wanted, fewest = round(n / chunk_size), round(n / (MOST_GROWTH * chunk_size))
     rarest = min(
         (
             int(np.unique(column.values, return_counts=True)[1].min())
@@ -143,26 +150,27 @@ def chunk_count(sensitive: SensitiveFeatures, block: int) -> int:
     return max(1, fewest, min(wanted, rarest // FEWEST_OF_A_GROUP))
 
 
-def stratify(sensitive: SensitiveFeatures, hands: int) -> tuple[Tensor, ...]:
-    """Return the positions of people in as many hands, each with its share of every group.
+def stratify(sensitive: SensitiveFeatures, chunks: int) -> tuple[Tensor, ...]:
+    """Return the positions of the people in each chunk, which has its share of every group.
 
-    People are sorted by their features, those with the same features in an order drawn once, and
-    dealt one by one. Groups decide first: numbers hardly ever agree, and leave nothing to decide.
+    People are sorted by categories, then by numbers, with ties in a fixed random order, and
+    assigned to the chunks in turn.
     """
     n = len(sensitive)
-    if hands == 1:
+    if chunks == 1:
         return (torch.arange(n),)
     columns = sorted(sensitive.columns, key=lambda column: column.kind != "categorical")
     drawn = np.random.default_rng(0).permutation(n)
-    # lexsort goes by its last key first.
+    # The last key of lexsort is the primary one.
     order = drawn[np.lexsort([column.values[drawn] for column in reversed(columns)])]
-    return tuple(torch.from_numpy(np.sort(order[hand::hands])) for hand in range(hands))
+    return tuple(torch.from_numpy(np.sort(order[chunk::chunks])) for chunk in range(chunks))
 
 
 def _mean_over_permutations(total: Tensor, n: int, *, trace: float, grand: float) -> Tensor:
     """Return the mean of ``<K, L>`` over all orders of the n rows of ``L``.
 
-    The diagonal of ``K`` is one, and every other entry meets every other entry of ``L`` as often.
+    The diagonal of ``K`` is one. Over all orders, every other entry of ``K`` meets every
+    off-diagonal entry of ``L`` equally often.
 
     Args:
         total: The sum of all entries of ``K``.
@@ -175,10 +183,10 @@ def _mean_over_permutations(total: Tensor, n: int, *, trace: float, grand: float
 
 @dataclass(frozen=True, eq=False)
 class ColumnSums:
-    """Sums over all pairs of a kernel of single columns, through waves: linear in the people.
+    """Sums over all pairs of a kernel of single columns, at a cost linear in the people.
 
-    ``k(x, y)`` is ``sum_f w_f cos(omega_f (x - y))``, with frequencies on a grid, but for a small
-    error; again a kernel.
+    ``k(x, y)`` is approximated by ``sum_f w_f cos(omega_f (x - y))`` with frequencies on a grid,
+    which is a kernel itself.
 
     Attributes:
         low_rank: ``U`` with ``W = U U.T``, shape (n, r).
@@ -208,7 +216,7 @@ class ColumnSums:
         return _mean_over_permutations(total, len(self.low_rank), trace=trace, grand=0.0)
 
     def each(self, columns: Tensor, kernel: MultiscaleGaussian) -> Tensor:
-        """Return ``u.T K u`` for every column ``u`` of `thin`, shape (..., r)."""
+        """Return ``u.T K u`` for every column ``u`` of `low_rank`, shape (..., r)."""
         frequencies, weights = (part.to(columns) for part in _spectrum(kernel))
         cosines, sines = self._images(columns, frequencies, None)
         return (cosines.square() + sines.square()) @ weights
@@ -219,12 +227,12 @@ class ColumnSums:
         frequencies: Tensor,
         kept: dict[int, tuple[Tensor, Tensor]] | None,
     ) -> tuple[Tensor, Tensor]:
-        """Return the columns of `thin` times all waves, two of shape (..., r, f).
+        """Return the columns of `low_rank` times all waves, two of shape (..., r, f).
 
-        If there are few enough, the waves are put into `kept`, by the first person of the chunk.
+        If there are few enough, the waves are stored in `kept`, by the first person of the chunk.
         """
         width = len(frequencies)
-        if columns.numel() * width > _by_device(KEPT_WAVES, columns):
+        if columns.numel() * width > by_device(KEPT_WAVES, columns):
             kept = None
         cosines = columns.new_zeros(*columns.shape[:-2], self.low_rank.shape[1], width)
         sines = torch.zeros_like(cosines)
@@ -238,12 +246,8 @@ class ColumnSums:
 
     def _chunks(self, columns: Tensor, width: int) -> Iterator[slice]:
         n, members = columns.shape[-2], max(1, columns.shape[:-2].numel())
-        size = max(1, _by_device(WAVE_ENTRIES, columns) // (width * members))
+        size = max(1, by_device(WAVE_ENTRIES, columns) // (width * members))
         return (slice(start, min(start + size, n)) for start in range(0, n, size))
-
-
-def _by_device(sizes: dict[str, int], sample: Tensor) -> int:
-    return sizes.get(sample.device.type, sizes["cpu"])
 
 
 @lru_cache
@@ -251,7 +255,7 @@ def _spectrum(kernel: MultiscaleGaussian) -> tuple[Tensor, Tensor]:
     """Return frequencies (f,) and weights (f,) for a kernel of one column: the trapezoidal rule.
 
     A Gaussian kernel is the mean of ``cos(omega d)`` over a normal frequency of variance
-    ``2 gamma``; the rule is exact but for the ends and for repeating itself after the period.
+    ``2 gamma``. The rule is exact except that it truncates the tails and is periodic.
     """
     widest = (2 * kernel.parts[-1][0]) ** 0.5
     step = 2 * math.pi / GRID_PERIOD
@@ -259,7 +263,7 @@ def _spectrum(kernel: MultiscaleGaussian) -> tuple[Tensor, Tensor]:
     density = torch.zeros_like(grid)
     for gamma, weight in kernel.parts:
         density += weight * torch.exp(-grid.square() / (4 * gamma)) / gamma**0.5
-    density[0] /= 2  # the others stand for their negatives too
+    density[0] /= 2  # all others also stand for their negatives
     return grid, density / density.sum()
 
 

@@ -1,7 +1,7 @@
-"""Transport between groups of people: lower bounds of what it costs, and plans that attain them.
+"""Optimal transport between groups of people: lower bounds on its cost, and plans.
 
-The bounds are duals that were made feasible for everybody. They hold whatever they were found
-from, be it a sample of the people or a solver that stopped early.
+The bounds are dual solutions that were made feasible for all people. They hold even if they were
+computed from a sample of the people, or by a solver that stopped early.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from torch import Tensor
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 
-# Each row is a lower bound of a cost, `row[0] + row[1] * mass`; costs are convex in the mass.
+# Each row is a lower bound on a cost, `row[0] + row[1] * mass`; costs are convex in the mass.
 Lines: TypeAlias = NDArray[np.float64]
 
-# Many people are seen through this many samples of half as many as can be transported exactly:
-# the average of their potentials is nearer to optimal, and found sooner, than that of one sample.
+# Number of samples, each of `max_people // 2` people. The average of their potentials is closer to
+# optimal, and computed faster, than the potentials of one larger sample.
 SAMPLES = 8
 
 LARGEST_COUPLING = 20_000  # combinations of people of all groups in one linear program
-LONGEST_ROW = 512  # numbers per person, if there are many people
-BLOCK = 2**20  # distances held at once
+LONGEST_ROW = 512  # numbers per person if people are sampled
+CHUNK = 2**20  # distances in memory at a time
 MOST_PIVOTS = 10**8  # of the network simplex
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
@@ -43,7 +43,7 @@ def split(rows: Tensor, groups: Column) -> list[Tensor]:
 def draw_samples(
     rows: Tensor, groups: Column, max_people: int, random: np.random.RandomState
 ) -> list[list[Tensor]]:
-    """Return the rows of each group for several samples, or once for everybody if they are few."""
+    """Return the rows of each group for several samples, or once for at most `max_people`."""
     if len(rows) <= max_people:
         return [split(rows, groups)]
     drawn = [SensitiveFeatures((groups,)).sample(max_people // 2, random) for _ in range(SAMPLES)]
@@ -51,10 +51,10 @@ def draw_samples(
 
 
 def project(rows: Tensor, groups: Column, random: np.random.RandomState) -> tuple[Tensor, float]:
-    """Return rows in an orthonormal basis if they are long, and the square per person outside it.
+    """Project long rows to an orthonormal basis; return the loss per person as well.
 
-    Projections shorten distances, so a lower bound stays one. The basis holds the means of the
-    groups and, nearly, the leading directions.
+    Projections shorten distances, so a lower bound remains one. The basis contains the means of
+    the groups and approximates the leading directions.
     """
     if rows.shape[1] <= LONGEST_ROW:
         return rows, 0.0
@@ -68,7 +68,7 @@ def project(rows: Tensor, groups: Column, random: np.random.RandomState) -> tupl
 
 
 def highest(lines: Lines, mass: float) -> NDArray[np.float64]:
-    """Return the line that is highest at this mass, or 0 if that is higher."""
+    """Return the line that is highest at this mass, or the zero line if that is higher."""
     values = lines @ (1, mass)
     return lines[values.argmax()] if values.max() > 0 else np.zeros(2)
 
@@ -89,12 +89,12 @@ def between(
     Args:
         x: Rows of the first group.
         y: Rows of the second group.
-        masses: Where to place a line, above 0; the last is 1, that of the plans.
-        samples: Rows of both groups that the potentials are found from.
+        masses: Masses at which to compute a line, above 0; the last is 1, the mass of the plans.
+        samples: Rows of both groups from which the potentials are computed.
     """
     guesses, slopes, plans = [], [], []
     everything = torch.tensor(masses, dtype=x.dtype) == 1
-    # All mass must move: nothing bounds the potentials, and a constant can go from f to g.
+    # If all mass is moved, potentials are unbounded, and f and g are defined up to a constant.
     ceiling = torch.where(everything, inf, 0.0).double()
     for some_x, some_y in samples:
         g, slope, plan = _potentials(_distances(some_x, some_y), masses)
@@ -112,10 +112,10 @@ def between(
 
 
 def _potentials(cost: Tensor, masses: Sequence[float]) -> tuple[Tensor, Tensor, Tensor]:
-    """Solve partial transport between a few people for every mass.
+    """Solve partial transport between the people of a sample for every mass.
 
-    A dummy person in each group takes what is not moved, for free (Chapel, Alaya and Gasso,
-    "Partial optimal transport with applications on positive-unlabeled learning", 2020).
+    A dummy person in each group takes the mass that is not moved, at no cost: Chapel, Alaya and
+    Gasso, "Partial optimal transport with applications on positive-unlabeled learning", 2020.
 
     Returns:
         The potentials of the second group, one row per mass; the slopes; the last plan.
@@ -166,16 +166,16 @@ def _distances(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _rounding(groups: Sequence[Tensor]) -> float:
-    """Return what rounding may add to a squared distance."""
+    """Return a bound on the rounding error of a squared distance."""
     return 8 * groups[0].shape[1] * EPS * max(float(x.square().sum(1).max()) for x in groups)
 
 
 def _transform(x: Tensor, y: Tensor, potentials: Tensor, ceiling: Tensor) -> Tensor:
     """Return ``min(ceiling_k, min_i |x_i - y_j|**2 - potentials_ki)``, shape (k, len(y))."""
     found = torch.empty(len(potentials), len(y), dtype=y.dtype)
-    rows = max(1, BLOCK // len(x))
-    for block, part in zip(y.split(rows), found.split(rows, 1), strict=True):
-        cost = _distances(block, x)
+    rows = max(1, CHUNK // len(x))
+    for chunk, part in zip(y.split(rows), found.split(rows, 1), strict=True):
+        cost = _distances(chunk, x)
         for k, row in enumerate(potentials):
             part[k] = (cost - row).amin(1)
     return found.minimum(ceiling[:, None])
@@ -186,7 +186,7 @@ def join_plans(
     shares: NDArray[np.float64],
     plans: dict[tuple[int, int], Tensor],
 ) -> float:
-    """Return the cost of one coupling of all groups: to the largest, and independent given it."""
+    """Return the cost of one coupling of all groups: independent given the largest group."""
     root = int(shares.argmax())
     mean, spread, total = shares[root] * groups[root], 0.0, 0.0
     for g, x in enumerate(groups):
@@ -212,7 +212,7 @@ def couple(
         cost += between.reshape([size if d in (g, h) else 1 for d, size in enumerate(sizes)])
     cost = cost.ravel()
     unit = max(cost.max(), TINY)
-    # One row per person: the combinations it is part of.
+    # One row per person: the combinations that include the person.
     place = np.indices(sizes).reshape(len(sizes), -1) + np.cumsum([0, *sizes[:-1]])[:, None]
     column = np.broadcast_to(np.arange(cost.size), place.shape)
     part_of = csr_array((np.ones(place.size), (place.ravel(), column.ravel())))
@@ -221,7 +221,7 @@ def couple(
     for mass in masses:
         found = linprog(cost / unit, part_of, weights, np.ones((1, cost.size)), mass)
         people, slope = -found.ineqlin.marginals, found.eqlin.marginals[0]
-        # The solver may break constraints of the dual by a little; a lower slope keeps them.
+        # The solver may violate the dual constraints slightly; a lower slope makes them hold.
         slope -= max(0.0, (slope - part_of.T @ people - cost / unit).max())
         lines.append((-unit * (weights @ people) - _rounding(groups), unit * slope))
         whole = unit * found.fun

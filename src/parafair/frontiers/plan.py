@@ -143,8 +143,8 @@ def make_plan(
     settings = Settings.of(model)
     if settings.penalty is not None and not is_dataclass(settings.penalty):
         raise TypeError(
-            f"method must be a dataclass, whose strength can be replaced; got {settings.penalty!r}. "
-            "Add @dataclass(frozen=True) to its class"
+            f"method must be a dataclass, whose strength can be replaced; got "
+            f"{settings.penalty!r}. Add @dataclass(frozen=True) to its class"
         )
     if sensitive_features is None or isinstance(sensitive_features, Mapping):
         raise ValueError(
@@ -206,9 +206,7 @@ def check_strengths(
 
 
 def fingerprint(data: TensorData, sensitive: SensitiveFeatures | None) -> str:
-    """Return a hash of the data, its labels included, so that a folder is not continued with other
-    data.
-    """
+    """Return a hash of the data and its labels: a folder is continued with the same data only."""
     found = hashlib.sha256()
     for part in (data.values, data.indices):
         if part is not None:

@@ -1,1 +1,1 @@
-"""What holds for every model or every attacker."""
+"""Bounds that hold for every model or every attacker."""

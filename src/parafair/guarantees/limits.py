@@ -1,7 +1,8 @@
-"""What parity must cost: a lower bound on the residual of every model, whoever fits it.
+"""The cost of parity: a lower bound on the residual of every model.
 
-Where two groups share a value of the embedding a model gives them the same row, at best the
-weighted mean of theirs. So the least cost of parity is an optimal transport between the groups.
+If people of two groups have the same embedding, a model predicts the same row for both; the best
+is the weighted mean of their rows. So the least cost of parity is an optimal transport between the
+groups.
 """
 
 from __future__ import annotations
@@ -29,32 +30,33 @@ TAUS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 
 MOST_NAMES = 4  # groups named in the notes
 MOST_GROUPS = 100  # the time grows with the number of pairs
-CLOSED = 1e-6  # relative gap between bounds that are called equal
+EXACT_GAP = 1e-6  # bounds with a smaller relative gap are equal
 
 
 @dataclass(frozen=True)
 class ParityLimit:
-    """The least residual ``||X - model|| / ||X||`` that a level of parity allows.
+    """The least residual ``||X - model|| / ||X||`` at a given level of parity.
 
     It holds for every model whose rows along the sensitive mode are a function of an embedding,
-    of any rank and form. It is about these people: "exact parity" means that the embeddings of
-    the groups have the same distribution among them. Attackers tested on people they have not
-    seen may miss a difference, so a model they pass can lie below the limit.
+    for any rank and form. It is a statement about these people: "exact parity" means that all
+    groups have the same distribution of embeddings in this sample. Attackers are tested on
+    held-out people and may miss a difference, so a model that passes an audit can be below the
+    limit.
 
     Attributes:
-        residual: Exact parity costs at least this much.
-        upper: Exact parity can be had for this much, if embeddings may be random; an average
-            over samples, too high on average, if there are more than `max_people`.
+        residual: Lower bound on the residual at exact parity.
+        upper: A residual at which exact parity is possible, if embeddings may be random; with more
+            than `max_people`, an average over samples, which is too high on average.
         chance: `residual` for groups of the same sizes drawn at random from these people. If it
-            is not much smaller, the limit says more about the number of people than the groups.
-        taus: Total variation distances between the embeddings of two groups, the largest of all
-            pairs.
-        residuals: Parity up to each of `taus` costs at least this much; with two groups and
-            `exact`, no more is needed.
+            is not much smaller, the limit reflects the number of people more than the groups.
+        taus: Total variation distances between the embeddings of two groups, the largest over
+            all pairs.
+        residuals: Lower bounds on the residual at parity up to each of `taus`; attained with two
+            groups if `exact`.
         groups: Name and size of every group.
-        exact: Whether `residual` is the cost of exact parity and not only a lower bound.
-        notes: How it was computed, as sentences.
-        lines: Height at 0 and slope of lines below the squared limit as a function of tau.
+        exact: Whether `residual` is attained at exact parity, not only a lower bound.
+        notes: Sentences on how it was computed.
+        lines: Intercept and slope of lines below the squared limit as a function of tau.
     """
 
     residual: float
@@ -69,21 +71,21 @@ class ParityLimit:
 
     @property
     def leakages(self) -> tuple[float, ...]:
-        """The attacker's advantage that belongs to each of `taus`, as in `at`."""
+        """The attacker's advantage that corresponds to each of `taus`, as in `at`."""
         return tuple(tau / len(self.groups) for tau in self.taus)
 
     def at(self, leakage: float) -> float:
         """Return the limit if no attacker's advantage can exceed `leakage`.
 
         With G groups, the best attacker's advantage ``L`` in balanced accuracy obeys
-        ``tau / G <= L <= (G - 1) / G * tau``, so tau is at most ``G * L``; for two groups they
-        are equal. Between `taus` the limit is the highest of their tangents, which is not above
-        the exact curve, as that is convex.
+        ``tau / G <= L <= (G - 1) / G * tau``, so tau is at most ``G * L``, with equality for two
+        groups. Between `taus` the limit is the highest of their tangents. The exact curve is
+        convex, so the tangents are below it.
 
         Args:
-            leakage: Balanced accuracy, over all groups, of the best possible attacker minus
-                ``1 / G``; below 0 counts as 0. Attackers of one column among several have
-                another: pass that column alone to `parity_limit`.
+            leakage: Balanced accuracy over all groups of the best possible attacker, minus
+                ``1 / G``; negative values count as 0. If there are several columns, the leakage
+                of one column is another quantity: pass that column alone to `parity_limit`.
         """
         if isnan(leakage):
             raise ValueError("leakage must be a number, got nan; pass an attacker's advantage")
@@ -107,7 +109,7 @@ class ParityLimit:
     def __str__(self) -> str:
         sign = "" if self.exact else "at least "
         lines = [
-            f"exact parity costs a residual of {sign}{self.residual:.3f}",
+            f"exact parity needs a residual of {sign}{self.residual:.3f}",
             "attacker's advantage at most  residual at least",
         ]
         for leakage, residual in zip(self.leakages, self.residuals, strict=True):
@@ -125,35 +127,35 @@ def parity_limit(
     max_people: int = 2000,
     random_state: int | np.random.RandomState | None = 0,
 ) -> ParityLimit:
-    """Return the least residual of any model, for exact parity and for some leakage.
+    """Return the least residual of any model, at exact parity and at given levels of leakage.
 
     With rows ``x`` of the data along `mode` and groups of shares ``p_g``, exact parity costs
 
         min over couplings of all groups of  E sum_{g<h} p_g p_h |x_g - x_h|**2    per person,
 
-    the Wasserstein-2 barycenter. For two groups this is ``p_0 p_1 W2**2``. For more it is a
-    linear program, solved if it is small; otherwise every pair is coupled on its own, which is
-    a lower bound, as a coupling of all groups couples each pair.
+    the Wasserstein-2 barycenter. For two groups this is ``p_0 p_1 W2**2``. For more groups it is
+    a linear program, which is solved if it is small. Otherwise every pair is coupled separately,
+    which gives a lower bound, because a coupling of all groups couples each pair.
 
-    Total variation ``tau`` between the embeddings of two groups leaves mass ``1 - tau`` in
-    common, so only that much must be transported. With G groups, tau is the largest of all
-    pairs: any two groups have ``1 - tau`` in common, and all together at least
-    ``1 - (G - 1) tau``. Each gives a bound on the loss of these groups, and a linear program
-    finds how to divide the loss of every group among them for the largest sum.
+    If the total variation between the embeddings of two groups is ``tau``, they have mass
+    ``1 - tau`` in common, so only this mass is transported. With G groups, tau is the largest over
+    all pairs: any two groups have ``1 - tau`` in common, and all groups at least
+    ``1 - (G - 1) tau``. Each of these gives a bound on the loss of its groups. A linear program
+    divides the loss of every group among the bounds such that their sum is largest.
 
-    Above `max_people`, potentials of samples are averaged and made feasible for everybody, so
-    the result is still a lower bound; time grows with the square of the number of people,
-    memory does not.
+    Above `max_people`, potentials of samples are averaged and made feasible for all people, so
+    the result is still a lower bound. Time grows with the square of the number of people, memory
+    does not.
 
     Args:
         X: The data, of order 2 or more.
         sensitive_features: One row per index of `mode`. Groups are the combinations of values
-            that occur; a numeric column is cut at its quantiles. People who are not known may
+            that occur; a numeric column is binned at its quantiles. People without features may
             have any embedding.
         mode: The sensitive mode, by number, or by name for a `TensorData`.
-        taus: Total variation distances between 0 and 1.
-        bins: Groups made of a numeric column.
-        max_people: At most this many people are transported exactly.
+        taus: Total variation distances from 0 to 1.
+        bins: Number of groups made from a numeric column.
+        max_people: With more people, the transport is computed from samples.
         random_state: Seed of the samples and of the random groups.
 
     For rows (0, 1) of one woman and (3, 1) of one man, parity gives both (1.5, 1), and
@@ -174,7 +176,7 @@ def parity_limit(
     by_chance = _Costs.solve(rows, shuffled, (0.0,), max_people, random)
     lines = [costs.line(tau) for tau in (0.0, *levels)]
     residual, upper = _residual(lines, 0.0), sqrt(costs.upper + lost)
-    closed = upper**2 - residual**2 <= CLOSED * upper**2 + 1e-12
+    attained = upper**2 - residual**2 <= EXACT_GAP * upper**2 + 1e-12
     limit = ParityLimit(
         residual=residual,
         upper=max(residual, upper),
@@ -182,18 +184,20 @@ def parity_limit(
         taus=levels,
         residuals=tuple(_residual(lines, tau) for tau in levels),
         groups=tuple(zip(groups.categories, np.bincount(groups.values).tolist(), strict=True)),
-        exact=bool(closed and people <= max_people),
+        exact=bool(attained and people <= max_people),
         notes=(),
         lines=tuple((float(height), float(slope)) for height, slope in lines),
     )
     notes = _notes(limit, sensitive, sampled=people > max_people)
     if rows.shape[1] < length:
-        notes.append(f"rows of {length} numbers were projected to {rows.shape[1]}: a lower bound")
+        notes.append(
+            f"rows of {length} numbers were projected to {rows.shape[1]}, which gives a lower bound"
+        )
     return replace(limit, notes=tuple(notes))
 
 
 def _check_settings(taus: Any, bins: int, max_people: int) -> tuple[float, ...]:
-    """Return the levels of parity; raise unless the settings make sense."""
+    """Return the levels of parity; raise if a setting is invalid."""
     levels = tuple(float(tau) for tau in np.ravel(taus))
     for tau in levels:
         if not 0 <= tau <= 1:
@@ -207,7 +211,7 @@ def _check_settings(taus: Any, bins: int, max_people: int) -> tuple[float, ...]:
 
 
 def _check_data(X: Any, features: Any, mode: int | str) -> tuple[Tensor, SensitiveFeatures, float]:
-    """Return a row for each person who is known, their features and ``||X||**2`` of everybody."""
+    """Return the rows and features of people with features, and ``||X||**2`` of all people."""
     found = as_data(X, dtype=torch.float64, device="cpu")
     number, there = found.find_mode(mode), found.observed
     if there < prod(found.shape):
@@ -224,7 +228,7 @@ def _check_data(X: Any, features: Any, mode: int | str) -> tuple[Tensor, Sensiti
             f"{data.shape[number]}; pass one row per index, in the same order"
         )
     norm_squared, rows = float(data.square().sum()), data.movedim(number, 0).flatten(1)
-    if sensitive.has_features is not None:  # the others may be fitted exactly, which costs nothing
+    if sensitive.has_features is not None:  # the other people can be fitted exactly
         rows = rows[torch.from_numpy(sensitive.has_features)]
     return rows, sensitive.with_features(), norm_squared
 
@@ -241,30 +245,30 @@ def _groups(sensitive: SensitiveFeatures, bins: int) -> Column:
 
 
 def _notes(limit: ParityLimit, sensitive: SensitiveFeatures, *, sampled: bool) -> list[str]:
-    """Say what a reader must know besides the numbers."""
+    """Return sentences on the groups and on how the limit was computed."""
     name, sizes = sensitive.joint_name, [size for _, size in limit.groups]
     shown = ", ".join(f"{group} ({size})" for group, size in limit.groups[:MOST_NAMES])
     more = ", ..." if len(sizes) > MOST_NAMES else ""
     notes = [f"for these {sum(sizes)} people in {len(sizes)} groups of {name}: {shown}{more}"]
     if sampled:
         notes.append(
-            f"true for all of them, but not the highest bound: {transport.SAMPLES} samples were "
-            f"transported, whose own limit is {limit.upper:.3f}, too high on average"
+            f"a lower bound from {transport.SAMPLES} samples, valid for all of these people; the "
+            f"limit of the samples themselves is {limit.upper:.3f}, too high on average"
         )
     elif not limit.exact:
         notes.append(
-            "each pair of groups was coupled on its own, which gives a lower bound; exact parity "
+            "each pair of groups was coupled separately, which gives a lower bound; exact parity "
             f"is possible at {limit.upper:.3f}"
         )
     numeric = [repr(column.name) for column in sensitive.columns if column.kind == "numeric"]
     if numeric:
         notes.append(
-            f"{' and '.join(numeric)} cut into groups at quantiles: what is independent of the "
-            "numbers is independent of the groups, so the limit holds for both"
+            f"{' and '.join(numeric)} binned at quantiles: an embedding independent of the numbers "
+            "is independent of the bins, so the limit holds for both"
         )
-    few = "; that is most of the limit, so there are few people for so much detail"
+    few = "; this is most of the limit: too few people for this dimension"
     part = few if limit.chance > limit.residual / 2 else ""
-    notes.append(f"groups drawn at random would give {limit.chance:.3f}{part}")
+    notes.append(f"random groups of the same sizes have the limit {limit.chance:.3f}{part}")
     return notes
 
 
@@ -275,12 +279,12 @@ def _residual(lines: Sequence[Any], tau: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Costs:
-    """Bounds of the loss per person.
+    """Bounds on the loss per person.
 
     Attributes:
         shares: Shares ``p_g`` of the groups.
         pairs: For each pair of groups, lines below the cost of partial transport.
-        coupled: Lines below the cost of coupling all groups, where that was solved.
+        coupled: Lines below the cost of coupling all groups, if that was solved.
         upper: A loss at which exact parity is possible.
     """
 
@@ -298,7 +302,7 @@ class _Costs:
         max_people: int,
         random: np.random.RandomState,
     ) -> _Costs:
-        """Bound the cost of parity up to each of `taus`, of which the least must be 0."""
+        """Bound the cost of parity up to each of `taus`; the smallest must be 0."""
         parts = transport.split(rows, groups)
         sizes = [len(part) for part in parts]
         shares = np.array(sizes) / len(rows)
@@ -322,7 +326,7 @@ class _Costs:
         return cls(shares, pairs, coupled, upper)
 
     def line(self, tau: float) -> NDArray[np.float64]:
-        """Return height at 0 and slope of a line below the loss that is highest at `tau`."""
+        """Return intercept and slope of the line below the loss that is highest at `tau`."""
         # Mass 1 - times * tau is in common, so a + b * mass = (a + b) - times * b * tau.
         times = len(self.shares) - 1
         together = [highest(self.coupled, 1 - times * tau), np.zeros(2)]
@@ -337,10 +341,10 @@ class _Costs:
         a, b = max(together, key=lambda line: line[0] + line[1] * (1 - times * tau))
         parts.append((a + b, times * b))
         members.append(range(len(self.shares)))
-        # Which part t of the loss of its groups goes to each bound: no group gives more than 1.
+        # Share t of the loss of its groups that each bound uses; at most 1 in total per group.
         spent = np.zeros((len(self.shares), len(parts)))
-        for part, of in enumerate(members):
-            spent[list(of), part] = 1
+        for part, in_part in enumerate(members):
+            spent[list(in_part), part] = 1
         table = np.array(parts)
         values = table @ (1, -tau)
         found = linprog(-values / max(values.max(), TINY), A_ub=spent, b_ub=np.ones(len(spent)))

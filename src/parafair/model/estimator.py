@@ -256,10 +256,10 @@ class FairCP(FittedCP):
         if not selection.passed:
             last = selection.trials[-1]
             warnings.warn(
-                f"no strength passed the audit at max_leakage={level}: the search ended at strength "
-                f"{last.strength:.3g} ({last.verdict}), and the strength with the weakest "
-                f"attackers, {selection.strength:.3g}, was kept. Try another random_state, a larger "
-                "max_leakage or more people; see selection_.trials",
+                f"no strength passed the audit at max_leakage={level}: the search ended at "
+                f"strength {last.strength:.3g} ({last.verdict}), and the strength with the weakest "
+                f"attackers, {selection.strength:.3g}, was kept. Try another random_state, a "
+                "larger max_leakage or more people; see selection_.trials",
                 ConvergenceWarning,
                 stacklevel=4,
             )

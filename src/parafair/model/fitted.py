@@ -130,8 +130,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         empty = int((data.observations.counts(mode) == 0).sum())
         if empty:
             warnings.warn(
-                f"{empty} of {data.shape[mode]} new people have no observed entries; their rows are "
-                "the mean of the training",
+                f"{empty} of {data.shape[mode]} new people have no observed entries; their rows "
+                "are the mean of the training",
                 ParafairWarning,
                 stacklevel=3,
             )

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from parafair.algebra.least_squares import Block
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Standardized
+from parafair.dependence.whitening import Standardized
 from parafair.penalties import BoundPenalty
 from parafair.solvers.majorize import Iterate, majorize
 

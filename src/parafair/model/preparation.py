@@ -166,7 +166,8 @@ def _check_automatic(model: FairCP) -> None:
         able = [name for name, kind in PENALTIES.items() if isinstance(kind, CalibratedPenalty)]
         raise ValueError(
             f"strength='auto' needs a penalty with a `criterion`, such as method="
-            f"{' or '.join(map(repr, able))}; got method={model.method!r}. Give strength as a number"
+            f"{' or '.join(map(repr, able))}; got method={model.method!r}. Give strength "
+            "as a number"
         )
     check_max_leakage(model.max_leakage)
 

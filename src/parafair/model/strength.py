@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from parafair.audits import STAGES, Verdict, audit, panel
-from parafair.dependence.criterion import Standardized
+from parafair.dependence.whitening import Standardized
 from parafair.errors import Interrupted
 from parafair.penalties import CalibratedPenalty, Dependence
 from parafair.solvers import Fit, Solver, Status, Stop, solve_batch

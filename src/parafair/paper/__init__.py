@@ -3,7 +3,7 @@
 from parafair.paper.claims import judge
 from parafair.paper.config import FULL, NAMES, QUICK, Figure, Item, Scale, Setup
 from parafair.paper.page import write_page
-from parafair.paper.plot import FORMATS, draw
+from parafair.paper.plot import draw
 from parafair.paper.readings import EXPLAINED, OPTIONS, Readings, read_readings
 from parafair.paper.reproduction import Reproduction, reproduce
 from parafair.paper.run import Tables, make_tables
@@ -11,7 +11,6 @@ from parafair.paper.verdict import Check, Claim
 
 __all__ = [
     "EXPLAINED",
-    "FORMATS",
     "FULL",
     "NAMES",
     "OPTIONS",

@@ -36,7 +36,7 @@ GRIDS = {
         for method in (KHSIC, HSIC)
     },
 }
-# Points of a grid that all runs have: both ends, or a few where the whole curve is judged.
+# Points of a grid that all runs have: both ends, or more if the whole curve is judged.
 REPEATED = {"fig1a": 2, "fig1b": 2, "fig2a": 5, "fig3a": 2}
 BARS: dict[str, dict[str, float | None]] = {
     "fig2b": {BCD: None, FATR: 0.1, HSIC: 0.01, KHSIC: 0.04},
@@ -47,16 +47,16 @@ LARGEST = 0.4  # of Figure 2a's range, which Figure 2b calls 0.04
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything: the paper's sizes, or less.
+    """Sizes of data, grids and fits: the paper's, or smaller ones.
 
     Attributes:
-        name: What the tables call it.
+        name: Its name in the tables.
         shape: Shape of the synthetic data.
         women: People of the contraceptive data; None for all.
         points: Most points of a grid.
         runs: Runs of the bar charts.
-        rounds: Most rounds of a fit.
-        lengths: Rounds of the seventh figure.
+        rounds: Most iterations of a fit.
+        lengths: Numbers of iterations in the seventh figure.
         ours: Strengths of the invariant criterion on the curves.
         bars: Strengths of the invariant criterion in the bar charts.
         audits: Settings of the audit of every point.
@@ -101,7 +101,7 @@ class Item:
         method: Name of the method.
         strength: As printed; None for a method without one.
         seed: The run: seed of the start and of the classifier's split.
-        rounds: Rounds of Algorithm 1; None for methods that run until they converge.
+        rounds: Outer iterations of Algorithm 1; None for methods that run until they converge.
     """
 
     data: str
@@ -112,7 +112,7 @@ class Item:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from other rows of a table, as text."""
+        """The key of its row in a table, as text."""
         strength = "" if self.strength is None else f"{self.strength:.10g}"
         rounds = "" if self.rounds is None else str(self.rounds)
         return (self.data, self.method, strength, str(self.seed), rounds)
@@ -141,7 +141,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything that decides the tables.
+    """The settings that determine the tables.
 
     Attributes:
         readings: The readings of the paper.
@@ -166,18 +166,18 @@ class Setup:
             self._bars("fig2b", "Four methods on the synthetic data"),
             self._curve("fig3a", "Pareto frontier, contraceptive data", "residual"),
             self._bars("fig3b", "Four methods on the contraceptive data"),
-            self._rounds("rounds", "The published criterion, optimized longer"),
+            self._rounds("rounds", "The published criterion with more iterations"),
         )
         return {figure.name: figure for figure in listed}
 
     def rounds(self, data: str) -> int:
-        """Return the rounds of Algorithm 1 on some data."""
+        """Return the number of iterations of Algorithm 1 on a data set."""
         wanted = self.readings
         read = wanted.rounds if data == SYNTHETIC else wanted.contraceptive_rounds
         return min(read, self.scale.rounds)
 
     def _curve(self, name: str, title: str, axis: str) -> Figure:
-        """Return a figure with a grid: all of it in the first run, a part of it in the others."""
+        """Return a figure with a grid: the whole grid in the first run, a part in the others."""
         data, scale = _data_of(name), self.scale
         first, *others = range(scale.runs)
         items = []
@@ -190,7 +190,7 @@ class Setup:
         return Figure(name, title, data, "curve", axis, tuple(dict.fromkeys(items)))
 
     def _bars(self, name: str, title: str) -> Figure:
-        """Return a figure with one strength per method, in all runs."""
+        """Return a figure with one strength per method in all runs."""
         data, runs = _data_of(name), range(self.scale.runs)
         items = []
         for method, strength in BARS[name].items():
@@ -227,7 +227,7 @@ def _data_of(figure: str) -> str:
 
 
 def _thin(grid: Sequence[float], points: int) -> list[float]:
-    """Return at most so many of the points of a grid, evenly, both ends among them."""
+    """Return at most `points` of the points of a grid, evenly spaced, with both ends."""
     kept = np.linspace(0, len(grid) - 1, min(points, len(grid))).round().astype(int)
     return [grid[place] for place in kept]
 

@@ -1,4 +1,4 @@
-"""What a row says of a fit: the paper's measures of its embedding, and what the audit found."""
+"""The row of a fit: the paper's measures of its embedding, and the audit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Measuring:
     network: Mapping[str, Any]
 
     def row(self, item: Item, fit: Fit) -> Row:
-        """Return the row of a fit; one that diverged has nothing but its status."""
+        """Return the row of a fit; the row of a diverged fit has only its status."""
         row: Row = {**dict.fromkeys(COLUMNS), **asdict(item), "strongest": ""}
         row["status"] = fit.status.name.lower()
         if fit.status is Status.DIVERGED:

@@ -1,4 +1,4 @@
-"""The six figures side by side, as the paper shows them: its methods, its measures, no more."""
+"""The six figures of the paper on one sheet, with its methods and its measures only."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from parafair.paper.config import BCD, FATR, HSIC, KHSIC, Figure, Setup
-from parafair.paper.plot import AXES, FORMATS, LOOKS, clean, draw_points
+from parafair.paper.plot import AXES, LOOKS, clean, draw_points
 from parafair.paper.table import Row, complete_tables
-from parafair.report.figures import sheet
+from parafair.report.figures import FORMATS, sheet
 
 OVERVIEW = "overview"
 METHODS = (BCD, FATR, HSIC, KHSIC)

@@ -1,4 +1,4 @@
-"""The page of the reproduction: claims, verdicts, figures and readings, from the tables alone."""
+"""The page of the reproduction: claims, verdicts, figures and readings, made from the tables."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from parafair.storage import read_json, write_text
 INTRODUCTION = """\
 # The paper, reproduced
 
-Every figure of Kim & Gittens, *Learning Fair Canonical Polyadical Decompositions using a Kernel
-Independence Criterion*, from data to picture, and every claim with a verdict. No public code of
-the paper exists; the settings are those of its appendix, and where it is silent or contradicts
-itself, the [reading](#readings) is named. This page is generated from the tables by
+This page reproduces every figure of Kim & Gittens, *Learning Fair Canonical Polyadical
+Decompositions using a Kernel Independence Criterion*, and gives a verdict on every claim. The
+paper has no public code. The settings are those of its appendix. Where the paper is silent or
+contradicts itself, we chose a [reading](#readings). This page is generated from the tables by
 
 ```sh
 {command}
@@ -36,48 +36,51 @@ itself, the [reading](#readings) is named. This page is generated from the table
 """
 
 QUICKLY = """\
-**This is a quick run**: small data, few points and few rounds, to see that everything works. It
-says nothing about the paper.
+**This is a quick run** with small data, few points and few iterations. It only shows that
+everything works, and it says nothing about the paper.
 """
 
 RULES = f"""\
-*Unfairness* is the paper's figure: the accuracy of its two-layer network on people it has not
-seen, minus 0.5. *Leakage* is the advantage over chance, in balanced accuracy, of the strongest of
-several attackers that standardize or whiten the columns first. Numbers are mean ± standard
-deviation over the runs; "to" leads from no strength to the largest.
+*Unfairness* is the paper's measure: the accuracy of its two-layer network on held-out people,
+minus 0.5. *Leakage* is our measure: the advantage over chance, in balanced accuracy, of the
+strongest of several attackers, which standardize or whiten the columns first. The *residual* is a
+ratio of norms, ‖X - model‖ / ‖X‖: a residual of 0.61 leaves 37 % of the sum of squares
+unexplained. Numbers are mean ± standard deviation over the runs. "a to b" means a at the smallest
+strength and b at the largest.
 
 A verdict follows from checks with fixed thresholds. A difference in unfairness or leakage counts
-if it is larger than {MARGIN:g} and than twice its standard error. A residual is higher or lower if
-it is so by more than twice the standard error; {SMALL_COST:g} of residual is a small cost. What
-falls below {VANISHED:g} of its first value goes to zero. Checks of fairness are made with both
-measures. *Reproduced*: all checks hold. *Not reproduced*: no conclusion does. *Partly*: the rest.
+if it is larger than {MARGIN:g} and larger than twice its standard error. A difference in residual
+counts if it is larger than twice its standard error, and an increase of up to {SMALL_COST:g} is a
+small cost. A measure goes to zero if it falls below {VANISHED:g} of its first value. Checks of
+fairness are made with both measures. A claim is *reproduced* if all checks hold, *not reproduced*
+if none of its conclusions holds, and *partly* reproduced otherwise.
 """
 
 SIX = (
-    "The six figures as the paper shows them: its four methods and its own measures; curves of the "
-    "first run, bars of all runs. Below, each with what we add."
+    "The six figures as in the paper: its four methods and its own measures. Curves show the first "
+    "run, bars show all runs. The figures below add other methods and the leakage."
 )
 CAPTIONS = {
     "curve": (
-        "Left: as the paper measures it. Right: the strongest attacker on the same fits. Filled: "
-        "the first run; hollow: the others, at some of the strengths. Dotted: an embedding that "
-        "says nothing. Not in the paper: correlation removal, our criterion (invariant){limit}."
+        "Left: the paper's measure. Right: the strongest attacker on the same fits. Filled: the "
+        "first run. Hollow: the other runs, at some of the strengths. Dotted: an embedding that "
+        "reveals nothing. Not in the paper: correlation removal, our criterion (invariant){limit}."
     ),
     "bars": (
-        "Mean and standard deviation of {runs} runs. Dotted: an embedding that says nothing. Not "
-        "in the paper: correlation removal, our criterion (invariant), the leakage{limit}."
+        "Mean and standard deviation of {runs} runs. Dotted: an embedding that reveals nothing. "
+        "Not in the paper: correlation removal, our criterion (invariant), the leakage{limit}."
     ),
     "rounds": (
-        "KHSIC-BCD at strength 0.4; mean and standard deviation of {runs} runs. Not in the paper."
+        "KHSIC-BCD at strength 0.4: mean and standard deviation of {runs} runs. Not in the paper."
     ),
 }
 
 
 def write_page(folder: str | Path, path: str | Path) -> list[Claim]:
-    """Write the page about the tables in a folder, and return its claims.
+    """Write a page about the tables in a folder, and return its claims.
 
     Args:
-        folder: Where `make_tables` and `draw` left tables and pictures.
+        folder: The folder with the tables of `make_tables` and the pictures of `draw`.
         path: The Markdown file to write; pictures are linked, not copied.
     """
     folder, path = Path(folder), Path(path)
@@ -87,7 +90,7 @@ def write_page(folder: str | Path, path: str | Path) -> list[Claim]:
 
 
 def render_page(folder: Path, path: Path) -> tuple[str, list[Claim]]:
-    """Return the text of the page and its claims; tables that lack rows are left out."""
+    """Return the text of the page and its claims; incomplete tables are left out."""
     record = read_json(folder / SETTINGS_FILE)
     setup = Setup.from_record(record["settings"])
     claims = judge(complete_tables(folder, setup), setup.readings)
@@ -104,7 +107,7 @@ def render_page(folder: Path, path: Path) -> tuple[str, list[Claim]]:
 
 
 def _command(readings: Readings, *, quick: bool) -> str:
-    """Return what a reader should run to get the same."""
+    """Return the command that makes the same tables."""
     usual = asdict(Readings())
     changed = [
         f"{name}={value}" for name, value in asdict(readings).items() if value != usual[name]
@@ -121,16 +124,18 @@ def _claims_table(claims: Iterable[Claim]) -> str:
         measured += [f"*leakage* {claim.leakage}"] if claim.leakage else []
         said = f"**{_name(claim.where)}.** {claim.paper}"
         rows.append((said, "<br>".join(measured), f"**{claim.verdict}**", claim.reason))
-    return _table(("the paper says", "measured", "verdict", "why"), rows)
+    return _table(("claim of the paper", "measured", "verdict", "reason"), rows)
 
 
 def _name(where: str) -> str:
-    """Return what a reader calls a figure or a theorem."""
-    return f"Figure {where[3:]}" if where.startswith("fig") else where.capitalize()
+    """Return the heading of a figure or a theorem."""
+    if where.startswith("fig"):
+        return f"Figure {where[3:]}"
+    return "Iterations" if where == "rounds" else where
 
 
 def _sections(folder: Path, path: Path, claims: Sequence[Claim], setup: Setup) -> str:
-    """Return a heading, a picture and the checks for each figure that is there."""
+    """Return a heading, a picture and the checks for each complete figure."""
     limits = {row["data"]: row["residual"] for row in reversed(read_rows(folder / LIMITS_FILE))}
     parts = ["## Figures\n"]
     here = Path(os.path.relpath(folder.resolve(), path.resolve().parent)).as_posix()
@@ -165,16 +170,16 @@ def _readings_table(readings: Readings) -> str:
         others = [option for option in OPTIONS.get(name, ()) if option != chosen]
         other = ", ".join(f"`{name}={option}`" for option in others) or f"`{name}=…`"
         rows.append((f"`{name}={chosen}`", explained.paper, explained.reason, other))
-    head = ("reading", "the paper", "why this one", "the others")
+    head = ("reading", "the paper", "reason", "alternatives")
     return (
-        "Any of them can be changed: `parafair reproduce all --reading units=mean --out other`.\n\n"
+        "A reading can be changed: `parafair reproduce all --reading units=mean --out other`.\n\n"
         + _table(head, rows)
     )
 
 
 def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
     if not runs:
-        return "Nothing is recorded about where the rows were made.\n"
+        return "No run is recorded.\n"
     return _table(tuple(runs[0]), [tuple(run.values()) for run in runs])
 
 

@@ -1,4 +1,4 @@
-"""The figures, drawn from the tables and nothing else."""
+"""The figures, drawn from the tables only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from parafair.paper.config import (
     Figure,
 )
 from parafair.paper.table import LIMITS_FILE, Row, read_rows
-from parafair.report.figures import sheet
+from parafair.report.figures import FORMATS, sheet
 
-FORMATS = ("png", "pdf", "svg")
 LOOKS = {
     BCD: ("#444444", "o"),
     FATR: ("#aa4499", "s"),
@@ -32,14 +31,14 @@ LOOKS = {
 AXES = {
     "orthogonality": "orthogonality ||A'S||",
     "normalized_khsic": "normalized KHSIC",
-    "residual": "residual fit",
+    "residual": "residual",
     "unfairness": "unfairness: the paper's classifier",
     "leakage": "leakage: the strongest attacker",
 }
 
 
 def draw(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Draw one figure from its table in a folder, and return the files written."""
+    """Draw a figure from its table in a folder, and return the files written."""
     rows = read_rows(folder / f"{figure.name}.csv")
     limits = [row for row in read_rows(folder / LIMITS_FILE) if row["data"] == figure.data]
     paths = [folder / f"{figure.name}.{name}" for name in formats]
@@ -50,7 +49,7 @@ def draw(figure: Figure, folder: Path, formats: Sequence[str] = FORMATS) -> list
 
 
 def _curve(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> None:
-    """Draw a measure against the classifier's figure, and against the strongest attacker's."""
+    """Draw unfairness and leakage against a measure, in two panels."""
     panels = page.subplots(1, 2, sharey=True)
     for panel, measure in zip(panels, ("unfairness", "leakage"), strict=True):
         for method, own in _by_method(rows).items():
@@ -65,7 +64,7 @@ def _curve(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> Non
         panel.set_xlabel(AXES[figure.axis])
         panel.set_title(AXES[measure], fontsize=9)
         clean(panel)
-    panels[0].set_ylabel("advantage over an even guess")
+    panels[0].set_ylabel("advantage over chance (0.5)")
     _legend(page, panels[1], 3)
 
 
@@ -90,7 +89,7 @@ def draw_points(panel: Any, rows: list[Row], axis: str, measure: str, method: st
 
 
 def _draw_limit(panel: Any, limits: list[Row]) -> None:
-    """Shade what no model can reach."""
+    """Shade the region left of the parity limit."""
     if not limits:
         return
     left, right = panel.get_xlim()
@@ -105,7 +104,7 @@ def _draw_limit(panel: Any, limits: list[Row]) -> None:
 
 
 def _bars(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> None:
-    """Draw the mean of all runs and its deviation, by method and strength."""
+    """Draw mean and standard deviation over the runs, by method and strength."""
     panels = page.subplots(1, 3, sharey=True)
     keys = list(dict.fromkeys((row["method"], row["strength"]) for row in rows))
     places = np.arange(len(keys))[::-1]
@@ -129,18 +128,18 @@ def _bars(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> None
     if limits:
         least = max(row["residual"] for row in limits)
         panels[0].axvline(least, color="0.4", linewidth=1, linestyle="--")
-        panels[0].set_xlabel("dashed: exact parity costs this")
+        panels[0].set_xlabel("dashed: limit at exact parity")
     names = [m if s is None else f"{m}  {s:g}" for m, s in keys]
     panels[0].set_yticks(places, names)
 
 
 def _rounds(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> None:
-    """Draw measures against the length of the fit: means, and deviations as bands."""
+    """Draw measures against the number of iterations: means, and deviations as bands."""
     panel = page.subplots()
     lengths = sorted({row["rounds"] for row in rows})
     lines = (
         ("normalized_khsic", "normalized KHSIC", "#0072b2", "o"),
-        ("residual", "residual fit", "#444444", "s"),
+        ("residual", "residual", "#444444", "s"),
         ("unfairness", "unfairness: the paper's classifier", "#d55e00", "^"),
         ("leakage", "leakage: the strongest attacker", "#aa4499", "D"),
     )
@@ -157,14 +156,14 @@ def _rounds(page: Any, figure: Figure, rows: list[Row], limits: list[Row]) -> No
     panel.set_xscale("log")
     panel.set_xticks(lengths, [str(n) for n in lengths])
     panel.minorticks_off()
-    panel.set_xlabel("rounds of Algorithm 1")
+    panel.set_xlabel("iterations of Algorithm 1")
     panel.axhline(0, color="0.4", linewidth=0.8, linestyle=":")
     clean(panel)
     _legend(page, panel, 2)
 
 
 def _floor(rows: list[Row]) -> float:
-    """Return what unfairness converges to if the embedding says nothing."""
+    """Return the unfairness of an embedding that reveals nothing."""
     known = [row["floor"] for row in rows if row["floor"] is not None]
     return float(np.mean(known)) if known else 0.0
 

@@ -1,4 +1,4 @@
-"""What the paper leaves open or says in two ways: the reading chosen, why, and the others."""
+"""Readings: choices where the paper is silent or contradicts itself, with reasons."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from parafair.errors import unknown_choice
 
 @dataclass(frozen=True)
 class Readings:
-    """The readings of the paper, each of which can be replaced; `EXPLAINED` says why.
+    """The readings of the paper; `EXPLAINED` has the reason for each default.
 
     Attributes:
-        rounds: Outer rounds of Algorithm 1 on the synthetic data.
+        rounds: Outer iterations of Algorithm 1 on the synthetic data.
         contraceptive_rounds: The same on the contraceptive data.
         units: Units of the strengths of HSIC and KHSIC on the synthetic data: "sum" or "mean".
         contraceptive_units: The same on the contraceptive data.
         loss: Whether squared errors are averaged, "mean", or summed, "sum".
-        steps: "capped" at what the curvature allows, or as "printed".
+        steps: Step sizes: "capped" by the curvature, or as "printed".
         scaling: Columns of the contraceptive table: "range" (to [0, 1]), "standard" or "raw".
         largest: Strength of KHSIC-BCD in Figure 2b: "printed" (0.04) or "range" (0.4).
         runs: What differs between the five runs: "starts", or "data" as well.
@@ -68,7 +68,7 @@ class Explanation:
     """Why a reading is needed, and why this one.
 
     Attributes:
-        paper: What the paper says, or does not.
+        paper: What the paper says or omits.
         reason: Why the default was chosen.
     """
 
@@ -78,60 +78,61 @@ class Explanation:
 
 EXPLAINED = {
     "rounds": Explanation(
-        "The number of epochs T of Algorithm 1 is not given.",
-        "After it the residual of plain BCD falls by less than 0.002 in 300 more rounds. The "
-        "seventh figure shows what the number decides.",
+        "The paper does not give the number of epochs T of Algorithm 1.",
+        "In 300 more iterations the residual of plain BCD falls by less than 0.002. The seventh "
+        "figure shows the effect of this number.",
     ),
     "contraceptive_rounds": Explanation(
-        "The number of epochs is not given.",
-        "BCD on this matrix no longer moves after 30 rounds; a round of KHSIC-BCD takes more than "
-        "a second on one core.",
+        "The paper does not give the number of epochs.",
+        "BCD on this matrix has converged after 30 iterations. An iteration of KHSIC-BCD takes "
+        "more than a second on one core.",
     ),
     "units": Explanation(
-        "The objective divides KHSIC by n²; the printed strengths have no effect if they are "
-        "meant like that.",
-        "Without the division (strength times n² in the formula) the printed ranges act. "
-        "A footnote defines HSIC without it.",
+        "The objective divides KHSIC by n². With this division the printed strengths have no "
+        "effect.",
+        "Without the division (strength times n² in the formula) the printed strengths have an "
+        "effect. A footnote defines HSIC without the division.",
     ),
     "contraceptive_units": Explanation(
         "The same formula, with strengths up to 4.8.",
-        "With the 1/n² of the formula these strengths act; without it they are a million times "
-        "the loss.",
+        "With the 1/n² of the formula these strengths have an effect. Without it the penalty is a "
+        "million times the loss.",
     ),
     "loss": Explanation(
-        "The objective divides the squared error by the number of entries; Algorithm 1 and the "
+        "The objective divides the squared error by the number of entries. Algorithm 1 and the "
         "formula of FATR do not.",
-        "The objective is what is said to be minimized, and with the division the printed steps "
-        "are of the right size.",
+        "The paper says that the objective is minimized. With the division the printed step sizes "
+        "are reasonable.",
     ),
     "steps": Explanation(
-        "Fixed step sizes are printed.",
-        "At the printed steps FATR overflows in the first round on both data sets (its ridge of 1 "
-        "alone allows no step beyond 1), and HSIC-BCD within ten on the synthetic data. A step is "
-        "shortened where it exceeds what the curvature of its block allows; tables say how often.",
+        "The paper prints fixed step sizes.",
+        "With the printed step sizes FATR diverges in the first iteration on both data sets (its "
+        "ridge of 1 requires steps of at most 1), and HSIC-BCD diverges within ten iterations on "
+        "the synthetic data. We cap a step at the bound that the curvature of its block gives. The "
+        "tables say how often.",
     ),
     "scaling": Explanation(
-        "Nothing is said about the units of the columns, which run from 0-1 to 16-49.",
-        "With raw or standardized columns every method overflows at the printed steps within two "
-        "rounds; with columns on [0, 1] only FATR does.",
+        "The paper does not say how the columns are scaled. Their ranges go from 0-1 to 16-49.",
+        "With raw or standardized columns and the printed step sizes, every method diverges within "
+        "two iterations. With columns scaled to [0, 1], only FATR does.",
     ),
     "largest": Explanation(
-        "Figure 2b uses 0.04 for KHSIC-BCD and calls it the largest value of the range of "
-        "Figure 2a, which is 0.4.",
-        "The number that is printed; both are in the figure.",
+        "Figure 2b uses 0.04 for KHSIC-BCD and calls it the largest value of Figure 2a. The "
+        "largest value of Figure 2a is 0.4.",
+        "This is the printed number. The figure shows both.",
     ),
     "runs": Explanation(
-        "Bars are averages of five runs; what differs between them is not said.",
-        "The starts and the classifier's split; the text speaks of one synthetic data set.",
+        "The bars are averages of five runs. The paper does not say how the runs differ.",
+        "The starts and the classifier's split differ. The text mentions one synthetic data set.",
     ),
     "ones": Explanation(
-        "Which group is 1 matters to FATR, which does not center S. For the synthetic data it is "
-        "not said; for the contraceptive data 1 is the majority.",
-        "The order of the text: the uniform group, and the majority.",
+        "FATR does not center S, so its result depends on which group is 1. For the contraceptive "
+        "data 1 is the majority. For the synthetic data the paper does not say.",
+        "We follow the order of the text: 1 is the uniform group, and the majority.",
     ),
     "batch_size": Explanation(
-        "The classifier's batch size and initial weights are not given.",
-        "32, and PyTorch's weights of linear layers.",
+        "The paper does not give the classifier's batch size and initial weights.",
+        "We use a batch size of 32 and PyTorch's default weights of linear layers.",
     ),
 }
 

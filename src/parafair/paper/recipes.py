@@ -1,4 +1,4 @@
-"""From the paper's settings to those of the library: data in its units, penalties in ours."""
+"""Recipes: the paper's settings as settings of the library."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Data:
 
     @property
     def people(self) -> int:
-        """How many there are."""
+        """The number of people."""
         return len(self.sensitive)
 
 
@@ -53,7 +53,7 @@ OTHERS = {OURS: "invariant", REMOVAL: "correlation-removal"}
 
 
 def load_data(name: str, seed: int, setup: Setup, folder: str | Path | None = None) -> Data:
-    """Return a data set under the readings of a setup.
+    """Return a data set as the readings of a setup define it.
 
     Args:
         name: "synthetic" or "contraceptive".

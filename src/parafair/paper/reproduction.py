@@ -1,4 +1,4 @@
-"""All of it: tables, pictures, verdicts and the page."""
+"""The whole reproduction: tables, pictures, verdicts and the page."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pathlib import Path
 import torch
 
 from parafair.errors import ParafairWarning, unknown_choice
-from parafair.paper.config import NAMES, Scale, Setup
+from parafair.paper.config import FULL, NAMES, Scale, Setup
 from parafair.paper.overview import draw_overview
 from parafair.paper.page import write_page
-from parafair.paper.plot import FORMATS, draw
+from parafair.paper.plot import draw
 from parafair.paper.readings import Readings
 from parafair.paper.run import OnProgress, make_tables
 from parafair.paper.table import SETTINGS_FILE
 from parafair.paper.verdict import Claim
+from parafair.report.figures import FORMATS
 from parafair.storage import read_json
 
 PAGE = "reproduction.md"
@@ -25,13 +26,13 @@ PAGE = "reproduction.md"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was made.
+    """The result of `reproduce`.
 
     Attributes:
-        claims: The claims of the paper whose tables are in the folder, with verdicts.
+        claims: The claims whose tables are complete, with verdicts.
         page: The page.
-        pictures: The pictures drawn.
-        left_out: Why figures are not there, by name.
+        pictures: The pictures.
+        left_out: Figures that could not be made, with the reason.
     """
 
     claims: tuple[Claim, ...]
@@ -44,9 +45,8 @@ def reproduce(
     names: Sequence[str] = NAMES,
     *,
     out: str | Path,
-    quick: bool = False,
     readings: Readings | None = None,
-    scale: Scale | None = None,
+    scale: Scale = FULL,
     data: str | Path | None = None,
     device: str | torch.device | None = None,
     n_jobs: int | None = None,
@@ -56,20 +56,18 @@ def reproduce(
 ) -> Reproduction:
     """Reproduce figures of the paper: tables, pictures and a page with verdicts.
 
-    Rows that are in the tables of the folder already are not made again, so an interrupted run
-    goes on where it was, and tables made on a machine without matplotlib or POT are completed on
-    another one.
+    Rows that the folder already has are not made again. So the same call continues an interrupted
+    run, and it adds the pictures and limits to tables made without matplotlib or POT.
 
     Args:
         names: Figures, among `NAMES`.
         out: Folder for tables and pictures.
-        quick: Small data, few points and few rounds, to see that everything works.
-        readings: Readings of what the paper leaves open.
-        scale: Sizes of everything; by default the paper's, or small ones if `quick`.
+        readings: Readings of the paper.
+        scale: Sizes of data and grids: `FULL` are the paper's, `QUICK` checks that all works.
         data: Folder with `cmc/cmc.data`; None is PARAFAIR_DATA, or a download.
         device: Where to fit, such as "cuda".
         n_jobs: Processes for fits and audits.
-        formats: Of the pictures, among "png", "pdf" and "svg".
+        formats: Formats of the pictures, some of "png", "pdf" and "svg".
         page: The page to write; by default reproduction.md in the folder.
         on_progress: As in `make_tables`.
     """
@@ -77,7 +75,7 @@ def reproduce(
         if name not in FORMATS:
             raise unknown_choice("formats", name, FORMATS)
     tables = make_tables(
-        names, out=out, quick=quick, readings=readings, scale=scale, data=data, device=device,
+        names, out=out, readings=readings, scale=scale, data=data, device=device,
         n_jobs=n_jobs, on_progress=on_progress,
     )  # fmt: skip
     setup = Setup.from_record(read_json(tables.folder / SETTINGS_FILE)["settings"])
@@ -88,7 +86,7 @@ def reproduce(
         pictures += draw_overview(setup, tables.folder, formats)
     except ImportError as error:
         warnings.warn(
-            f"the pictures are left out ({error}); the same command draws them later",
+            f"the pictures are left out ({error}); run the command again to draw them",
             ParafairWarning,
             stacklevel=2,
         )

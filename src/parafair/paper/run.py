@@ -1,4 +1,4 @@
-"""Running the experiments: what is missing in the tables, fitted in batches and attacked."""
+"""Running the experiments: rows missing in the tables are fitted in batches and audited."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from parafair.paper.config import (
     FULL,
     KHSIC,
     NAMES,
-    QUICK,
     SYNTHETIC,
     TEST_SIZES,
     Figure,
@@ -52,18 +51,18 @@ from parafair.solvers.result import Fit
 
 OnProgress = Callable[[str, int, int, float | None], None]
 
-# Fits of a batch on a processor, where larger batches gain nothing and lose more if interrupted.
+# Fits per batch on a CPU. Larger batches are no faster there, and an interruption loses more.
 AT_ONCE = 16
 
 
 @dataclass(frozen=True)
 class Tables:
-    """What was made.
+    """The result of `make_tables`.
 
     Attributes:
-        folder: Where the tables are.
+        folder: The folder with the tables.
         figures: Names of the figures whose tables are complete.
-        left_out: Why the others are not there, by name.
+        left_out: Figures that could not be made, with the reason.
     """
 
     folder: Path
@@ -75,37 +74,35 @@ def make_tables(
     names: Sequence[str] = NAMES,
     *,
     out: str | Path,
-    quick: bool = False,
     readings: Readings | None = None,
-    scale: Scale | None = None,
+    scale: Scale = FULL,
     data: str | Path | None = None,
     device: str | torch.device | None = None,
     n_jobs: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Tables:
-    """Make the tables of some figures; rows that are there already are not made again.
+    """Make the tables of some figures; existing rows are kept.
 
     Args:
         names: Figures, among `NAMES`.
         out: Folder for the tables.
-        quick: Small data, few points and few rounds, to see that everything works.
         readings: Readings of the paper.
-        scale: Sizes of everything; by default the paper's, or small ones if `quick`.
+        scale: Sizes of data and grids: `FULL` are the paper's, `QUICK` checks that all works.
         data: Folder with `cmc/cmc.data`; None is PARAFAIR_DATA, or a download.
         device: Where to fit, such as "cuda".
         n_jobs: Processes for fits and audits.
-        on_progress: Called with what is being done, rows done, all rows and the seconds left,
-            which are None at first.
+        on_progress: Called with the current step, the rows done, all rows and the seconds left
+            (None at first).
 
     Raises:
         ValueError: If `out` holds tables with other settings.
-        OSError: If the data of all figures is missing; if only some need it, they are left out.
+        OSError: If the data of all figures is missing. Single figures are left out.
     """
     for name in names:
         if name not in NAMES:
             raise unknown_choice("figure", name, NAMES)
     check_device(device)
-    setup = Setup(readings or Readings(), scale or (QUICK if quick else FULL))
+    setup = Setup(readings or Readings(), scale)
     found, left_out = _load(names, setup, data)
     folder = Path(out)
     record = open_settings(folder, asdict(setup))
@@ -125,7 +122,7 @@ def make_tables(
 
 @dataclass(eq=False)
 class _Work:
-    """Fits and measures what is missing in the tables of a folder."""
+    """Fits and measures the rows that are missing in the tables of a folder."""
 
     setup: Setup
     folder: Path
@@ -140,11 +137,11 @@ class _Work:
     begin: float = field(default_factory=perf_counter)
 
     def complete(self, figures: Sequence[Figure]) -> None:
-        """Write the tables of figures, batch by batch as they come."""
+        """Complete the tables of figures; they are written after each batch."""
         store = {key(row): row for name in NAMES for row in read_rows(_table(self.folder, name))}
         wanted = dict.fromkeys(item for figure in figures for item in figure.items)
         batches = list(self._batches(list(wanted)))
-        # A batch is made whole or not at all, so that going on gives what one run would have.
+        # Batches are never split, so that a continued run gives the same rows as one run.
         missing = [b for b in batches if any(item.key not in store for item in b.items)]
         self.total = sum(len(batch.items) for batch in missing)
         self.left = sum(batch.cost for batch in missing)
@@ -167,7 +164,7 @@ class _Work:
             write_rows(_table(self.folder, figure.name), rows, COLUMNS)
 
     def _batches(self, items: Sequence[Item]) -> Iterator[_Batch]:
-        """Yield fits that differ in strength and seed alone; on a GPU as many as there are."""
+        """Yield batches of fits that differ only in strength and seed; on a GPU, one per group."""
         apart = self.setup.readings.runs == "data"
         groups: dict[tuple[Any, ...], list[Item]] = {}
         for item in items:
@@ -179,7 +176,7 @@ class _Work:
                 yield _Batch(self.data[name, seed], tuple(batch), on_gpu=self.on_gpu)
 
     def _rows(self, batch: _Batch) -> list[Row]:
-        """Fit, attack and measure one batch; the rows are in the order of its items."""
+        """Fit, audit and measure one batch; the rows are in the order of its items."""
         data, readings, scale = batch.data, self.setup.readings, self.setup.scale
         made = recipe(data, batch.items[0].method, batch.items[0].rounds, readings)
         plan = make_plan(
@@ -212,7 +209,7 @@ class _Work:
         return rows
 
     def _fit(self, plan: Plan, members: Sequence[Member]) -> list[Fit]:
-        """Return the fits: one batch on a GPU, else one for each process."""
+        """Return the fits, in one batch on a GPU and otherwise one batch per process."""
         workers = 1 if self.on_gpu else max(1, int(joblib.effective_n_jobs(self.n_jobs)))
         found = joblib.Parallel(n_jobs=workers)(
             joblib.delayed(_fit_batch)(plan, batch)
@@ -221,7 +218,7 @@ class _Work:
         return [fit for batch in found for fit in batch]
 
     def report(self, what: str) -> None:
-        """Tell what is being done, and how long the rest may take."""
+        """Report the current step and the estimated time left."""
         if self.on_progress is not None:
             elapsed = perf_counter() - self.begin
             ahead = elapsed / self.spent * self.left if self.spent else None
@@ -238,7 +235,7 @@ class _Batch:
 
     @property
     def cost(self) -> float:
-        """About how many seconds it takes on one core, to tell how much time is left."""
+        """Estimated seconds on one core."""
         first, people = self.items[0], self.data.people
         fit = 1.0
         if first.method == KHSIC and first.rounds is not None and not self.on_gpu:
@@ -247,7 +244,7 @@ class _Batch:
 
 
 def _fit_batch(plan: Plan, members: Sequence[Member]) -> list[Fit]:
-    """Return fits whose numbers are where attackers can read them."""
+    """Fit a batch and return the fits on the CPU."""
     fits = plan.fit(members, lambda position, fit: None)
     return [replace(f, cp=CPTensor.from_factors([a.cpu() for a in f.cp.factors])) for f in fits]
 
@@ -259,7 +256,7 @@ def _table(folder: Path, name: str) -> Path:
 def _load(
     names: Sequence[str], setup: Setup, folder: str | Path | None
 ) -> tuple[dict[tuple[str, int], Data], dict[str, str]]:
-    """Return the data by name and seed, and why figures whose data is missing are left out."""
+    """Return the data by name and seed, and the reasons for figures that are left out."""
     found: dict[tuple[str, int], Data] = {}
     left_out: dict[str, str] = {}
     for name in names:
@@ -277,7 +274,7 @@ def _load(
 
 
 def _add_limits(folder: Path, found: Mapping[tuple[str, int], Data]) -> None:
-    """Add the limits of data that has none in the folder yet."""
+    """Add the limits that the folder does not have yet."""
     rows = read_rows(folder / LIMITS_FILE)
     for name, data in {name: data for (name, seed), data in found.items() if seed == 0}.items():
         if any(row["data"] == name for row in rows):
@@ -286,7 +283,7 @@ def _add_limits(folder: Path, found: Mapping[tuple[str, int], Data]) -> None:
             limit = parity_limit(data.tensor, sensitive_features=data.sensitive)
         except ImportError as error:
             warnings.warn(
-                f"the limit is left out of the figures ({error}); the same command adds it later",
+                f"the limit is left out of the figures ({error}); run the command again to add it",
                 ParafairWarning,
                 stacklevel=3,
             )
@@ -297,7 +294,7 @@ def _add_limits(folder: Path, found: Mapping[tuple[str, int], Data]) -> None:
 
 
 def _about(work: _Work) -> dict[str, Any]:
-    """Return where and how rows were made."""
+    """Return the machine and the versions with which the rows were made."""
     return {
         "rows": work.done,
         "seconds": round(perf_counter() - work.begin, 1),

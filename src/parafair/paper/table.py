@@ -33,12 +33,12 @@ TEXT = {"data", "method", "strongest", "status", "theorem", "what"}
 WHOLE = {"seed", "rounds", "below_chance"}
 
 SETTINGS_FILE, LIMITS_FILE, THEOREMS = "settings.json", "limits.csv", "theorems"
-# What people write about the runs in a folder; part of the page if it is there.
+# Notes about the runs, written by hand; appended to the page.
 NOTES_FILE = "notes.md"
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Write rows as CSV, whole or not at all; what is undefined stays empty."""
+    """Write rows as CSV, whole or not at all; undefined values are empty cells."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
@@ -47,7 +47,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read rows that `write_rows` wrote; none if there is no file."""
+    """Read the rows that `write_rows` wrote; an empty list if there is no file."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as stream:
@@ -58,7 +58,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def complete_tables(folder: Path, setup: Setup) -> dict[str, list[Row]]:
-    """Return the tables in a folder that have all their rows, and that of the theorems."""
+    """Return the complete tables in a folder, and the table of the theorems."""
     found = {name: read_rows(folder / f"{name}.csv") for name in setup.figures}
     complete = {
         name: rows
@@ -74,16 +74,16 @@ def rounded(row: Mapping[str, Any]) -> Row:
 
 
 def key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what tells a row from others, as `Item.key`."""
+    """Return the key of a row, as `Item.key`."""
     return Item(**{name: row[name] for name in KEY}).key
 
 
 def open_settings(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Create the folder's settings, or check that they are the same; return the record.
+    """Create the record of a folder, or check that its settings are the same; return it.
 
     Args:
-        folder: Where the tables are.
-        settings: What decides the tables.
+        folder: The folder of the tables.
+        settings: The settings that determine the tables.
     """
     file = folder / SETTINGS_FILE
     if not file.exists():
@@ -106,7 +106,7 @@ def _text(value: Any, name: str) -> str:
         return value
     if name in WHOLE:
         return str(int(value))
-    # Strengths tell rows apart; of what was measured, processors differ in later digits.
+    # Strengths are part of the key. Measures differ between processors in later digits.
     return f"{float(value):.10g}" if name == "strength" else f"{float(value):.6g}"
 
 

@@ -1,4 +1,4 @@
-"""The two theorems of the paper: its example, and one that contradicts the second."""
+"""The two theorems of the paper: its example for the first, a counterexample to the second."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ GROUPS = np.array([1, 0, 0, 1, 1, 1])
 
 
 def theorem_rows() -> list[Row]:
-    """Return what both theorems come down to in numbers."""
+    """Return the numbers that the two theorems are judged by."""
     indicators = np.column_stack([GROUPS, 1 - GROUPS])
     guessed = (np.abs(ROWS) > 0.5).astype(int)
-    # An embedding that is the sensitive feature; A = B = {1} in the words of Theorem 2.
+    # The embedding equals the sensitive feature, and A = B = {1} in Theorem 2.
     labels = np.repeat([0, 1], 50)
     share = labels.mean()
     found = [

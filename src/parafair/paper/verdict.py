@@ -1,8 +1,8 @@
-"""What a verdict is: checks against thresholds.
+"""Verdicts: a claim is a list of checks, and each check compares a number with a threshold.
 
-A claim is a few checks, each a comparison with a threshold. All that speak of fairness are made
-twice: with the paper's classifier and with the strongest attacker of the audit. If all checks
-hold, the claim is reproduced; if none of its conclusions holds, it is not; otherwise partly.
+Checks of fairness are made twice: with the unfairness that the paper's classifier measures and
+with the leakage that the audit measures. A claim is reproduced if all checks hold, not reproduced
+if no conclusion holds, and partly reproduced otherwise.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 from parafair.frontiers.hypervolume import hypervolume
 from parafair.paper.table import Row
 
-# The least difference in unfairness or leakage that counts: five points of accuracy.
+# The smallest difference in unfairness or leakage that counts: five points of accuracy.
 MARGIN = 0.05
-# A residual of this much more than that of BCD is still a small cost.
+# The largest increase of the residual that is a small cost.
 SMALL_COST = 0.05
-# A measure that falls below this share of its first value goes to zero.
+# A measure goes to zero if it falls below this share of its first value.
 VANISHED = 0.1
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
-MEASURES = {"unfairness": "the paper's classifier", "leakage": "the strongest attacker"}
+# The paper's measure of fairness, and ours.
+MEASURES = ("unfairness", "leakage")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Check:
     Attributes:
         text: What should hold.
         holds: Whether it does.
-        premise: Whether it is only what the claim starts from.
+        premise: Whether it is a premise of the claim, not a conclusion.
     """
 
     text: str
@@ -49,11 +50,11 @@ class Claim:
     Attributes:
         where: The figure or theorem.
         paper: What the paper says.
-        measured: What was measured that is no fairness.
+        measured: The numbers other than unfairness and leakage.
         unfairness: What the paper's classifier found.
         leakage: What the strongest attacker found.
-        checks: What the verdict follows from.
-        remarks: What explains the numbers, where they show it.
+        checks: The verdict follows from these.
+        remarks: Explanations that the numbers support.
     """
 
     where: str
@@ -66,7 +67,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """The verdict, from the checks alone."""
+        """Reproduced, partly or not reproduced; decided by the checks."""
         conclusions = [check.holds for check in self.checks if not check.premise]
         if all(check.holds for check in self.checks):
             return REPRODUCED
@@ -74,7 +75,7 @@ class Claim:
 
     @property
     def reason(self) -> str:
-        """Which checks failed and what explains it, in words."""
+        """The checks that do not hold, and the remarks."""
         failed = [check.text for check in self.checks if not check.holds]
         text = "does not hold: " + "; ".join(failed) if failed else "all checks hold"
         return ". ".join([text[0].upper() + text[1:], *self.remarks])
@@ -105,15 +106,15 @@ def runs_of(rows: Sequence[Row], method: str, strength: float | None) -> Runs:
 
 
 def ends(rows: Sequence[Row], method: str) -> tuple[Runs, Runs]:
-    """Return the runs of a method at no strength and at the largest."""
+    """Return the runs of a method at the smallest and at the largest strength."""
     strengths = [row["strength"] for row in rows if row["method"] == method]
     return runs_of(rows, method, min(strengths)), runs_of(rows, method, max(strengths))
 
 
 def uncovered(rows: Sequence[Row], method: str, measure: str) -> NDArray[np.float64]:
-    """Return, run by run, the share of the plane that no point of a method covers.
+    """Return, for each run, the share of the plane that no fit of a method dominates.
 
-    Of strengths that all runs have, so that runs can be compared.
+    Only strengths that all runs have are used, so that the runs are comparable.
     """
     own = [row for row in rows if row["method"] == method]
     seeds = sorted({row["seed"] for row in own})
@@ -145,7 +146,7 @@ def not_lower(first: NDArray[np.float64], second: NDArray[np.float64], margin: f
 
 
 def mean(values: NDArray[np.float64]) -> float:
-    """Return the mean of what is defined."""
+    """Return the mean of the values that are defined."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else float("nan")
 
@@ -175,7 +176,7 @@ def each(runs: Mapping[str, Runs], measure: str) -> str:
 
 
 def blind(runs: Mapping[str, Runs]) -> tuple[str, ...]:
-    """Say which methods have groups that the classifier misses and attackers see."""
+    """Return a remark on methods whose groups the classifier misses and attackers find."""
     missed = [
         method
         for method, own in runs.items()
@@ -184,23 +185,23 @@ def blind(runs: Mapping[str, Runs]) -> tuple[str, ...]:
     if not missed:
         return ()
     return (
-        f"The paper's classifier sees the columns of {' and '.join(missed)} as they are and misses "
-        "the groups in some or all runs; attackers that standardize the columns first do not",
+        f"The paper's classifier does not standardize the columns of {' and '.join(missed)} and "
+        "misses the groups in some or all runs. Attackers that standardize the columns find them",
     )
 
 
 def nothing_to_find(runs: Runs) -> tuple[str, ...]:
-    """Say so if the classifier does no better than the most frequent answer."""
+    """Return a remark if the classifier is no better than the most frequent answer."""
     if not runs.mean("unfairness") - runs.mean("floor") < MARGIN:
         return ()
     return (
-        "Without any penalty the paper's classifier already does no better than always answering "
-        "with the majority, so its figure cannot fall",
+        "Without a penalty, the paper's classifier is already no better than always answering the "
+        "majority, so unfairness cannot fall",
     )
 
 
 def reveals_more(pairs: Mapping[str, tuple[Runs, Runs]]) -> tuple[str, ...]:
-    """Say which methods have more leakage with their penalty than without it."""
+    """Return a remark on methods with more leakage with their penalty than without it."""
     found = [
         f"{method} (by {mean(on['leakage'] - off['leakage']):.3f})"
         for method, (off, on) in pairs.items()

@@ -1,4 +1,4 @@
-"""The default penalty: dependence that cannot be lowered by changing units."""
+"""The default penalty: dependence that a change of units cannot reduce."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Criterion, Standardized
+from parafair.dependence.criterion import Criterion
 from parafair.dependence.pairwise import CHUNK_PEOPLE, chunk_count
+from parafair.dependence.whitening import Standardized
 from parafair.penalties.base import check_multiplier
 
+# In smaller chunks, chance differences are larger than dependence.
 SMALLEST_CHUNK = 50
 
 
@@ -22,14 +24,14 @@ class Invariant:
     """``strength * mean(X**2) * criterion(A, S)``; see `parafair.dependence.criterion.Criterion`.
 
     The criterion is 0 without dependence and 1 if the factor is the sensitive features, in any
-    units of ``A``; the mean square makes it comparable with the squared residual, in any units of
-    ``X``. So `strength` means the same on any data. Where groups differ in all they do, as in the
-    paper's synthetic data, 20 to 100 is needed; weaker dependence takes less.
+    units of ``A``. The mean square makes it comparable with the squared residual, in any units of
+    ``X``. So `strength` means the same on any data. If groups differ in everything, as in the
+    paper's synthetic data, 20 to 100 is needed; weaker dependence needs less.
 
     Attributes:
         strength: Multiplier, relative to the squared norm of the data.
-        block: About how many people all pairs are looked at of; more are dealt into blocks, each
-            with its share of every group, and larger ones if a group is rare.
+        chunk_size: Chunk size for pairwise sums. More people are split into chunks, each with its
+            share of every group; chunks are larger if a group is rare.
     """
 
     # What solvers and the search for a strength may rely on.
@@ -37,14 +39,14 @@ class Invariant:
     path: ClassVar[tuple[float, ...]] = (0.1, 0.3)
 
     strength: float = 1.0
-    block: int = CHUNK_PEOPLE
+    chunk_size: int = CHUNK_PEOPLE
 
     def __post_init__(self) -> None:
         check_multiplier("strength", self.strength)
-        if not isinstance(self.block, Integral) or self.block < SMALLEST_CHUNK:
+        if not isinstance(self.chunk_size, Integral) or self.chunk_size < SMALLEST_CHUNK:
             raise ValueError(
-                f"block must be a whole number of at least {SMALLEST_CHUNK} people, got "
-                f"{self.block!r}: in a smaller one chance hides everything"
+                f"chunk_size must be a whole number of at least {SMALLEST_CHUNK} people, got "
+                f"{self.chunk_size!r}; in smaller chunks, chance differences hide dependence"
             )
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundCriterion:
@@ -53,17 +55,17 @@ class Invariant:
         scale = self.strength * norm**2 / tensor.numel()
         return BoundCriterion(self.criterion(sensitive, tensor), scale)
 
-    def criterion(self, sensitive: SensitiveFeatures, like: Tensor) -> Criterion:
-        """Return the criterion for these people, computed where a tensor is.
+    def criterion(self, sensitive: SensitiveFeatures, prototype: Tensor) -> Criterion:
+        """Return the criterion for these people.
 
-        It has the tensor's precision, but single precision if people are in blocks: rows without
-        units have the size 1, so on any data its error is about 1e-8, far below the 1e-3 that
-        chance leaves in a block, and it takes half the time.
+        It uses the dtype and device of the prototype, but single precision if there are several
+        chunks, which takes half the time. Standardized rows are of size 1, so the error is about
+        1e-8 on any data, far below the chance differences within a chunk, about 1e-3.
         """
-        like = like.flatten()[:0]
-        if chunk_count(sensitive, self.block) > 1:
-            like = like.float()
-        return Criterion(sensitive, like, self.block)
+        prototype = prototype.flatten()[:0]
+        if chunk_count(sensitive, self.chunk_size) > 1:
+            prototype = prototype.float()
+        return Criterion(sensitive, prototype, self.chunk_size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,5 +85,5 @@ class BoundCriterion:
         return self.scale * value, self.scale * gradient
 
     def basis(self, factor: Tensor) -> Tensor:
-        """Return the way from whitened rows to the factor, shape (..., rank, rank)."""
+        """Return the map from whitened rows to the factor, shape (..., rank, rank)."""
         return Standardized.of(factor).basis.to(factor.dtype)

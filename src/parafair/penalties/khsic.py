@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.hsic import CenteredGram, differentiable_kernel_sum, kernel_sum
+from parafair.dependence.gram import CenteredGram, differentiable_kernel_sum, kernel_sum
 from parafair.dependence.kernels import Gaussian, Kernel
 from parafair.penalties.base import check_multiplier
 
@@ -16,9 +16,8 @@ from parafair.penalties.base import check_multiplier
 class KHSIC:
     """``strength / n**2 * <HKH, HLH>`` for kernels of the factor's rows and of the features.
 
-    The value depends on the scale of the factor: rows far apart or close together look
-    independent to a kernel of fixed width. A small value is not a proof of fairness; see the
-    audit.
+    The value depends on the scale of the factor: a kernel of fixed width cannot distinguish rows
+    that are far apart or close together. A small value does not prove fairness; see the audit.
 
     Attributes:
         strength: The paper's lambda, in the units of its formula.
@@ -35,8 +34,8 @@ class KHSIC:
         for name in ("kernel", "sensitive_kernel"):
             if not isinstance(getattr(self, name), Kernel):
                 raise TypeError(
-                    f"{name} must be a kernel such as parafair.dependence.kernels.Gaussian(1.0), got "
-                    f"{getattr(self, name)!r}"
+                    f"{name} must be a kernel such as parafair.dependence.kernels.Gaussian(1.0), "
+                    f"got {getattr(self, name)!r}"
                 )
         if getattr(self.kernel, "gamma", None) == "median":
             raise ValueError(

@@ -17,7 +17,7 @@ class Orthogonality:
     """``strength * ||A.T S||**2 + ridge * ||A||**2``, with ``S`` not centered, as published.
 
     Zhu, Hu and Caverlee, "Fairness-aware tensor-based recommendation", 2018. Theorem 1 of the
-    paper shows that a value of zero does not keep a classifier from recognizing the groups. As
+    paper shows that a classifier may recognize the groups even if the value is zero. Because
     ``S`` is not centered, exchanging the names of two groups changes the penalty.
 
     Attributes:

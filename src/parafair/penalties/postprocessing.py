@@ -1,4 +1,4 @@
-"""Adjustments: what people do today, changing the embedding of a plain decomposition."""
+"""Postprocessing: common practice, which changes the embedding of a plain decomposition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from parafair.data.sensitive import SensitiveFeatures
 
-# Directions in which a group varies less than this share of its largest are rounding error.
+# Variances below this share of the largest one are rounding error.
 SINGULAR = 1e-12
 
 
@@ -28,8 +28,8 @@ class Postprocessing(Protocol):
 class CorrelationRemoval:
     """Subtract from each component its linear regression on the sensitive features.
 
-    What fairlearn's `CorrelationRemover` does: no component is correlated with any feature
-    afterwards, and all other dependence stays.
+    This is the method of fairlearn's `CorrelationRemover`. Afterwards no component is correlated
+    with any feature, and all other dependence stays.
     """
 
     def apply(self, factor: Tensor, sensitive: SensitiveFeatures) -> Tensor:
@@ -46,14 +46,14 @@ class MomentMatching:
     """Give every group the mean and the covariance of all people.
 
     Each group is mapped by ``a -> mean + C^(1/2) C_g^(-1/2) (a - mean_g)``. Groups are the
-    combinations of categories that occur. Other differences in shape stay.
+    combinations of categories that occur. Other differences between groups stay.
     """
 
     def apply(self, factor: Tensor, sensitive: SensitiveFeatures) -> Tensor:
         """Return the factor with equal moments in all groups."""
         codes = _combinations(sensitive)
         result, mean = factor.clone(), factor.mean(0)
-        # Within groups: equal means leave no covariance between them.
+        # The covariance within groups, because groups with equal means have none between them.
         centered = factor - torch.stack([factor[codes == c].mean(0) for c in codes])
         target = _root(centered.mT @ centered / len(factor))
         for code in np.unique(codes):
@@ -78,7 +78,7 @@ def _combinations(sensitive: SensitiveFeatures) -> NDArray[np.intp]:
     if numeric:
         raise ValueError(
             f"method='moment-matching' needs groups, but sensitive feature {numeric[0]!r} is "
-            "numeric; cut it into categories, or use method='correlation-removal'"
+            "numeric; make it categorical, or use method='correlation-removal'"
         )
     stacked = np.column_stack([column.values for column in sensitive.columns])
     codes: NDArray[np.intp] = np.unique(stacked, axis=0, return_inverse=True)[1].ravel()

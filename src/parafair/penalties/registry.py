@@ -52,8 +52,8 @@ def resolve_method(
         return PENALTIES[method](strength=strength)  # type: ignore[call-arg]
     if strength is not None:
         raise ValueError(
-            f"strength={strength!r} was given, but method={method!r} has no penalty; leave strength "
-            f"out, or choose one of {', '.join(PENALTIES)}"
+            f"strength={strength!r} was given, but method={method!r} has no penalty; leave "
+            f"strength out, or choose one of {', '.join(PENALTIES)}"
         )
     return POSTPROCESSING[method]() if method in POSTPROCESSING else None
 

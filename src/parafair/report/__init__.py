@@ -1,9 +1,9 @@
 """The report of a frontier: one page to explore, and figures to print."""
 
 from parafair.report.content import content, pick_point
-from parafair.report.figures import draw_embeddings, draw_frontier
+from parafair.report.figures import FORMATS, draw_embeddings, draw_frontier
 from parafair.report.html import render
-from parafair.report.writing import FORMATS, write_report
+from parafair.report.writing import write_report
 
 __all__ = [
     "FORMATS",

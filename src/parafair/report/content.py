@@ -1,4 +1,4 @@
-"""What a report says: plain values from a frontier, and sentences about them."""
+"""The content of a report: a frontier as plain values that the page and the figures show."""
 
 from __future__ import annotations
 
@@ -10,55 +10,64 @@ import torch
 from torch import Tensor
 
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Standardized
+from parafair.dependence.whitening import Standardized
 from parafair.frontiers import Frontier, Point
-from parafair.solvers.result import Status
+from parafair.report.summary import name_of, summarize, verdict_of
 
-# People drawn in a picture, rows of a factor, and rounds of a history: more cannot be seen.
-MOST_PEOPLE, MOST_ROWS, MOST_ROUNDS = 1000, 300, 200
+# People drawn in a picture, rows of a factor, iterations of a history: more cannot be told apart.
+MOST_PEOPLE, MOST_ROWS, MOST_ITERATIONS = 1000, 300, 200
 # Labels named for each component.
 MOST_NAMED = 5
 
+# Columns of the frontier's table that the page shows.
+SHOWN = (
+    "method",
+    "strength",
+    "seed",
+    "residual",
+    "leakage",
+    "low",
+    "high",
+    "p_value",
+    "criterion",
+    "null",
+    "rmse",
+    "mae",
+    "rmse_gap",
+    "seconds",
+    "efficient",
+)
+
 LIMIT_NOTE = (
-    "No model of any kind lies left of the limit if its groups differ by no more than the leakage "
-    "says. Points left of it are there because attackers, tested on people they have not seen, "
-    "are weaker than the best possible one, or because there are few people."
+    "The limit is the least residual that any model of these people can have if the best possible "
+    "attacker has this leakage. If a fit is left of the limit, the best possible attacker finds "
+    "more than was measured: our attackers are weaker, or there are few people to learn from."
 )
 
 
-def content(frontier: Frontier, *, title: str, leakage: float = 0.05) -> dict[str, Any]:
-    """Return all that a page shows.
+def content(frontier: Frontier, *, title: str, max_leakage: float = 0.05) -> dict[str, Any]:
+    """Return everything that a page shows.
 
     Args:
-        frontier: What was found.
+        frontier: The fits.
         title: The heading.
-        leakage: The most leakage of the point that is shown first.
+        max_leakage: The largest leakage allowed, for the verdicts and the picked fit.
     """
-    picked = pick_point(frontier, leakage)
+    picked = pick_point(frontier, max_leakage)
     people = _every(len(frontier.sensitive), MOST_PEOPLE)
     # In data sorted by group the last group would be drawn over all others.
     people = people[torch.randperm(len(people), generator=torch.Generator().manual_seed(0))]
     groups, codes = _groups(frontier.sensitive, people)
-    plain = [point for point in frontier.points if point.member.method == "none"]
-    first = min(plain or frontier.points, key=lambda point: point.residual)
-    rows = frontier.rows()
-    points = [
-        {
-            "id": point.member.id,
-            **row,
-            "status": point.fit.status.value,
-            "picked": point is picked,
-            "attackers": _attackers(point),
-            "errors": _errors(frontier, point),
-            "embedding": _picture(frontier, point, people, codes),
-            "components": _components(frontier, point),
-            "history": _history(point),
-        }
-        for point, row in zip(frontier.points, rows, strict=True)
-    ]
+    points = []
+    for point, row in zip(frontier.points, frontier.rows(), strict=True):
+        verdict = verdict_of(point, max_leakage)
+        judged = {"verdict": verdict and verdict.value, "picked": point is picked}
+        picture = {"embedding": _picture(frontier, point, people, codes)}
+        shown = {name: row[name] for name in SHOWN}
+        points.append(shown | judged | picture | _details(frontier, point))
     return {
         "title": title,
-        "summary": list(sentences(frontier, picked, leakage)),
+        "summary": summarize(frontier, picked, max_leakage),
         "settings": dict(_settings(frontier)),
         "versions": _versions(frontier),
         "coverage": dict(_coverage(frontier)),
@@ -66,89 +75,40 @@ def content(frontier: Frontier, *, title: str, leakage: float = 0.05) -> dict[st
         "limit": _limit(frontier),
         "limit_note": LIMIT_NOTE if len(frontier.limit) > 1 else "",
         "points": points,
-        "level": leakage,
-        "before": {
-            "title": "plain decomposition" if plain else f"closest fit, {_name(first)}",
-            **_picture(frontier, first, people, codes),
-        },
+        "max_leakage": max_leakage,
+        "before": _before(frontier, people, codes),
     }
 
 
-def pick_point(frontier: Frontier, leakage: float) -> Point | None:
-    """Return the least costly point at this leakage, or the least leaking one."""
+def pick_point(frontier: Frontier, max_leakage: float) -> Point | None:
+    """Return the best fit at this leakage, or the efficient fit with the least leakage.
+
+    Returns:
+        The fit that `Frontier.best` chooses; without one, the least leaking of
+        `Frontier.efficient`; None if no fit was audited.
+    """
     if not frontier.audited:
         return None
     try:
-        return frontier.best(max_leakage=leakage)
+        return frontier.best(max_leakage=max_leakage)
     except ValueError:
         return frontier.efficient[-1]
 
 
-def sentences(frontier: Frontier, picked: Point | None, leakage: float) -> Iterable[str]:
-    """Say in plain words what was and what was not achieved."""
-    names = " and ".join(column.name for column in frontier.sensitive.columns)
-    yield (
-        f"{_count(len(frontier), 'fit')} of {', '.join(frontier.methods)}, to data of "
-        f"{len(frontier.sensitive)} "
-        f"people, whose embedding should not reveal {names}. Residual is the share of the data's "
-        "norm that a model leaves unexplained; leakage is how far the strongest of several "
-        "attackers gets above chance in guessing the feature."
-    )
-    if picked is None:
-        yield "The fits were not audited, so nothing is known about what they reveal."
-        return
-    open_ = min(frontier.audited, key=lambda point: point.residual)
-    yield (
-        f"The closest fit leaves {open_.residual:.3f} unexplained, and an attacker is "
-        f"{open_.leakage:.2f} above chance."
-    )
-    if picked.leakage <= leakage:
-        yield (
-            f"The least residual at a leakage of at most {leakage:g} is {picked.residual:.3f}: "
-            f"{_name(picked)}, leakage {picked.leakage:.3f}."
-        )
-    else:
-        yield (
-            f"No fit has a leakage of at most {leakage:g}. The least is {picked.leakage:.3f}, at "
-            f"residual {picked.residual:.3f}: {_name(picked)}."
-        )
-    if picked.audit is not None and picked.audit.below_chance:
-        yield (
-            "Some attackers of this fit are below chance: people are matched one by one across "
-            "groups, which is a warning and not a success."
-        )
-    if picked.evaluation is not None and frontier.baseline is not None:
-        yield (
-            "Of entries that were held out this fit has a root mean squared error of "
-            f"{picked.evaluation.value('rmse'):.3g}, the closest fit "
-            f"{_rmse(open_)}, and a prediction that knows nothing about people "
-            f"{frontier.baseline.value('rmse'):.3g}."
-        )
-    if frontier.limit:
-        yield (
-            f"Whatever the model, exact parity among these people costs a residual of at least "
-            f"{frontier.limit[0][1]:.3f}."
-        )
-    failed = sum(point.fit.status is Status.DIVERGED for point in frontier.points)
-    if failed:
-        yield f"{_count(failed, 'fit')} diverged and say nothing; see the table."
-    yield (
-        "Attackers can show that an embedding reveals something, never that it reveals nothing: "
-        "a stronger one may exist, and other people may differ from these."
-    )
-
-
-def _name(point: Point) -> str:
-    strength = point.member.strength
-    return point.member.method + ("" if strength is None else f" at strength {strength:.3g}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+def _details(frontier: Frontier, point: Point) -> dict[str, Any]:
+    return {
+        "id": point.member.id,
+        "status": point.fit.status.value,
+        "iterations": point.fit.n_iter,
+        "attackers": _attackers(point),
+        "errors": _errors(frontier, point),
+        "components": _components(frontier, point),
+        "history": _history(point),
+    }
 
 
 def _limit(frontier: Frontier) -> dict[str, list[float]] | None:
-    if len(frontier.limit) < 2:  # of exact parity only, which the sentences tell
+    if len(frontier.limit) < 2:  # exact parity only, which is in the summary
         return None
     leakages, residuals = zip(*frontier.limit, strict=True)
     return {"leakage": list(leakages), "residual": list(residuals)}
@@ -160,12 +120,8 @@ def _attackers(point: Point) -> list[dict[str, Any]]:
     return [{name: getattr(row, name) for name in names} for row in rows]
 
 
-def _rmse(point: Point) -> str:
-    return "an unknown one" if point.evaluation is None else f"{point.evaluation.value('rmse'):.3g}"
-
-
 def _errors(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
-    """Return the errors of held-out entries, of everybody and of each group."""
+    """Return the errors on held-out entries, for everybody and for each group."""
     if point.evaluation is None or frontier.baseline is None:
         return []
     return [
@@ -183,29 +139,32 @@ def _errors(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
 
 
 def _coverage(frontier: Frontier) -> Iterable[tuple[str, str]]:
-    """Say how much of the data there was."""
+    """Yield how much of the data was observed."""
     found = frontier.coverage
     if found is None:
         return
-    people = found.modes[found.mode]
+    named = found.modes != tuple(f"mode {mode}" for mode in range(len(found.shape)))
+    people = found.modes[found.mode] if named else "person"
     sizes = zip(found.shape, found.modes, strict=True)
-    yield "entries", " x ".join(f"{size:,} {name}" for size, name in sizes)
-    yield "fitted", f"{found.observed:,} of {prod(found.shape):,} ({100 * found.share:.3g} %)"
+    yield "shape", " x ".join(f"{size:,} {name}" if named else f"{size:,}" for size, name in sizes)
+    fitted = f"{found.observed:,} of {prod(found.shape):,} ({100 * found.share:.3g} %)"
+    yield "fitted entries", fitted
     if found.held_out:
-        yield "held out", f"{found.held_out:,}"
+        yield "held-out entries", f"{found.held_out:,}"
     least, median, most = found.per_person
-    yield f"fitted entries of each {people}", f"{least:,} to {most:,}, median {median:,g}"
+    yield f"fitted entries per {people}", f"{least:,} to {most:,}, median {median:,g}"
     empty = [f"{n:,} {name}" for n, name in zip(found.empty, found.modes, strict=True) if n]
-    yield "without any entry", ", ".join(empty) or "none"
+    yield "without fitted entries", ", ".join(empty) or "none"
     if found.unknown:
         everybody = found.shape[found.mode]
-        yield "not known, left out of the criterion", f"{found.unknown:,} of {everybody:,} {people}"
+        text = f"{found.unknown:,} of {everybody:,} {people}"
+        yield "without sensitive features (not penalized, not audited)", text
 
 
 def _groups(sensitive: SensitiveFeatures, people: Tensor) -> tuple[list[str], list[float | None]]:
-    """Return names of groups and everybody's group by the first feature, or their numbers.
+    """Return the groups of the first feature and each person's group, or each person's number.
 
-    None stands for a person who is not known.
+    A person without the feature has None.
     """
     column = sensitive.columns[0]
     values = column.values[people.numpy()]
@@ -215,7 +174,7 @@ def _groups(sensitive: SensitiveFeatures, people: Tensor) -> tuple[list[str], li
 
 
 def _every(n: int, most: int) -> Tensor:
-    """Return at most this many of n indices, evenly spread."""
+    """Return at most `most` of n indices, evenly spaced."""
     return torch.arange(n) if n <= most else torch.linspace(0, n - 1, most).round().long()
 
 
@@ -230,8 +189,16 @@ def _picture(
     return {"x": _rounded(plane[:, 0]), "y": _rounded(plane[:, 1]), "group": codes}
 
 
+def _before(frontier: Frontier, people: Tensor, codes: list[float | None]) -> dict[str, Any]:
+    """Return the picture to compare with: the plain decomposition, or the closest fit."""
+    plain = [point for point in frontier.points if point.member.method == "none"]
+    first = min(plain or frontier.points, key=lambda point: point.residual)
+    title = "plain decomposition" if plain else f"closest fit, {name_of(first)}"
+    return {"title": title, **_picture(frontier, first, people, codes)}
+
+
 def _components(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
-    """Return the factors as far as they can be seen, and the labels of the largest loadings."""
+    """Return some rows of each factor, and the labels of the largest loadings."""
     training = frontier.training.get(point.member.method)
     modes = training.modes if training else None
     labels = training.labels if training else None
@@ -248,7 +215,7 @@ def _components(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
                 "size": len(factor),
                 "labels": [str(names[row]) for row in rows.tolist()],
                 "values": [_rounded(column) for column in factor[rows].mT],
-                # Whose loading is largest is nobody's business; which module's is.
+                # A report does not name people.
                 "largest": [] if people else [_largest(column, names) for column in factor.mT],
             }
         )
@@ -256,7 +223,7 @@ def _components(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
 
 
 def _largest(column: Tensor, names: Any) -> list[list[Any]]:
-    """Return label and value of the largest loadings of a component, either sign."""
+    """Return labels and values of the loadings with the largest absolute values."""
     rows = column.abs().argsort(descending=True)[:MOST_NAMED]
     values = _rounded(column[rows])
     return [[str(names[row]), value] for row, value in zip(rows.tolist(), values, strict=True)]
@@ -264,11 +231,11 @@ def _largest(column: Tensor, names: Any) -> list[list[Any]]:
 
 def _history(point: Point) -> dict[str, list[Any]]:
     history = point.fit.history
-    rounds = _every(len(history), MOST_ROUNDS).tolist()
+    iterations = _every(len(history), MOST_ITERATIONS).tolist()
     return {
-        "round": rounds,
-        "objective": [history[i].objective for i in rounds],
-        "residual": [history[i].residual for i in rounds],
+        "iteration": iterations,
+        "objective": [history[i].objective for i in iterations],
+        "residual": [history[i].residual for i in iterations],
     }
 
 
@@ -281,7 +248,7 @@ def _mode(frontier: Frontier, point: Point) -> int:
 
 
 def _settings(frontier: Frontier) -> Iterable[tuple[str, str]]:
-    """Yield settings: once where all methods agree, otherwise one by one."""
+    """Yield each setting: once if all methods agree, otherwise once per method."""
     every = [dict(frontier.settings[method]) for method in frontier.methods]
     for name in every[0]:
         values = [settings.get(name) for settings in every]

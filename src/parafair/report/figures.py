@@ -1,4 +1,4 @@
-"""The report's main plots as figures to print: the frontier, and people before and after."""
+"""Figures for print: the frontier, and people before and after."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from parafair.storage import new_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The colors and shapes of the page, in its order, so that a method looks the same in both.
+# The colors and shapes of the page, in the same order: a method looks the same in both.
 METHOD_COLORS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#444444", "#3d9bd6", "#a67c00")
 GROUP_COLORS = ("#004488", "#ddaa33", "#bb5566", "#44aa99", "#aa4499", "#117733", "#888888")
-UNKNOWN = {"color": "#eef1f5", "edgecolors": "#596273", "label": "not known"}
+UNKNOWN = {"color": "#eef1f5", "edgecolors": "#596273", "label": "no value"}
 SHAPES = ("o", "s", "^", "D", "v", "P", "*")
 
-SUFFIXES = (".png", ".pdf", ".svg")
+FORMATS = ("png", "pdf", "svg")
 SETTINGS: dict[Any, Any] = {
     "font.size": 9,
     "axes.linewidth": 0.8,
@@ -30,10 +30,10 @@ SETTINGS: dict[Any, Any] = {
 
 
 def draw_frontier(data: Mapping[str, Any], path: str | Path) -> Figure:
-    """Draw residual against leakage of all audited fits, and write it.
+    """Draw residual against leakage of all audited fits, and write the figure.
 
-    Filled marks are efficient and joined within a method; the ring is the picked fit; the shaded
-    region is left of the limit.
+    Filled marks are Pareto-efficient within their method and connected. The ring is the picked
+    fit. The shaded region is left of the limit.
 
     Args:
         data: What `render` takes.
@@ -42,8 +42,8 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path) -> Figure:
     points = [p for p in data["points"] if _known(p["residual"]) and _known(p["leakage"])]
     if not points:
         raise ValueError(
-            f"none of the {len(data['points'])} points has both a residual and a leakage, so "
-            "there is nothing to draw; audit at least one fit"
+            f"none of the {len(data['points'])} points has both a residual and a leakage; audit "
+            "at least one fit"
         )
     with sheet((6.5, 4.0), path) as figure:
         panel = figure.subplots()
@@ -59,8 +59,8 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path) -> Figure:
             }
             panel.plot(xs, ys, "o", markersize=12, zorder=5, label="picked", **ring)
         _set_view(panel, points, data["limit"])
-        panel.set_xlabel("residual")
-        panel.set_ylabel("leakage (95 % interval)")
+        panel.set_xlabel("residual: ‖X - model‖ / ‖X‖")
+        panel.set_ylabel("leakage, with 95 % interval")
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(color="0.93")
         panel.set_axisbelow(True)
@@ -69,9 +69,9 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path) -> Figure:
 
 
 def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
-    """Draw people in two dimensions, before and after, and write it.
+    """Draw the people in two dimensions, before and after, and write the figure.
 
-    After is the picked fit, or the first efficient one if none is picked.
+    "After" is the picked fit, or the first efficient one if none is picked.
 
     Args:
         data: What `render` takes.
@@ -80,9 +80,10 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
     points = [point for point in data["points"] if point["embedding"]["x"]]
     if not points:
         raise ValueError("no point has an embedding to draw; add one to at least one point")
-    # min returns the first of equals: the point that the page selects at first.
+    # The first of equals, which is also the point that the page selects first.
     chosen = min(points, key=lambda point: (not point["picked"], not point["efficient"]))
-    pictures = [(f"after: {chosen['method']}", chosen["embedding"])]
+    strength = "" if chosen["strength"] is None else f", strength {chosen['strength']:.3g}"
+    pictures = [(f"after: {chosen['method']}{strength}", chosen["embedding"])]
     if data["before"]:
         pictures.insert(0, (f"before: {data['before']['title']}", data["before"]))
     with sheet((3.2 * len(pictures) + 0.3, 3.3), path) as figure:
@@ -101,9 +102,10 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
 
 @contextmanager
 def sheet(size: tuple[float, float], path: str | Path) -> Iterator[Figure]:
-    """Give an empty figure that belongs to no window, and write it at the end."""
-    if Path(path).suffix.lower() not in SUFFIXES:
-        raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {str(path)!r}")
+    """Yield an empty figure without a window, and write it when the block succeeds."""
+    suffixes = [f".{name}" for name in FORMATS]
+    if Path(path).suffix.lower() not in suffixes:
+        raise ValueError(f"path must end in {', '.join(suffixes)}, got {str(path)!r}")
     try:
         from matplotlib import rc_context
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -114,14 +116,14 @@ def sheet(size: tuple[float, float], path: str | Path) -> Iterator[Figure]:
         ) from error
     with rc_context(SETTINGS):
         figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)  # no window, whatever the backend
+        FigureCanvasAgg(figure)  # no window with any backend
         yield figure
         with new_file(Path(path), overwrite=True) as file:
             figure.savefig(file, dpi=300)
 
 
 def _draw_method(panel: Any, points: list[Mapping[str, Any]], method: str, index: int) -> None:
-    """Draw one method's intervals and marks, and the line through its efficient points."""
+    """Draw the intervals and marks of a method, and a line through its efficient points."""
     color, shape = METHOD_COLORS[index % len(METHOD_COLORS)], _shape(index)
     bars = [p for p in points if _known(p["low"]) and _known(p["high"])]
     xs, lows, highs = _columns(bars, "residual", "low", "high")
@@ -138,7 +140,7 @@ def _draw_method(panel: Any, points: list[Mapping[str, Any]], method: str, index
 
 
 def _set_view(panel: Any, points: list[Mapping[str, Any]], limit: Mapping[str, Any] | None) -> None:
-    """Show all points, and as much of the limit as leaves them half of the width."""
+    """Show all points; cut off the limit if it would leave them less than half of the width."""
     left, right = min(p["residual"] for p in points), max(p["residual"] for p in points)
     ends = [p[end] for p in points for end in ("leakage", "low", "high") if _known(p[end])]
     low, high = min(0.0, *ends), max(0.02, *ends)
@@ -160,7 +162,7 @@ def _set_view(panel: Any, points: list[Mapping[str, Any]], limit: Mapping[str, A
 
 
 def _draw_people(panel: Any, embedding: Mapping[str, Any], groups: Sequence[str]) -> Any:
-    """Draw people colored by group, or by number; return the last marks drawn."""
+    """Draw people, colored by group or by number; return the last marks drawn."""
     xs, ys, values = (_numbers(embedding[name]) for name in ("x", "y", "group"))
     look = {"s": 16, "linewidths": 0.4, "edgecolors": "white", "alpha": 0.7}
     known = (lambda value: value in range(len(groups))) if groups else isfinite

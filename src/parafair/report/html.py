@@ -1,4 +1,4 @@
-"""The report as one HTML page that opens from a file and asks the network for nothing."""
+"""The report as one HTML page that opens from a file and needs no network."""
 
 from __future__ import annotations
 
@@ -21,54 +21,52 @@ PARTS = (
     "limit",
     "limit_note",
     "points",
-    "level",
+    "max_leakage",
     "before",
 )
 
-# None of these can end a script element or begin markup; JSON reads them back unchanged.
+# In the order in which they are joined; the last one draws the page.
+SCRIPTS = ("drawing.js", "plot.js", "tables.js", "pictures.js", "page.js")
+
+# Characters that could end a script element or begin markup, and their JSON escapes.
 ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
 def render(data: Mapping[str, Any]) -> str:
     """Return the page that shows a frontier, complete with its style, script and data.
 
-    The page has a plot of residual against leakage in which points can be selected, a panel for
-    the selected point, a comparison of methods and a table of all points. What is undefined (NaN
-    or infinite) is shown as a dash.
+    The page has a plot of residual against leakage, a panel for the selected fit, a table of
+    methods and a table of all fits. Undefined numbers (NaN or infinite) are shown as a dash.
 
     Args:
         data: Plain values, as from JSON, under these names:
 
-            - ``title``, and ``summary``: paragraphs in plain words.
+            - ``title``: the heading; ``summary``: paragraphs.
             - ``settings``, ``versions``, ``coverage``: names and values as text.
             - ``groups``: names of the groups; empty if the sensitive feature is a number.
-            - ``limit``: None, or ``residual`` and ``leakage`` of a curve: a fit with that leakage
-              has at least that residual. ``limit_note`` is shown below the plot.
+            - ``limit``: None, or the curve of the limit as ``residual`` and ``leakage``.
+              ``limit_note`` is shown below the plot.
             - ``points``: one entry per fit, with ``id``, ``method``, ``strength``, ``seed``,
               ``residual``, ``leakage`` and its interval ``low`` to ``high``, ``p_value``,
-              ``criterion``, ``null``, ``status``, ``rounds``, ``seconds``, ``efficient``,
-              ``picked``, ``attackers``, ``embedding``, ``components`` and ``history``; if entries
-              were held out, ``rmse``, ``mae``, ``rmse_gap`` and ``errors`` of each group.
-            - ``level``: the leakage at which methods are compared.
+              ``criterion``, ``null``, ``status``, ``verdict``, ``iterations``, ``seconds``,
+              ``efficient``, ``picked``, ``attackers``, ``embedding``, ``components`` and
+              ``history``; with held-out entries also ``rmse``, ``mae``, ``rmse_gap`` and
+              ``errors`` of each group.
+            - ``max_leakage``: the largest leakage that passes.
             - ``before``: None, or an embedding to compare with, and its ``title``.
 
     Returns:
         The text of the page, to be written as UTF-8.
 
-    >>> data = {"title": "A < B", "summary": [], "settings": {}, "versions": {}, "groups": []}
-    >>> data |= {"limit": None, "limit_note": "", "level": 0.05, "before": None, "coverage": {}}
+    >>> data = {"title": "A < B", "summary": [], "settings": {}, "versions": {}, "coverage": {}}
+    >>> data |= {"groups": [], "limit": None, "limit_note": "", "max_leakage": 0.05, "before": None}
     >>> point = {"id": "a", "method": "khsic", "residual": 0.5, "leakage": float("nan")}
     >>> page = render({**data, "points": [point]})
     >>> "<title>A &lt; B</title>" in page
     True
     """
     _check(data)
-    folder = files("parafair.report")
-    text = {
-        name: (folder / name).read_text(encoding="utf-8")
-        for name in ("page.html", "page.css", "page.js")
-    }
-    return Template(text["page.html"]).substitute(
+    return Template(_part("page.html")).substitute(
         title=escape(str(data["title"])),
         summary="\n".join(f"<p>{escape(str(words))}</p>" for words in data["summary"]),
         limit_note=escape(str(data["limit_note"])),
@@ -76,10 +74,14 @@ def render(data: Mapping[str, Any]) -> str:
         versions=_listing(data["versions"]),
         coverage=_listing(data["coverage"]),
         without_coverage="" if data["coverage"] else "hidden",
-        style=text["page.css"],
-        script=text["page.js"],
+        style=_part("page.css"),
+        script="\n".join(map(_part, SCRIPTS)),
         data=_embed(data),
     )
+
+
+def _part(name: str) -> str:
+    return (files("parafair.report") / "page" / name).read_text(encoding="utf-8")
 
 
 def _check(data: Mapping[str, Any]) -> None:
@@ -90,13 +92,13 @@ def _check(data: Mapping[str, Any]) -> None:
         )
     if not data["points"]:
         raise ValueError(
-            "data['points'] is empty, so there is nothing to report; run at least one fit and "
-            "add it as a point, failed fits included"
+            "data['points'] is empty, so there is nothing to report; add at least one fit, "
+            "diverged fits included"
         )
 
 
 def _embed(data: Mapping[str, Any]) -> str:
-    """Return the data as JSON that can stand inside a script element."""
+    """Return the data as JSON that is safe inside a script element."""
     text = json.dumps(plain(data), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return text.translate(ESCAPES)
 

@@ -1,4 +1,4 @@
-"""Files of a report: the page and the figures beside it."""
+"""The files of a report: the page, and the figures in the same folder."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from parafair.report.figures import draw_embeddings, draw_frontier
 from parafair.report.html import render
 from parafair.storage import check_new_file, write_text
 
-FORMATS = ("png", "pdf", "svg")
-
 
 def write_report(
     frontier: Frontier,
-    page: str | Path,
+    path: str | Path,
     *,
     title: str = "Fit and fairness",
-    leakage: float = 0.05,
+    max_leakage: float = 0.05,
     formats: Sequence[str] = (),
 ) -> list[Path]:
-    """Write one page that opens without a network, and figures if asked for.
+    """Write a report: one HTML page that needs no network, and figures for print if wanted.
 
     Args:
-        frontier: What was found.
-        page: The file to write; an earlier report there is replaced.
-        title: Its heading.
-        leakage: The point with the least residual at this leakage is shown first.
-        formats: Figures are drawn beside the page in each of "png", "pdf" and "svg".
+        frontier: The fits to report.
+        path: The HTML file to write; an existing file is replaced.
+        title: The heading of the page.
+        max_leakage: The largest leakage allowed. It decides the verdict of each fit
+            (`Audit.verdict`) and which fit is shown first (`Frontier.best`).
+        formats: Formats of the figures, some of "png", "pdf" and "svg". The figures are called
+            frontier and embeddings and are written to the folder of the page.
 
     Returns:
-        The files written.
+        The files written, the page first.
     """
-    page = Path(page)
+    page = Path(path)
     check_new_file(page, overwrite=True)
-    shown = content(frontier, title=title, leakage=leakage)
+    shown = content(frontier, title=title, max_leakage=max_leakage)
     written = [page]
     write_text(page, render(shown))
     for name in formats:

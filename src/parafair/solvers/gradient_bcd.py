@@ -9,7 +9,7 @@ from torch import Tensor
 
 from parafair.algebra.least_squares import Block
 from parafair.algebra.quadratic import QuadraticForm
-from parafair.dependence.hsic import WHOLE_BYTES, tile_size
+from parafair.dependence.gram import WHOLE_BYTES, tile_size
 from parafair.penalties import BoundPenalty, BoundQuadratic
 from parafair.solvers.problem import Objective, Problem, Sweep
 

@@ -82,7 +82,7 @@ class Stop:
             raise ValueError(f"window must be at least 1, got {self.window!r}")
 
     def judge(self, history: Sequence[Iteration], floor: float = 0.0) -> Status:
-        """Return the status after the iterations so far; `floor` is an objective as good as zero."""
+        """Return the status after these iterations; `floor` is an objective as good as zero."""
         now = history[-1]
         if not isfinite(now.objective):
             return Status.DIVERGED

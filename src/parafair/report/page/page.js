@@ -1,0 +1,84 @@
+// The page: the data, the selected fit and its details.
+
+const data = JSON.parse(find("data").textContent);
+const points = data.points;
+const methods = unique(points.map((point) => point.method));
+const plotted = points.filter((p) => known(p.residual) && known(p.leakage)).sort((a, b) => a.residual - b.residual);
+let selected = null;
+
+function describe(point) {
+  const strength = known(point.strength) ? `, strength ${show(point.strength)}` : "";
+  const seed = known(point.seed) ? `, seed ${point.seed}` : "";
+  return point.method + strength + seed;
+}
+const marks = (point) =>
+  [point.picked && "picked", point.efficient && "efficient", point.verdict].filter(Boolean);
+// A ratio of norms as percent of the sum of squares.
+function squares(residual) {
+  const share = 100 * residual ** 2;
+  return share < 0.1 ? "< 0.1" : String(Number(share.toPrecision(2)));
+}
+const methodName = (method) => html("span", { class: "name" }, icon(methods.indexOf(method)), method);
+
+function select(point, { reveal = false } = {}) {
+  for (const shown of [markers, rows]) {
+    shown.get(selected)?.classList.remove("selected");
+    shown.get(point)?.classList.add("selected");
+  }
+  markers.get(selected)?.setAttribute("aria-pressed", "false");
+  markers.get(point)?.setAttribute("aria-pressed", "true");
+  selected = point;
+  moveHalo();
+  drawPanel(point);
+  drawDetails(point);
+  if (reveal) {
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    find("panel").scrollIntoView({ behavior: calm ? "auto" : "smooth", block: "nearest" });
+  }
+}
+
+// The selected fit: its numbers beside the plot, its pictures below.
+
+function drawPanel(point) {
+  const words = (text) => html("span", {}, text);
+  const big = (name, value, below) => html("div", {}, words(name), html("strong", {}, show(value)), words(below));
+  const below = !known(point.leakage) ? "not audited" : known(point.low) ? interval(point) : "";
+  const list = html("dl");
+  for (const [name, value] of [
+    ["p-value", point.p_value], ["criterion", point.criterion], ["criterion at chance", point.null],
+    ...(known(point.rmse) ? [["held-out RMSE", point.rmse]] : []),
+    ["strength", point.strength], ["seed", point.seed], ["iterations", point.iterations], ["seconds", point.seconds], ["fit", point.id],
+  ]) list.append(html("dt", {}, name), html("dd", {}, show(value)));
+  find("panel").replaceChildren(
+    html("p", { class: "eyebrow" }, "Selected fit"),
+    html("h2", { id: "panel-heading" }, describe(point)),
+    html("div", {}, ...marks(point).map((mark) => html("span", { class: `badge ${mark}` }, mark))),
+    html("div", { class: "figures" },
+      big("residual", point.residual, known(point.residual) ? `leaves ${squares(point.residual)} % of squares` : ""),
+      big("leakage", point.leakage, below)),
+    list,
+    point.status ? html("p", { class: "note" }, `Status: ${point.status}`) : "",
+  );
+}
+
+function drawDetails(point) {
+  const sections = {
+    "Attackers": point.attackers?.length ? [attackers(point.attackers)] : [],
+    "Held-out entries": point.errors?.length ? [heldOut(point.errors)] : [],
+    "Embedding of people": point.embedding?.x?.length ? embeddings(point.embedding) : [],
+    Components: components((point.components ?? []).filter((mode) => mode.values?.length)),
+    Convergence: point.history?.iteration?.length ? [html("div", { class: "columns" }, ...histories(point.history))] : [],
+  };
+  find("details").replaceChildren(...Object.entries(sections).filter(([, parts]) => parts.length).map(([title, parts], index) => {
+    const id = `details-${index}`;
+    return html("section", { class: "card", "aria-labelledby": id }, html("h2", { id }, title), ...parts);
+  }));
+}
+
+drawLegend();
+drawPlot();
+drawMethods();
+drawPoints();
+listen();
+phone.addEventListener("change", drawPlot);
+select(points.find((p) => p.picked) ?? points.find((p) => p.efficient) ?? plotted[0] ?? points[0]);

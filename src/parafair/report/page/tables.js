@@ -1,0 +1,119 @@
+// Tables that can be sorted: methods, fits, attackers, held-out entries.
+
+const rows = new Map(); // from a point to its row
+
+// A column: name, value (to sort by), and optionally cell (what to show) and number.
+function table(columns, entries, { caption = null, onRow = null } = {}) {
+  const body = html("tbody");
+  const head = html("tr");
+  const lines = entries.map((entry) => {
+    const cells = columns.map((column) => {
+      const shown = column.cell ? column.cell(entry) : show(column.value(entry));
+      return html("td", { class: column.number ? "number" : null }, shown);
+    });
+    const line = html("tr", {}, ...cells);
+    onRow?.(entry, line);
+    return { entry, line };
+  });
+  for (const column of columns) {
+    const cell = html("th", { scope: "col", class: column.number ? "number" : null });
+    const button = html("button", { type: "button" }, column.name);
+    button.addEventListener("click", () => {
+      const down = cell.getAttribute("aria-sort") === "ascending";
+      for (const other of head.children) other.removeAttribute("aria-sort");
+      cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+      lines.sort((a, b) => compare(column.value(a.entry), column.value(b.entry), down ? -1 : 1));
+      body.append(...lines.map(({ line }) => line));
+    });
+    cell.append(button);
+    head.append(cell);
+  }
+  body.append(...lines.map(({ line }) => line));
+  const words = caption ? html("caption", {}, html("span", {}, caption)) : null;
+  return html("div", { class: "scroll" }, html("table", {}, words, html("thead", {}, head), body));
+}
+
+function compare(first, second, sign) {
+  if (!known(first) || !known(second)) return Number(!known(first)) - Number(!known(second)); // undefined comes last
+  if (typeof first === "number" && typeof second === "number") return sign * (first - second);
+  return sign * String(first).localeCompare(String(second), "en", { numeric: true });
+}
+
+function link(point, words) {
+  const button = html("button", { type: "button", class: "link" }, words);
+  button.addEventListener("click", () => select(point, { reveal: true }));
+  return button;
+}
+
+function drawMethods() {
+  const entries = methods.map((method) => {
+    const own = points.filter((p) => p.method === method);
+    const passing = own.filter((p) => p.verdict === "passes");
+    const [residual, leakage, best] = [least(own, "residual"), least(own, "leakage"), least(passing, "residual")];
+    return { method, count: own.length, passing: passing.length, residual, leakage, best };
+  });
+  find("methods").append(table([
+    { name: "method", value: (e) => e.method, cell: (e) => methodName(e.method) },
+    { name: "fits", value: (e) => e.count, number: true },
+    { name: "passing", value: (e) => e.passing, number: true },
+    { name: "least residual", value: (e) => e.residual?.residual, number: true },
+    { name: "least leakage", value: (e) => e.leakage?.leakage, number: true },
+    {
+      name: "least residual of a passing fit", value: (e) => e.best?.residual, number: true,
+      cell: (e) => (e.best ? link(e.best, show(e.best.residual)) : "none"),
+    },
+    {
+      name: "that fit", value: (e) => e.best && describe(e.best),
+      cell: (e) => (e.best ? link(e.best, describe(e.best)) : "–"),
+    },
+  ], entries, { caption: `A fit passes if its leakage is at most ${data.max_leakage} and no attacker is significantly above or below chance.` }));
+}
+
+function drawPoints() {
+  const number = (name, title = name) => ({ name: title, value: (p) => p[name], number: true });
+  const tested = points.some((p) => known(p.rmse));
+  find("points").append(table([
+    { name: "fit", value: (p) => p.id, cell: (p) => link(p, show(p.id)) },
+    { name: "method", value: (p) => p.method, cell: (p) => methodName(p.method) },
+    number("strength"), number("seed"), number("residual"), number("leakage"),
+    { name: "95 % interval", value: (p) => p.low, cell: interval, number: true },
+    { name: "marks", value: (p) => marks(p).join(", ") },
+    number("p_value", "p"), number("criterion"),
+    ...(tested ? [number("rmse", "held-out RMSE"), number("mae", "MAE"), number("rmse_gap", "RMSE gap between groups")] : []),
+    number("iterations"), number("seconds"),
+    { name: "status", value: (p) => p.status },
+  ], points, {
+    caption: "Fits without a leakage were not audited, or diverged. They are not in the plot.",
+    onRow: (point, line) => rows.set(point, line),
+  }));
+}
+
+function attackers(entries) {
+  const advantage = (e) => (known(e.value) && known(e.chance) ? e.value - e.chance : null);
+  const above = (e) => known(e.low) && known(e.chance) && e.low > e.chance;
+  const features = unique(entries.map((e) => e.feature));
+  const one = features.length === 1;
+  return table([
+    ...(one ? [] : [{ name: "feature", value: (e) => e.feature }]),
+    { name: "attacker", value: (e) => e.model },
+    { name: "input", value: (e) => e.input },
+    {
+      name: "above chance", value: advantage, number: true,
+      cell: (e) => html("span", { class: above(e) ? "above" : null }, show(advantage(e))),
+    },
+    { name: "value", value: (e) => e.value, number: true },
+    { name: "95 % interval", value: (e) => e.low, cell: interval, number: true },
+    { name: "chance", value: (e) => e.chance, number: true },
+    { name: "measure", value: (e) => e.measure },
+  ], entries, { caption: `${one ? `Feature: ${features[0]}. ` : ""}Highlighted: significantly above chance (the whole simultaneous 95 % interval is above it).` });
+}
+
+function heldOut(entries) {
+  return table([
+    { name: "people", value: (e) => (e.feature ? `${e.feature}: ${e.group}` : "everybody") },
+    { name: "entries", value: (e) => e.entries, number: true },
+    { name: "RMSE", value: (e) => e.rmse, number: true },
+    { name: "MAE", value: (e) => e.mae, number: true },
+    { name: "RMSE of the baseline", value: (e) => e.baseline, number: true },
+  ], entries, { caption: "Errors on held-out entries, in the units of the data. The baseline predicts without people: the mean plus an offset for each label of the other modes." });
+}

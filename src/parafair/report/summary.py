@@ -1,0 +1,121 @@
+"""The summary of a report: what was fitted, what passes, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from parafair.audits import Verdict
+from parafair.frontiers import Frontier, Point
+from parafair.solvers.result import Status
+
+WHY = {
+    Verdict.PASSES: "It passes.",
+    Verdict.LEAKS: (
+        "It does not pass: its leakage is above the limit, or an attacker is significantly above "
+        "chance."
+    ),
+    Verdict.BELOW_CHANCE: (
+        "It does not pass: an attacker is significantly below chance. This happens when people are "
+        "matched in pairs across groups; it is a warning, not a success."
+    ),
+}
+
+
+def summarize(frontier: Frontier, picked: Point | None, max_leakage: float) -> list[str]:
+    """Return the summary, a few sentences each.
+
+    Args:
+        frontier: The fits.
+        picked: The fit shown first; None if no fit was audited.
+        max_leakage: The largest leakage allowed.
+    """
+    parts = [_setting(frontier)]
+    if picked is None:
+        parts.append("The fits were not audited, so it is not known what they reveal.")
+    else:
+        parts.append(" ".join(_choice(frontier, picked, max_leakage)))
+        parts += _prediction(frontier, picked)
+    parts += _limits(frontier)
+    return parts
+
+
+def verdict_of(point: Point, max_leakage: float) -> Verdict | None:
+    """Return the verdict of a point's audit; None without an audit."""
+    return None if point.audit is None else point.audit.verdict(max_leakage)
+
+
+def name_of(point: Point) -> str:
+    """Return the method of a point and its strength."""
+    strength = point.member.strength
+    return point.member.method + ("" if strength is None else f" at strength {strength:.3g}")
+
+
+def _setting(frontier: Frontier) -> str:
+    features = ", ".join(column.name for column in frontier.sensitive.columns)
+    fits = "1 fit" if len(frontier) == 1 else f"{len(frontier)} fits"
+    return (
+        f"{fits} to the data of {len(frontier.sensitive)} people. Methods: "
+        f"{', '.join(frontier.methods)}. Sensitive features: {features}. The residual is a "
+        "ratio of norms, ‖X - model‖ / ‖X‖. The leakage is the advantage over chance of the "
+        "strongest attacker, who guesses a sensitive feature from the embedding."
+    )
+
+
+def _choice(frontier: Frontier, picked: Point, max_leakage: float) -> Iterator[str]:
+    closest = _closest(frontier)
+    yield (
+        f"The closest fit has residual {closest.residual:.3f} (it leaves "
+        f"{_squares(closest.residual)} of the sum of squares unexplained) and leakage "
+        f"{closest.leakage:.3f}."
+    )
+    verdicts = [verdict_of(point, max_leakage) for point in frontier.audited]
+    yield (
+        f"{verdicts.count(Verdict.PASSES)} of {len(verdicts)} audited fits pass: their leakage is "
+        f"at most {max_leakage:g}, and no attacker is significantly above or below chance (95 %, "
+        "simultaneous)."
+    )
+    verdict = verdict_of(picked, max_leakage)
+    assert verdict is not None
+    yield (
+        f"Picked: {name_of(picked)}, with residual {picked.residual:.3f} and leakage "
+        f"{picked.leakage:.3f}. {WHY[verdict]}"
+    )
+
+
+def _prediction(frontier: Frontier, picked: Point) -> Iterator[str]:
+    """Yield the errors on held-out entries, if there are any."""
+    if picked.evaluation is None or frontier.baseline is None:
+        return
+    closest = _closest(frontier).evaluation
+    beside = "" if closest is None else f"; of the closest fit {closest.value('rmse'):.3g}"
+    yield (
+        "Root mean squared error on held-out entries: of the picked fit "
+        f"{picked.evaluation.value('rmse'):.3g}{beside}; of a baseline without people "
+        f"{frontier.baseline.value('rmse'):.3g}."
+    )
+
+
+def _limits(frontier: Frontier) -> Iterator[str]:
+    """Yield what the numbers do not show."""
+    if frontier.limit:
+        yield (
+            "Exact parity among these people costs any model a residual of at least "
+            f"{frontier.limit[0][1]:.3f}."
+        )
+    failed = sum(point.fit.status is Status.DIVERGED for point in frontier.points)
+    if failed:
+        yield f"{failed} of {len(frontier)} fits diverged and have no audit."
+    yield (
+        "An attacker can show that an embedding reveals something. No attacker can show that it "
+        "reveals nothing: a stronger attacker may exist, and other people may differ from these."
+    )
+
+
+def _squares(residual: float) -> str:
+    """Return a ratio of norms as percent of the sum of squares."""
+    share = 100 * residual**2
+    return "less than 0.1 %" if share < 0.1 else f"{share:.{0 if share >= 10 else 1}f} %"
+
+
+def _closest(frontier: Frontier) -> Point:
+    return min(frontier.audited, key=lambda point: point.residual)

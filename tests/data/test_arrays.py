@@ -1,0 +1,54 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from parafair.data.arrays import as_tensor
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[1, 2], [3, 4]],
+        np.array([[1, 2], [3, 4]], dtype=np.int16),
+        np.array([[1, 2], [3, 4]], dtype=">f8"),
+        np.array([[2, 1], [4, 3]], dtype=float)[:, ::-1],
+        pd.DataFrame({"a": [1, 3], "b": [2, 4]}),
+        torch.tensor([[1, 2], [3, 4]]),
+        np.array([[1, 2], [3, 4]], dtype=bool) * np.array([[1, 2], [3, 4]], dtype=np.float16),
+    ],
+)
+def test_all_forms_of_numbers_are_read(value):
+    expected = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+    assert torch.equal(as_tensor(value), expected)
+
+
+def test_read_only_arrays_are_accepted():
+    array = np.arange(4.0).reshape(2, 2)
+    array.setflags(write=False)
+    assert as_tensor(array).shape == (2, 2)
+
+
+def test_precision_is_kept_or_chosen():
+    assert as_tensor(np.ones((2, 2), dtype=np.float32)).dtype == torch.float32
+    assert as_tensor(np.ones((2, 2)), dtype=torch.float32).dtype == torch.float32
+
+
+def test_an_array_of_size_one_may_be_reversed():
+    assert as_tensor(np.ones((1, 3))[::-1]).shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([[1.0, np.nan]], r"rows has 1 NaN or infinite entries, the first at index \(0, 1\)"),
+        ([[np.inf, 2.0]], r"rows has 1 NaN or infinite entries, the first at index \(0, 0\)"),
+        (
+            np.ma.masked_equal([[1.0, 2.0]], 2),
+            "rows has masked entries, and missing values are not",
+        ),
+    ],
+)
+def test_missing_and_infinite_entries_are_refused(value, message):
+    with pytest.raises(ValueError, match=message):
+        as_tensor(value, name="rows")
