@@ -14,10 +14,9 @@ FRONTIER = (
     "--strengths", "0.1,10",
 )  # fmt: skip
 CURVE = (
-    "frontier", *SCORES, "--methods", "none,invariant", "--strengths", "0.3,", *LINEAR,
+    "frontier", *SCORES, "--methods", "none,invariant", "--strengths", "30.0", *LINEAR,
     "--out", "curve",
 )  # fmt: skip
-CURVE = (*CURVE[:-6], "--strengths", "0.3", *LINEAR, "--out", "curve")
 
 
 def test_a_frontier_and_its_page(arrays):
@@ -109,6 +108,14 @@ def test_a_frontier_of_a_table_has_errors_and_a_page(tables):
     page = (tables / "curve" / "report.html").read_text()
     for text in ("student (people)", "algebra", "1 of 40 student", "fitted entries per student"):
         assert text in page
+
+
+def test_nothing_is_picked_if_no_fit_passes(arrays):
+    printed = run(*FRONTIER[:-1], "0.1,0.2")
+    assert printed.count("leaks") >= 2  # the table, and the fit that leaks the least
+    text = run("pick", "run", "--out", "r", code=2)
+    assert "no point passes at max_leakage=0.05; the least leakage is" in text
+    assert not (arrays / "r").exists()
 
 
 def test_a_picked_fit_becomes_a_run(tables):

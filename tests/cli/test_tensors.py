@@ -91,7 +91,7 @@ def test_pickled_arrays_are_not_loaded(arrays):
         (("tensor.npy", "--duplicates", "sum"), "--value and --duplicates are for tables"),
         (
             ("tensor.npy", "--mode", "persn", *PEOPLE),
-            "mode must be one of person, mode_1, mode_2; got 'persn'",
+            "mode must be one of mode_0, mode_1, mode_2; got 'persn'",
         ),
         (("tensor.npy", "--mode", 3, *PEOPLE), "mode must be between 0 and 2 or one of mode_0"),
     ],

@@ -32,7 +32,8 @@ def test_settings_are_chosen_by_held_out_error(tables):
     assert loaded.rank == 2
 
 
-def test_strengths_are_chosen_by_the_verdict_of_an_audit(tables):
+def test_strengths_are_chosen_by_the_verdict_of_an_audit(tables, monkeypatch):
+    monkeypatch.setattr("parafair.model.tuning.panel", lambda stage: ("linear",))
     command = ("tune", *SCORES, "--strength", "0.1,30", "--max-leakage", 0.4, "--out", "run")
     text = run(*command)
     record = json.loads((tables / "run" / "tuning.json").read_text())

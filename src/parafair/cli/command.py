@@ -37,7 +37,7 @@ def flatten(function: Callable[..., None], more: Mapping[str, Any]) -> Callable[
     groups: dict[str, type] = {}
     flat: list[Parameter] = []
     for parameter in signature(function).parameters.values():
-        kind = hints[parameter.name]
+        kind = hints.get(parameter.name)
         if parameter.kind is Parameter.VAR_KEYWORD:
             flat += [_option(key, type_, None) for key, type_ in more.items()]
         elif isinstance(kind, type) and is_dataclass(kind):

@@ -170,13 +170,12 @@ class SolverOptions:
             given["inner_steps"] = self.inner_steps
         if not given or self.solver not in SOLVERS:
             return self.solver
-        solver: Any = SOLVERS[self.solver]
-        for name in given:
-            if not hasattr(solver, name):
-                raise ValueError(
-                    f"--{name.replace('_', '-')} is for --solver gradient, but --solver is "
-                    f"{self.solver}; leave it out"
-                )
+        solver = SOLVERS[self.solver]
+        if not isinstance(solver, GradientBCD):
+            name = next(iter(given)).replace("_", "-")
+            raise ValueError(
+                f"--{name} is for --solver gradient, but --solver is {self.solver}; leave it out"
+            )
         return replace(solver, **given)
 
 
