@@ -110,6 +110,20 @@ def test_a_frontier_of_a_table_has_errors_and_a_page(tables):
         assert text in page
 
 
+def test_an_interrupted_frontier_can_be_continued(arrays, monkeypatch):
+    def interrupted(*_, out, **__):
+        out.mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parafair.cli.frontiers.frontier", interrupted)
+    text = run(*FRONTIER, code=130)
+    assert "interrupted; finished fits are in run, and the same command continues" in text
+    assert json.loads((arrays / "run" / "inputs.json").read_text())["key"] == "person"
+    monkeypatch.undo()
+    monkeypatch.chdir(arrays)
+    run(*FRONTIER)
+
+
 def test_nothing_is_picked_if_no_fit_passes(arrays):
     printed = run(*FRONTIER[:-1], "0.1,0.2")
     assert printed.count("leaks") >= 2  # the table, and the fit that leaks the least

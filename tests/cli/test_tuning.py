@@ -73,6 +73,16 @@ def test_bad_settings_to_choose_from(tables, arguments, message):
     assert not (tables / "run").exists()
 
 
+def test_an_interrupted_choice_writes_nothing(tables, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parafair.cli.tuning.choose", interrupted)
+    text = run(*TUNE, "--rank", "1,2", code=130)
+    assert "interrupted; nothing was written" in text
+    assert not (tables / "run").exists()
+
+
 def test_a_choice_by_audit_needs_people(tables):
     text = run("tune", "scores.csv", *MODES, "--method", "none", "--rank", "1,2",
                "--max-leakage", 0.1, "--out", "run", code=2)  # fmt: skip
