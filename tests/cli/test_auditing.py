@@ -49,7 +49,7 @@ def test_tables_and_arrays_of_rows_are_audited(arrays):
     assert len(table) == 40
     run("audit", "run/embedding.parquet", *PEOPLE, *QUICK)
     np.save("rows.npy", table.iloc[:, 1:].to_numpy())
-    run("audit", "rows.npy", "--sensitive", "people.csv", "--columns", "group", *QUICK)
+    run("audit", "rows.npy", "--sensitive", "people.csv", "--sensitive-columns", "group", *QUICK)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_key_is_checked(arrays):
 
 
 def test_an_array_without_a_key_is_audited_by_position(arrays):
-    run(*FIT, "--sensitive", "people.csv", "--columns", "group", "--method", "none")
+    run(*FIT, "--sensitive", "people.csv", "--sensitive-columns", "group", "--method", "none")
     audit = ("audit", "run", *QUICK, "--sensitive")
     assert run(*audit, "people.csv") == run(*audit, "numbered.csv", "--key", "person")
 
@@ -95,7 +95,7 @@ def test_a_run_with_labels_is_audited_by_its_key(tables):
     shuffle_people()
     run(*FIT_SCORES, "--method", "none")
     audit = ("audit", "run", "--sensitive", "students.csv", *QUICK)
-    run(*audit, "--columns", "gender", "--key", "student", "--json", "one.json")
+    run(*audit, "--sensitive-columns", "gender", "--key", "student", "--json", "one.json")
     run(*audit, "--json", "two.json")
     run("audit", "run", *QUICK, "--json", "three.json")
     for name in ("two.json", "three.json"):
@@ -108,7 +108,7 @@ def test_a_model_saved_from_python_is_audited_by_its_labels(tables):
     shuffle_people()
     data = TensorData.from_table("scores.csv", modes=["student", "module", "test"], value="score")
     FairCP(2, method="none", max_iter=20, tol=1e-2).fit(data).save("run")
-    audit = ("audit", "run", "--columns", "gender", *QUICK, "--sensitive")
+    audit = ("audit", "run", "--sensitive-columns", "gender", *QUICK, "--sensitive")
     named = run(*audit, "students.csv", "--key", "student")
     assert run(*audit, "students.csv") == named
     assert "--key is missing: the column of unnamed.csv" in run(*audit, "unnamed.csv", code=2)

@@ -37,7 +37,7 @@ def test_a_frontier_and_its_page(arrays):
 def test_a_frontier_is_that_of_python(arrays):
     run(
         *FRONTIER, "--solver", "gradient", "--step-sizes", "3,1", "--inner-steps", 20, "--init",
-        "normal", "--dtype", "float32", "--max-iter", 5, "--tol", 0, "--method", "hsic",
+        "normal", "--dtype", "float32", "--max-iter", 5, "--tol", 0, "--methods", "hsic",
         "--seeds", "3,5",
     )  # fmt: skip
     (settings,) = load("run").settings.values()
@@ -55,7 +55,7 @@ def test_a_frontier_of_python_is_continued(arrays):
         audits=audits, out="run",
     )  # fmt: skip
     before = {path: path.stat().st_mtime_ns for path in arrays.glob("run/*/*/fit.json")}
-    run(*FRONTIER[:2], "--sensitive", "people.csv", "--columns", "group", *FRONTIER[6:])
+    run(*FRONTIER[:2], "--sensitive", "people.csv", "--sensitive-columns", "group", *FRONTIER[6:])
     assert {path: path.stat().st_mtime_ns for path in arrays.glob("run/*/*/fit.json")} == before
 
 

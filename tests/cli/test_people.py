@@ -23,10 +23,19 @@ def test_stated_kinds_and_chosen_columns(arrays):
     people = pd.read_csv("people.csv")
     people["band"], people["constant"] = np.arange(40) % 4, 1
     people.to_csv("people.csv", index=False)
-    run(*FIT, *PEOPLE, "--columns", "group,band", "--kind", "band=numeric", "--max-iter", 3)
+    run(
+        *FIT,
+        *PEOPLE,
+        "--sensitive-columns",
+        "group,band",
+        "--kind",
+        "band=numeric",
+        "--max-iter",
+        3,
+    )
     columns = FairCP.load("run").training_.features.columns
     assert {c.name: c.kind for c in columns} == {"group": "categorical", "band": "numeric"}
-    run(*FIT, *PEOPLE, "--force", "--columns", "band", "--max-iter", 3)
+    run(*FIT, *PEOPLE, "--force", "--sensitive-columns", "band", "--max-iter", 3)
     (column,) = FairCP.load("run").training_.features.columns
     assert (column.name, column.kind) == ("band", "categorical")
     assert column.categories == ("0", "1", "2", "3")
@@ -36,12 +45,12 @@ def test_stated_kinds_and_chosen_columns(arrays):
     ("arguments", "message"),
     [
         ((), "needs sensitive_features, but none were given"),
-        ((*PEOPLE, "--columns", "grup"), "did you mean 'group'"),
+        ((*PEOPLE, "--sensitive-columns", "grup"), "did you mean 'group'"),
         (("--sensitive", "people.csv", "--key", "persn"), "did you mean 'person'"),
         (("--sensitive", "people.csv"), "'person' has a different value for each"),
         (("--sensitive", "numbered.csv"), "'person' has a different whole number for each person"),
         ((*PEOPLE, "--kind", "group"), "--kind must look like column=numeric"),
-        ((*PEOPLE, "--columns", "group,group"), "one or more different names"),
+        ((*PEOPLE, "--sensitive-columns", "group,group"), "one or more different names"),
         (
             ("--method", "none", "--key", "person"),
             "--missing need the table of people: --sensitive",

@@ -126,7 +126,7 @@ def test_all_forms_of_the_data_give_the_same_run(tables):
     plain = (*SMALL, "--rank", 2, "--method", "none")
     run(*FIT_SCORES, "--method", "none")
     run("fit", "scores.npy", *GENDER, *plain, "--out", "array")
-    numbered = ("--sensitive", "numbered.csv", "--columns", "gender", "--key", "student")
+    numbered = ("--sensitive", "numbered.csv", "--sensitive-columns", "gender", "--key", "student")
     run("fit", "scores.tns", "--modes", "student,module,test", *numbered, *plain, "--out", "list")
     expected = pd.read_csv("run/embedding.csv")
     pd.testing.assert_frame_equal(pd.read_csv("array/embedding.csv"), expected, rtol=1e-6)

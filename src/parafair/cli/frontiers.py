@@ -56,9 +56,7 @@ class SweepOptions:
     """Which fits to make."""
 
     out: Annotated[Path, option(RESULT, "Folder for the fits; continued if it holds some.")]
-    methods: Annotated[
-        str, option(MODEL, f"Some of {', '.join(METHODS)}, as a,b.", "--methods", "--method")
-    ] = FIT["method"]
+    methods: Annotated[str, option(MODEL, f"Some of {', '.join(METHODS)}, as a,b.")] = FIT["method"]
     strengths: Annotated[
         str, option(MODEL, "How many strengths to try, or the strengths, as 1,4,16.")
     ] = str(FRONTIER["strengths"])

@@ -60,7 +60,6 @@ class FeatureOptions(PeopleOptions):
             PEOPLE,
             "Sensitive columns, as a,b; by default all but the key.",
             "--sensitive-columns",
-            "--columns",
         ),
     ] = None
     kind: Annotated[
