@@ -264,7 +264,7 @@ def _least_clear(found: list[tuple[Fit, Trial]]) -> float:
 
 
 def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
-    """Take the least residual that passed clearly, or else passed, or else the weakest attackers."""
+    """Take the least residual that passed clearly, else that passed, else the weakest attackers."""
     trials = tuple(trial for _, trial in found)
     passed = [pair for pair in found if pair[1].clear] or [p for p in found if p[1].passes]
     if passed:
