@@ -11,8 +11,8 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.devices import by_device
 
-# Entries in a segment. Shorter segments spend more time on calls than on arithmetic; longer ones are
-# mostly padding.
+# Entries in a segment. Shorter segments spend more time on calls than on arithmetic; longer
+# segments are mostly padding.
 SHORTEST, LONGEST = 8, 64
 
 # Numbers in memory at once; on a CPU, as many as fit into the cache.
