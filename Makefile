@@ -1,4 +1,4 @@
-# Every target sets up what it needs in .venv, so each works on a fresh machine.
+# Every target installs its dependencies in .venv, so each works on a fresh machine.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
-# Two processes of one thread each: threads of several processes would wait for each other.
+# Two processes of one thread each: more threads would compete for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 test: $(VENV)/.test
@@ -26,7 +26,7 @@ check: $(VENV)/.check
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run
 
-# The tables and the page of docs/reproduction.md; rows that are there are not made again.
+# The tables and the page of docs/reproduction.md; existing rows are not computed again.
 reproduce: $(VENV)/.demo
 	$(BIN)/parafair reproduce all --n-jobs -1 --format png \
 	    --out docs/data/reproduction --page docs/reproduction.md
@@ -37,7 +37,7 @@ docs: $(VENV)/.docs
 clean:
 	rm -rf $(VENV) site demo
 
-# The package with all extras; pip must be new enough for dependency groups.
+# The package with all extras; dependency groups need a recent pip.
 $(VENV)/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check "pip>=25.1"

@@ -1,4 +1,4 @@
-"""Run one measurement in a process of its own, so that the memory it needs can be told."""
+"""Run one measurement in its own process, to measure its peak memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 
 def alone(function: str, *arguments: object) -> dict[str, object]:
-    """Return what a function such as "fairness.one_fit" returns, and its peak memory.
+    """Return the result of a function such as "fairness.one_fit", and its peak memory.
 
-    The function takes and returns what can be written as JSON.
+    Arguments and result must be JSON values.
     """
     command = [sys.executable, "-m", "benchmarks.alone", function, json.dumps(arguments)]
     found = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
@@ -25,7 +25,7 @@ def main() -> None:
     """Call the function named on the command line and print its result as JSON."""
     module, function = sys.argv[1].split(".")
     result = getattr(import_module(f"benchmarks.{module}"), function)(*json.loads(sys.argv[2]))
-    # Not getrusage: it still counts the process that started this one.
+    # Not getrusage, which includes the parent process.
     status = Path("/proc/self/status").read_text()
     peak = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert peak is not None

@@ -1,4 +1,4 @@
-"""Missing entries: time to the same held-out error, and the sums over a list of entries."""
+"""Missing entries: time to the same held-out error, and sums over sparse entries."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ENOUGH = 1.1
 def completion() -> Iterable[Row]:
     """200 x 100 x 100, rank 8, 30 % missing, noise of 1 %: seconds to the same held-out error.
 
-    Everybody begins at the same factors; the number of sweeps is doubled until the error on the
-    missing entries is within 10 % of the noise, and the time of that run counts.
+    All libraries use the same initial factors. The number of sweeps is doubled until the error on
+    the missing entries is within 10 % of the noise; the time is that of the last run.
     """
     random = np.random.default_rng(0)
     clean = datasets.synthetic(0, rank=RANK).tensor
@@ -75,7 +75,7 @@ def ours(tensor: np.ndarray, missing: np.ndarray, start: list[np.ndarray]) -> Ca
 def tensorly(
     tensor: np.ndarray, missing: np.ndarray, start: list[np.ndarray]
 ) -> Callable[[int], list]:
-    """TensorLy's ``parafac`` with a mask, which fills the missing entries in (EM)."""
+    """TensorLy's ``parafac`` with a mask, which imputes the missing entries (EM)."""
     import tensorly as tl
     from tensorly.decomposition import parafac
 
@@ -121,7 +121,7 @@ CONTENDERS = {"parafair": ours, "tensorly parafac, mask": tensorly, "pyttb gcp_o
 def sparse_sums() -> Iterable[Row]:
     """1 000 000 entries of 2000 x 300 x 200, rank 8: the MTTKRPs of all modes.
 
-    Ours has the Gram matrices of all rows besides.
+    Ours also computes the Gram matrices of all rows.
     """
     import pyttb as ttb
 

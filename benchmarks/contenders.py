@@ -1,7 +1,6 @@
-"""Plain CP by the peers: each takes a tensor, a start and a number of sweeps, and returns factors.
+"""Plain CP with other libraries: from a tensor, a start and a number of sweeps to factors.
 
-What a peer needs before it can begin (its own tensor class, its own copy of the start) is made
-outside the clock.
+Conversions to the tensor class of a library are not timed.
 """
 
 from __future__ import annotations

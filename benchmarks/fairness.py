@@ -1,7 +1,7 @@
-"""What fairness costs and how well it holds: the library's claims, measured.
+"""Residual and leakage of fair fits: the measurements behind the library's claims.
 
-Run by ``python -m benchmarks.run fair_synthetic fair_kinds baselines fair_time``; every row
-is one fit, audited by all attackers.
+Run with ``python -m benchmarks.run fair_synthetic fair_kinds baselines fair_time``. Every row is
+one fit, audited by all attackers.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Row = dict[str, object]
 
 
 def row_of(name: str, model: FairCP, result: Audit, **more: object) -> Row:
-    """Return one line: the cost, and the attackers."""
+    """Return one row: residual, attackers and time."""
     off = [r.model + " " + r.input for r in result.attackers if r.above_chance or r.below_chance]
     return {
         "data": name,
         "residual": model.fit_.residual,
         "largest advantage": max(result.advantages),
         "smallest": min(result.advantages),
-        "beyond doubt": ", ".join(off) or "none",
+        "significantly off chance": ", ".join(off) or "none",
         "leakage": result.leakage,
         "seconds": model.fit_.seconds,
         **more,
@@ -67,7 +67,7 @@ def fair_synthetic() -> Iterable[Row]:
 
 
 def kinds() -> dict[str, tuple[np.ndarray, Any, int]]:
-    """Return tensors whose people depend on features of several kinds, with a rank for each."""
+    """Return tensors that depend on sensitive features of several kinds, with their ranks."""
     random = np.random.default_rng(0)
 
     def tensor(people: np.ndarray, rank: int, sizes: tuple[int, int] = (60, 50)) -> np.ndarray:
@@ -106,14 +106,14 @@ def kinds() -> dict[str, tuple[np.ndarray, Any, int]]:
 def fair_kinds() -> Iterable[Row]:
     """Other kinds of dependence: shape alone, three groups, a number, two columns at once.
 
-    With a fixed strength people may be matched across groups; "auto" avoids that.
+    A fixed strength may match people across groups; "auto" avoids that.
     """
     jobs = [(name, strength) for name in kinds() for strength in (0.0, 12.0, "auto")]
     yield from Parallel(n_jobs=-1, return_as="generator")(starmap(delayed(fair_kind), jobs))
 
 
 def fair_kind(name: str, strength: float | str) -> Row:
-    """Fit one kind, with a fixed strength or the one that is found."""
+    """Fit one kind with a fixed strength, or with "auto"."""
     torch.set_num_threads(1)
     tensor, sensitive, rank = kinds()[name]
     level = 0.02 if name == "a number on a circle" else 0.05
@@ -128,7 +128,7 @@ def fair_kind(name: str, strength: float | str) -> Row:
 
 
 def baselines() -> Iterable[Row]:
-    """What people use today and the paper's methods, on its synthetic data, seed 0, rank 8."""
+    """Common baselines and the paper's methods on its synthetic data, seed 0, rank 8."""
     data = datasets.synthetic(0)
     n_squared = data.tensor.shape[0] ** 2
     criterion = Criterion(SensitiveFeatures.of(data.sensitive_features), as_tensor(data.tensor)[:0])
@@ -158,7 +158,7 @@ def baselines() -> Iterable[Row]:
 
 
 def drift() -> Iterable[Row]:
-    """How far components drift off with less pull on ill-determined updates (`shared.PULL`)."""
+    """Drift of components with less damping of ill-determined updates (`shared.PULL`)."""
     data = datasets.synthetic(1)
     tensor = TensorData.from_array(data.tensor)
     size = float(tensor.values.square().mean())
@@ -186,7 +186,7 @@ def drift() -> Iterable[Row]:
 
 
 def fair_time() -> Iterable[Row]:
-    """One fit with method="invariant" to its stopping rule, alone in its process."""
+    """One fit with method="invariant" until it converges, in its own process."""
     for n, other, rank, strength in ((200, 100, 8, 1), (200, 100, 8, 20), (20_000, 20, 16, 20)):
         yield {
             "shape": f"{n} x {other} x {other}",
@@ -204,6 +204,6 @@ def one_fit(n: int, other: int, rank: int, strength: float) -> Row:
     model.fit(data.tensor, sensitive_features=data.sensitive_features)
     return {
         "seconds": perf_counter() - begin,
-        "rounds": model.fit_.n_iter + model.fit_.counts["warm rounds"],
+        "iterations": model.fit_.n_iter + model.fit_.counts["warm iterations"],
         "residual": model.fit_.residual,
     }

@@ -1,6 +1,6 @@
-"""The whole trade-off: how fast a batch is, and how much of the plane each method covers.
+"""Frontiers: the speed of a batch, and the hypervolume of each method.
 
-Run by ``python -m benchmarks.run batch hypervolume``.
+Run with ``python -m benchmarks.run batch hypervolume``.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ ROUNDS, STRENGTHS, SEEDS, ALONE = 5, 50, 5, 5
 
 
 def batch() -> Iterable[Row]:
-    """250 fits of the paper's KHSIC-BCD (50 strengths x 5 seeds), 5 rounds: together, one by one.
+    """250 fits of the paper's KHSIC-BCD (50 strengths x 5 seeds), 5 iterations: batched or single.
 
-    One by one is measured on 5 of the 250 and multiplied; all fits take the same steps.
+    Single fits are measured on 5 of the 250 and extrapolated; all fits take the same steps.
     """
     devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     for device in devices:
@@ -40,7 +40,7 @@ def batch() -> Iterable[Row]:
 
 
 def batch_on(device: str, dtype: torch.dtype) -> Row:
-    """Time both ways on one device."""
+    """Time batched and single fits on one device."""
     data = datasets.synthetic(0)
     tensor = TensorData.from_array(data.tensor).to(device, dtype)
     problem = Problem(tensor, 8, 0, KHSIC(), SensitiveFeatures.of(data.sensitive_features))
@@ -58,7 +58,7 @@ def batch_on(device: str, dtype: torch.dtype) -> Row:
         return perf_counter() - begin, [fit.objective for fit in fits]
 
     everybody = torch.arange(len(strengths), device=device)
-    run(everybody[:1])  # the first call on a device pays for its libraries
+    run(everybody[:1])  # the first call on a device loads its libraries
     together, objectives = run(everybody)
     chosen = everybody[:: len(everybody) // ALONE]
     single = [run(member.unsqueeze(0)) for member in chosen]
@@ -81,7 +81,7 @@ OURS = (1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 22, 32, 45, 64, 90, 128)
 
 
 def hypervolume() -> Iterable[Row]:
-    """Share of the (residual, leakage) plane that each method covers, synthetic data, seeds 0-4."""
+    """Share of the (residual, leakage) plane each method dominates, synthetic data, seeds 0-4."""
     names = list(methods(200))
     jobs = [(seed, name) for seed in range(5) for name in names]
     found = joblib.Parallel(n_jobs=-1)(joblib.delayed(curve_of)(*job) for job in jobs)

@@ -1,4 +1,4 @@
-"""Real marks with holes (OULAD): how long fits take, and how much memory."""
+"""Real marks with missing entries (OULAD): time and memory of fits."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ STRENGTHS = (0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 25, 50, 100, 200)
 
 
 def oulad_time() -> Iterable[Row]:
-    """All students of OULAD, rank 8, gender hidden: one fit, and the fits of a frontier of 12.
+    """All students of OULAD, rank 8, gender penalized: one fit, and a frontier of 12 fits.
 
-    Needs the data, downloaded or in the folder PARAFAIR_DATA; on a GPU too where there is one.
+    Needs the data, downloaded or in the folder PARAFAIR_DATA. Also runs on a GPU if available.
     """
     for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
         yield {"what": "plain", "device": device, **alone("marks.one_fit", 0.0, device)}
@@ -30,7 +30,7 @@ def oulad_time() -> Iterable[Row]:
 
 
 def one_fit(strength: float, device: str) -> Row:
-    """Fit once; strength 0 is without a penalty."""
+    """Fit once; strength 0 means no penalty."""
     tensor, gender = students()
     method = {"strength": strength} if strength else {"method": "none"}
     begin = perf_counter()
@@ -63,7 +63,7 @@ def one_frontier(device: str) -> Row:
 
 
 def students() -> tuple[TensorData, object]:
-    """Return the marks of everybody who has any, and their gender."""
+    """Return the marks of all students with marks, and their gender."""
     data = datasets.oulad()
     scored = data.tensor.observed_per(0) > 0
     return data.tensor.take(0, scored), data.sensitive_features["gender"][scored].to_numpy()

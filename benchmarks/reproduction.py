@@ -1,6 +1,6 @@
 """The fits of the paper's figures: step by step with autograd, and in parafair's batches.
 
-Run by ``python -m benchmarks.run reproduction``.
+Run with ``python -m benchmarks.run reproduction``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MEASURED_STEPS, MEASURED_ITERATIONS = 10, 2
 def reproduction() -> Iterable[Row]:
     """Time all fits of the paper's four methods: with autograd, and in parafair's batches.
 
-    Both are measured on a part of the work and extrapolated, because all steps of a method cost
-    the same. Audits, the classifier and our own methods are not included.
+    Both are measured on a part of the work and extrapolated: all steps of a method cost the same.
+    Audits, the classifier and our own methods are not included.
     """
     setup = Setup()
     every = dict.fromkeys(i for figure in setup.figures.values() for i in figure.items)
@@ -64,7 +64,7 @@ def _row(device: str, name: str, method: str, work: list[tuple[int, list[Item]]]
         "data": name,
         "method": method,
         "fits": sum(len(items) for _, items in work),
-        "rounds of fits": sum(rounds * len(items) for rounds, items in work),
+        "iterations": sum(rounds * len(items) for rounds, items in work),
         "autograd, s": None,
         "parafair, s": None,
         "ratio": None,

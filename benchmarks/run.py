@@ -1,14 +1,14 @@
-"""Measure parafair against the obvious way and against its peers, side by side in one run.
+"""Compare parafair with naive implementations and with other libraries, in one run.
 
     python -m benchmarks.run [NAME ...]
 
-with names among algorithm1, plain_cp, khsic (speed) and fair_synthetic, fair_kinds, baselines,
-drift, fair_time (fairness), batch, hypervolume (frontiers), reproduction (the paper's figures),
-completion, sparse_sums, oulad_time (missing entries); all of them by default.
+Names: algorithm1, plain_cp, khsic (speed); fair_synthetic, fair_kinds, baselines, drift, fair_time
+(fairness); batch, hypervolume (frontiers); reproduction (the paper's figures); completion,
+sparse_sums, oulad_time (missing entries). The default is all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
-benchmarks/results/NAME.json. Times are the best of several runs, because whatever else the
-machine does can only add to them.
+benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
+only adds to them.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ Row = dict[str, object]
 
 
 def algorithm1() -> Iterable[Row]:
-    """One round of Algorithm 1 with KHSIC, 200 steps on each mode, 200 x 100 x 100, rank 8."""
+    """One iteration of Algorithm 1 with KHSIC, 200 steps on each mode, 200 x 100 x 100, rank 8."""
     for dtype in (torch.float64, torch.float32):
         yield from algorithm1_in(dtype)
 
 
 def algorithm1_in(dtype: torch.dtype) -> Iterable[Row]:
-    """Compare one precision: a whole round, and the steps on the sensitive factor alone."""
+    """Compare in one dtype: a whole iteration, and the steps on the sensitive factor alone."""
     data, steps, strength = datasets.synthetic(0), (0.5, 1.0), 1600.0
     sensitive = SensitiveFeatures.of(data.sensitive_features)
     stored = TensorData.from_array(data.tensor).to(dtype=dtype)
@@ -86,7 +86,7 @@ def algorithm1_in(dtype: torch.dtype) -> Iterable[Row]:
     error = max(float((a[0] - b).norm() / b.norm()) for a, b in pairs)
     block, term = Sweep(problem, starts).block(0), problem.bound
     size = torch.full((1,), steps[0], dtype=dtype)
-    # Alternating, so that both sides meet the same state of the machine.
+    # Alternating, so that both sides see the same load on the machine.
     times: list[list[float]] = [[], [], [], []]
     for _ in range(3):
         times[0].append(best_of(2, paper_bcd.round_of_steps, tensor, begin, penalty, steps, 200))
@@ -97,15 +97,18 @@ def algorithm1_in(dtype: torch.dtype) -> Iterable[Row]:
         times[3].append(best_of(2, solver._descend, block, term, starts[0], size) / 200)
     slow, fast, slow_step, fast_step = (min(column) * 1e3 for column in times)
     name = str(dtype).removeprefix("torch.")
-    for what, theirs, ours in (("round", slow, fast), ("KHSIC step on A", slow_step, fast_step)):
+    for what, theirs, ours in (
+        ("iteration", slow, fast),
+        ("KHSIC step on A", slow_step, fast_step),
+    ):
         yield {
             "what": f"{what}, {name}", "autograd ms": theirs, "parafair ms": ours,
-            "ratio": theirs / ours, "relative difference": error if what == "round" else None,
+            "ratio": theirs / ours, "relative difference": error if what == "iteration" else None,
         }  # fmt: skip
 
 
 def plain_cp() -> Iterable[Row]:
-    """Plain CP from the same start to the same error: the one plain ALS has after 40 sweeps."""
+    """Plain CP from the same start to the same error, that of ALS after 40 sweeps."""
     for shape, rank in (((200, 100, 100), 8), ((400, 300, 200), 10)):
         random = np.random.default_rng(0)
         factors = [random.uniform(size=(size, rank)) for size in shape]
@@ -113,7 +116,7 @@ def plain_cp() -> Iterable[Row]:
         noise = random.standard_normal(shape)
         tensor += 0.01 * np.linalg.norm(tensor) / np.linalg.norm(noise) * noise
         start = [random.uniform(size=(size, rank)) for size in shape]
-        # All peers take the same ALS sweeps, so one of them sets the error to reach.
+        # All libraries take the same ALS sweeps, so one of them defines the target error.
         target = residual_fit(tensor, (None, contenders.pyttb(tensor, start)(40)))
         for name in contenders.CONTENDERS:
             yield contend(name, tensor, start, target)
@@ -130,27 +133,27 @@ def contend(name: str, tensor: np.ndarray, start: list[np.ndarray], target: floa
         error = residual_fit(tensor, (None, run(sweeps)))
         if error <= target * (1 + 1e-9):
             break
-    # The slowest one needs a minute for each repetition.
+    # The slowest library needs a minute per repetition.
     seconds = best_of(1 if name == "pygenten" else 5, run, sweeps)
     return {**row, "sweeps": sweeps, "seconds": seconds, "error": error, "skipped": None}
 
 
 def khsic() -> Iterable[Row]:
-    """KHSIC value and gradient, n rows of 16 columns, each in a process of its own."""
+    """KHSIC value and gradient, n rows of 16 columns, each in its own process."""
     for n in (5000, 20_000):
         for how in ("parafair", "naive"):
-            # The naive way at n = 20 000 needs more than 20 GB.
+            # At n = 20 000 the naive implementation needs more than 20 GB.
             if how == "naive" and n > 10_000:
                 yield {
                     "n": n, "how": how, "seconds": None, "peak MB": None,
-                    "skipped": "not tried: the 1.6 GB it adds at n = 5000 are 25 GB here",
+                    "skipped": "not run: 1.6 GB at n = 5000 become 25 GB here",
                 }  # fmt: skip
                 continue
             yield {"n": n, "how": how, **alone("run.one_khsic", n, how), "skipped": None}
 
 
 def one_khsic(n: int, how: str) -> Row:
-    """Measure one way."""
+    """Measure one implementation."""
     rows, groups = example_rows(n, 16, seed=0), example_groups(n, seed=1)
     if how == "parafair":
         weights = CenteredGram.of(groups, Gaussian(1.0))
@@ -170,7 +173,7 @@ def one_khsic(n: int, how: str) -> Row:
 
 
 def machine() -> dict[str, object]:
-    """Return what the numbers depend on."""
+    """Return the machine and the versions."""
     versions = {}
     for package in PACKAGES:
         try:

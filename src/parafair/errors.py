@@ -1,4 +1,4 @@
-"""The exceptions and warnings of parafair, and the wording shared by its messages."""
+"""The exceptions and warnings of parafair, and shared error messages."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ if TYPE_CHECKING:
 
 
 class ParafairWarning(UserWarning):
-    """Something the reader of a result should know."""
+    """A warning about a result."""
 
 
 class ConvergenceWarning(ParafairWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
-    """A fit stopped before its objective stopped decreasing."""
+    """A fit stopped before it converged."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C arrived during a fit; `fit` holds the last finished round.
+    """Ctrl-C during a fit; `fit` holds the last finished iteration.
 
-    It is a `KeyboardInterrupt`, so a loop over many fits still ends; catch it by its own
-    name to keep what was computed.
+    It is a `KeyboardInterrupt`, so a loop over many fits ends too. Catch it as `Interrupted` to
+    keep the fit.
     """
 
     def __init__(self, fit: Fit) -> None:
-        super().__init__(f"interrupted after {fit.n_iter} rounds")
+        super().__init__(f"interrupted after {fit.n_iter} iterations")
         self.fit = fit
 
     def __reduce__(self) -> tuple[type[Interrupted], tuple[Fit]]:
-        # It may come from another process, made again from its argument and not its message.
+        # Across processes it must be rebuilt from its fit, not from its message.
         return Interrupted, (self.fit,)
 
 
 def unknown_choice(argument: str, got: object, options: Iterable[str]) -> ValueError:
-    """Return the error for a word that is not among the options, naming the nearest one."""
+    """Return the error for an unknown option, with the nearest known one."""
     options = list(options)
     hint = nearest(got, options)
     return ValueError(f"{argument} must be one of {', '.join(options)}; got {got!r}{hint}")
 
 
 def missing_column(where: object, name: str, columns: Iterable[str]) -> ValueError:
-    """Return the error for a table that lacks a column."""
+    """Return the error for a missing column of a table."""
     columns = list(columns)
     return ValueError(
-        f"{where} has no column {name!r}, it has {', '.join(columns)}{nearest(name, columns)}"
+        f"{where} has no column {name!r}; it has {', '.join(columns)}{nearest(name, columns)}"
     )
 
 
 def nearest(got: object, options: Iterable[str]) -> str:
-    """Return a question for the end of a message, if one of the options is near."""
+    """Return a "did you mean" question if one of the options is similar."""
     near = get_close_matches(str(got), list(options), n=1, cutoff=0.4)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,6 +1,6 @@
-"""Contract tests for penalties, kernels, solvers, attackers and data sets: ours, or yours.
+"""Contract tests for penalties, kernels, solvers, attackers and data sets, ours or yours.
 
-Subclass a contract in a test file, provide the fixtures it names, and pytest does the rest::
+Subclass a contract in a test file and provide the fixtures it names; pytest runs its tests::
 
     class TestMyPenalty(PenaltyContract):
         @pytest.fixture
@@ -47,7 +47,7 @@ def example_groups(n: int, seed: int) -> Tensor:
 
 
 class PenaltyContract:
-    """What every penalty promises; provide the fixture `penalty`."""
+    """Contract of a penalty; provide the fixture `penalty`."""
 
     people, rank = 13, 3
 
@@ -63,11 +63,11 @@ class PenaltyContract:
         value = bound.value(factor)
         assert value.shape == ()
         assert torch.isfinite(value)
-        # A kernel sum of a constant factor may round to just below zero.
+        # Rounding can put the kernel sum of a constant factor just below zero.
         assert value > -1e-12
 
     def test_gradient_matches_finite_differences(self, penalty: Penalty) -> None:
-        """Central differences along random directions agree with the gradient."""
+        """Central differences along random directions match the gradient."""
         bound, factor = self.bound(penalty)
         value, gradient = bound.value_and_gradient(factor)
         torch.testing.assert_close(value, bound.value(factor))
@@ -79,7 +79,7 @@ class PenaltyContract:
             torch.testing.assert_close((gradient * direction).sum(), slope, rtol=1e-6, atol=1e-9)
 
     def test_members_of_a_batch_do_not_mix(self, penalty: Penalty) -> None:
-        """A batch gives what its members give alone."""
+        """A batch gives the same values as its members alone."""
         bound, factor = self.bound(penalty)
         factors = torch.stack([factor, 2 * factor, factor.flip(0)])
         values, gradients = bound.value_and_gradient(factors)
@@ -89,7 +89,7 @@ class PenaltyContract:
             torch.testing.assert_close(gradients[member], gradient)
 
     def test_order_of_people_and_components_does_not_matter(self, penalty: Penalty) -> None:
-        """Shuffling people together with their features, or components, changes nothing."""
+        """Permuting people with their features, or components, does not change the value."""
         bound, factor = self.bound(penalty)
         value = bound.value(factor)
         order = torch.randperm(self.people, generator=torch.Generator().manual_seed(3))
@@ -107,7 +107,7 @@ class PenaltyContract:
 
 
 class KernelContract:
-    """What every kernel promises; provide the fixture `kernel`."""
+    """Contract of a kernel; provide the fixture `kernel`."""
 
     def test_gram_is_symmetric_and_positive(self, kernel: Kernel) -> None:
         """Gram matrices have no negative eigenvalues."""
@@ -117,14 +117,14 @@ class KernelContract:
         assert torch.linalg.eigvalsh(gram).min() > -1e-10
 
     def test_leading_dimensions_are_a_batch(self, kernel: Kernel) -> None:
-        """A batch gives what its members give alone."""
+        """A batch gives the same values as its members alone."""
         first, second = example_rows(5, 3, seed=0), example_rows(4, 3, seed=1)
         batch = kernel(torch.stack([first, -first]), torch.stack([second, second]))
         torch.testing.assert_close(batch[0], kernel(first, second))
         torch.testing.assert_close(batch[1], kernel(-first, second))
 
     def test_sums_and_gradients_match_automatic_ones(self, kernel: Kernel) -> None:
-        """`within` and `between` agree with autograd through the kernel itself."""
+        """`within` and `between` match autograd through the kernel."""
         first, second = example_rows(6, 3, seed=0), example_rows(5, 3, seed=1)
         weights, symmetric = example_rows(6, 5, seed=2), example_rows(6, 6, seed=3)
         symmetric = symmetric + symmetric.mT
@@ -139,19 +139,19 @@ class KernelContract:
 
 
 class SolverContract:
-    """What every solver promises; provide the fixtures `solver` and `problem`."""
+    """Contract of a solver; provide the fixtures `solver` and `problem`."""
 
     rounds = 5
 
     def test_reported_objective_is_the_judges(self, solver: Solver[Any], problem: Problem) -> None:
-        """The last objective in the history is what `Problem.evaluate` says."""
+        """The last objective in the history equals `Problem.evaluate`."""
         starts = make_starts(problem, "uniform", count=2, seed=0)
         for fit in solve_batch(problem, solver, starts=starts, stop=Stop(self.rounds, 0)):
             judged = problem.evaluate([factor[None] for factor in fit.cp.factors])
             torch.testing.assert_close(float(judged.value), fit.objective, rtol=1e-7, atol=1e-12)
 
     def test_objective_falls(self, solver: Solver[Any], problem: Problem) -> None:
-        """The end is better than the start."""
+        """The last objective is smaller than the first."""
         starts = make_starts(problem, "uniform", count=1, seed=0)
         (fit,) = solve_batch(problem, solver, starts=starts, stop=Stop(self.rounds, 0))
         assert fit.objective < fit.history[0].objective
@@ -159,7 +159,7 @@ class SolverContract:
     def test_a_batch_of_one_equals_a_member_of_many(
         self, solver: Solver[Any], problem: Problem
     ) -> None:
-        """Members do not disturb each other."""
+        """Members of a batch do not affect each other."""
         starts = make_starts(problem, "uniform", count=3, seed=0)
         together = solve_batch(problem, solver, starts=starts, stop=Stop(self.rounds, 0))
         for member, fit in enumerate(together):
@@ -178,10 +178,10 @@ class SolverContract:
 
 
 class DatasetContract:
-    """What every data set promises; provide the fixture `load`, a function without arguments."""
+    """Contract of a data set; provide the fixture `load`, a function without arguments."""
 
     def test_shapes_names_and_labels_agree(self, load: Callable[[], Dataset]) -> None:
-        """Every mode has a name of its own, and every index a label of its own."""
+        """Names of modes are unique, and so are the labels within a mode."""
         data = load()
         assert len(data.modes) == len(data.labels) == len(data.tensor.shape) >= 2
         assert len(set(data.modes)) == len(data.modes)
@@ -189,7 +189,7 @@ class DatasetContract:
             assert len(np.unique(labels)) == size
 
     def test_every_person_has_one_row_of_features(self, load: Callable[[], Dataset]) -> None:
-        """There are as many rows as people, and `SensitiveFeatures` accepts them."""
+        """There is one row per person, and `SensitiveFeatures` accepts the rows."""
         data = load()
         features = SensitiveFeatures.of(data.sensitive_features, missing="exclude")
         assert len(features) == data.tensor.shape[data.mode]
@@ -211,7 +211,7 @@ class DatasetContract:
     def test_it_is_registered_with_a_description_of_every_option(
         self, load: Callable[[], Dataset]
     ) -> None:
-        """`DATASETS` has it, so that the command line lists it and offers its arguments."""
+        """`DATASETS` has an entry, which the command line uses for its list and options."""
         data = load()
         assert data.name in DATASETS
         entry = DATASETS[data.name]
@@ -220,7 +220,7 @@ class DatasetContract:
 
 
 def _contents(data: Dataset) -> tuple[Any, ...]:
-    """Return everything in a data set that is an array, as arrays."""
+    """Return all arrays of a data set."""
     tensor = data.tensor
     values = tensor.entries.numpy() if isinstance(tensor, TensorData) else tensor
     places = tensor.cells.numpy() if isinstance(tensor, TensorData) else ()
@@ -228,7 +228,7 @@ def _contents(data: Dataset) -> tuple[Any, ...]:
 
 
 class AttackerContract:
-    """What every attacker promises; provide the fixture `attacker`."""
+    """Contract of an attacker; provide the fixture `attacker`."""
 
     people = 120
 
@@ -245,7 +245,7 @@ class AttackerContract:
         return rows, feature.astype(int) if kind == "categorical" else feature
 
     def score(self, attacker: Attacker, kind: Kind, train: Any, test: Any) -> float:
-        """Return the advantage over chance on `test`: balanced accuracy or R squared."""
+        """Return the advantage over chance on `test`, by balanced accuracy or R squared."""
         rows, feature = test
         predicted = attacker.make(kind, 0).fit(*train).predict(rows)
         if kind == "numeric":
@@ -253,7 +253,7 @@ class AttackerContract:
         return float(balanced_accuracy_score(feature, predicted)) - 0.5
 
     def test_finds_a_feature_that_is_written_in_a_column(self, attacker: Attacker) -> None:
-        """Most of the possible advantage is found."""
+        """The attacker reaches most of the possible advantage."""
         assert self.kinds(attacker)
         for kind in self.kinds(attacker):
             train, test = self.examples(kind, seed=0), self.examples(kind, seed=1)
@@ -270,13 +270,13 @@ class AttackerContract:
                     for part in (0, 1)
                 )
                 scores.append(self.score(attacker, kind, train, test))
-            # Four standard errors of a share of 3 x 120 people; regressions may be far below 0.
+            # Four standard errors for 3 x 120 people; R squared may be far below 0.
             assert np.mean(scores) < 0.12
             if kind == "categorical":
                 assert np.mean(scores) > -0.12
 
     def test_same_seed_gives_the_same_predictions(self, attacker: Attacker) -> None:
-        """Predictions depend on nothing but the data and the seed."""
+        """Predictions depend only on the data and the seed."""
         for kind in self.kinds(attacker):
             rows, feature = self.examples(kind)
             first, second = (
@@ -294,7 +294,7 @@ class AttackerContract:
             np.testing.assert_array_equal(feature, before[1])
 
     def test_a_constant_column_and_few_people_are_no_problem(self, attacker: Attacker) -> None:
-        """Predictions are classes that occur, or finite numbers."""
+        """Predictions are observed classes, or finite numbers."""
         for kind in self.kinds(attacker):
             rows, feature = self.examples(kind)
             rows[:, 2] = 0.0

@@ -61,7 +61,7 @@ def test_a_damaged_fit_is_made_again(tmp_path):
     whole = small(out=tmp_path)
     broken = tmp_path / "invariant" / whole.points[0].member.id / "factors.safetensors"
     broken.write_bytes(broken.read_bytes()[:20])
-    with pytest.warns(ParafairWarning, match="could not be read .* made again"):
+    with pytest.warns(ParafairWarning, match="could not be read .* and computed again"):
         again = small(out=tmp_path)
     # A batch of one rounds differently from a batch of two.
     assert again.points[0].residual == pytest.approx(whole.points[0].residual, rel=1e-3)
@@ -119,8 +119,8 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: None, "is not a folder; give one that `parafair frontier` wrote"),
-        (lambda path: path.mkdir(), "holds no finished fit of a frontier"),
+        (lambda path: None, "is not a folder; pass one that `parafair frontier` wrote"),
+        (lambda path: path.mkdir(), "has no finished fit of a frontier"),
     ],
 )
 def test_what_is_no_frontier_says_so(tmp_path, damage, message):

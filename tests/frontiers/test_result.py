@@ -67,10 +67,10 @@ def test_the_picked_model_is_fitted(curve):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({}, "give either max_leakage or max_residual"),
-        ({"max_leakage": 0.1, "max_residual": 0.1}, "give either max_leakage or max_residual"),
+        ({}, "pass either max_leakage or max_residual"),
+        ({"max_leakage": 0.1, "max_residual": 0.1}, "pass either max_leakage or max_residual"),
         ({"max_leakage": -2.0}, "max_leakage must be a number from 0 to 1, got -2.0"),
-        ({"max_residual": -1.0}, "no point has residual <= -1.0; the least is"),
+        ({"max_residual": -1.0}, "no point has residual <= -1.0; the smallest is"),
     ],
 )
 def test_what_cannot_be_picked_says_why(curve, asked, message):
@@ -85,9 +85,7 @@ def test_methods_are_compared_in_one_object(curve):
     assert len(both) == len(curve) + 1
     assert len(both.of("invariant")) == len(curve)
     assert both.hypervolume() >= max(curve.hypervolume(), other.hypervolume())
-    with pytest.raises(
-        ValueError, match="both frontiers have a method 'invariant'; give it a name"
-    ):
+    with pytest.raises(ValueError, match="both frontiers have a method 'invariant'; set name="):
         curve + curve
     with pytest.raises(
         ValueError, match="method must be one of invariant, correlation-removal, got 'fatr'"

@@ -73,14 +73,14 @@ def test_the_least_error_among_the_fair_ones(marks, one_attacker):
 def test_several_strengths_without_an_audit_are_warned_of(marks):
     tensor, groups = marks
     model = FairCP(2, random_state=0, max_iter=5, tol=0)
-    with pytest.warns(ParafairWarning, match="error alone chooses the weakest"):
+    with pytest.warns(ParafairWarning, match="error alone selects the weakest"):
         tune(model, tensor, grid={"strength": [0.1, 5.0]}, sensitive_features=groups)
 
 
 def test_none_passes_is_said(marks, one_attacker):
     tensor, groups = marks
     with pytest.warns(
-        ConvergenceWarning, match="the chosen settings, fitted to all entries, do not pass"
+        ConvergenceWarning, match="the selected settings, fitted to all entries, do not pass"
     ):
         tuning = tune(
             FairCP(3, random_state=0),

@@ -72,7 +72,7 @@ def test_given_factors_are_copied_and_weights_kept():
         (
             [torch.full((n, 3), torch.nan) for n in (24, 9, 7)],
             1,
-            "init holds NaN or infinite entries",
+            "init must have finite entries, but has NaN",
         ),
     ],
 )

@@ -190,7 +190,7 @@ class TestBlockDescent(SolverContract):
         )
         assert one.objective == pytest.approx(two.objective, rel=1e-8)
 
-    def test_extrapolation_reaches_a_better_objective_in_the_same_rounds(self):
+    def test_extrapolation_reaches_a_better_objective_in_the_same_iterations(self):
         problem = small_problem(shape=(60, 20, 20), rank=4)
         fits = [
             solve_batch(problem, BlockDescent(e), starts=starts_of(problem), stop=Stop(40, 0))[0]
@@ -272,7 +272,7 @@ def test_plain_sweeps_are_als_sweeps():
     starts = starts_of(problem)
     init = tensorly.cp_tensor.CPTensor((None, [factor[0].numpy().copy() for factor in starts]))
     (fit,) = solve_batch(problem, BlockDescent(False), starts=starts, stop=Stop(6, 0))
-    # Ours ends a sweep on the first mode, theirs begins with it: after 6 rounds ours lies
+    # Ours ends a sweep on the first mode, theirs begins with it: after 6 iterations ours lies
     # between their 6th and 7th error.
     _, errors = parafac(
         problem.data.values.numpy(), 3, n_iter_max=7, init=init, tol=0, return_errors=True
@@ -358,7 +358,7 @@ class TestLoop:
             if number == 3:
                 raise KeyboardInterrupt
 
-        with pytest.raises(Interrupted, match="after 3 rounds") as caught:
+        with pytest.raises(Interrupted, match="interrupted after 3 iterations") as caught:
             solve_batch(
                 problem,
                 BlockDescent(),

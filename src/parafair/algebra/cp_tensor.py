@@ -1,4 +1,4 @@
-"""CP tensors and the algebra on them; everything broadcasts over leading batch dimensions.
+"""CP tensors and their algebra; all functions broadcast over leading batch dimensions.
 
 A factor has shape (..., size, rank). A tensor is either shared by the whole batch, with
 exactly one dimension per factor, or has leading batch dimensions of its own.
@@ -103,7 +103,7 @@ def reconstruct(factors: Factors) -> Tensor:
 
 
 def cross_gram(grams: Sequence[Tensor], mode: int) -> Tensor:
-    """Return the entrywise product of every Gram matrix but one, shape (..., rank, rank).
+    """Return the entrywise product of the other Gram matrices, shape (..., rank, rank).
 
     With ``grams[m] = F_m.T @ F_m`` this is ``G``, the curvature of the squared error in
     the factor of `mode`.
@@ -132,16 +132,15 @@ def norm_squared(factors: Factors) -> Tensor:
 def contract_first(tensor: Tensor, factor: Tensor, order: int) -> Tensor:
     """Contract mode 0 with every column of its factor, shape (..., rank, J, K, ...).
 
-    All of `mttkrp` for the modes after the first can be had from this one pass over the
-    tensor.
+    One such pass over the tensor is enough for `mttkrp` of every mode after the first.
     """
     sizes = tensor.shape[-order + 1 :]
     rows = tensor.reshape(*tensor.shape[:-order], tensor.shape[-order], prod(sizes))
     if tensor.ndim > order:
         flat = factor.mT @ rows
     else:
-        # One wide product for the whole batch, so that the tensor is read once; a few slices at
-        # a time, which memory delivers faster than columns across all of them.
+        # One wide product for the whole batch reads the tensor once. A few slices at a time are
+        # contiguous in memory, which is faster than whole columns.
         wide = factor.mT.reshape(-1, factor.shape[-2])
         flat = wide[:, :SLICES] @ rows[:SLICES]
         for begin in range(SLICES, len(rows), SLICES):
@@ -160,9 +159,9 @@ def mttkrp(tensor: Tensor, factors: Factors, mode: int, first: Tensor | None = N
     Args:
         tensor: Shape (I, J, ...), or with the batch dimensions of the factors in front.
         factors: One matrix per mode; the one of `mode` is not used.
-        mode: The mode that stays.
-        first: ``contract_first(tensor, factors[0], order)`` if it is at hand and `mode` is
-            not 0.
+        mode: The mode of the result.
+        first: ``contract_first(tensor, factors[0], order)`` if already computed; for modes
+            other than 0.
     """
     tensor, factors = _share_batch(tensor, factors)
     if mode == 0:
@@ -170,7 +169,7 @@ def mttkrp(tensor: Tensor, factors: Factors, mode: int, first: Tensor | None = N
     if first is None:
         first = contract_first(tensor, factors[0], len(factors))
     order = len(factors)
-    # first has shape (..., rank, I_1, ..., I_last): strip the modes after `mode` from the
+    # first has shape (..., rank, I_1, ..., I_last): contract the modes after `mode` from the
     # end and those before it from the front, each by a batched matrix-vector product.
     partial = first.expand(*factors[0].shape[:-2], *first.shape[-order:])
     for other in range(len(factors) - 1, mode, -1):
@@ -185,7 +184,7 @@ def mttkrp(tensor: Tensor, factors: Factors, mode: int, first: Tensor | None = N
 
 
 def _share_batch(tensor: Tensor, factors: Factors) -> tuple[Tensor, Factors]:
-    """Give all factors the same batch dimensions, and a batched tensor too."""
+    """Expand the factors, and a batched tensor, to the same batch dimensions."""
     order = len(factors)
     leads = [factor.shape[:-2] for factor in factors]
     if tensor.ndim == order and all(lead == leads[0] for lead in leads):
@@ -197,13 +196,13 @@ def _share_batch(tensor: Tensor, factors: Factors) -> tuple[Tensor, Factors]:
 
 
 def _mttkrp_first(tensor: Tensor, factors: Factors) -> Tensor:
-    """`mttkrp` for mode 0: contract the last mode by one product, then the middle ones."""
+    """`mttkrp` for mode 0: contract the last mode with one product, then the middle modes."""
     order, rank = len(factors), factors[0].shape[-1]
     batch = factors[-1].shape[:-2]
     if tensor.ndim > order:
         others = list(factors[1:])
     else:
-        # The batch becomes more columns: (size, batch * rank), read side by side.
+        # Members of the batch become columns: (size, batch * rank).
         others = [factor.movedim(-2, 0).reshape(factor.shape[-2], -1) for factor in factors[1:]]
     partial = tensor.flatten(-order, -2) @ others[-1]
     for factor in reversed(others[:-1]):

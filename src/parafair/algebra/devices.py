@@ -1,4 +1,4 @@
-"""Sizes that depend on the device: how much to compute at once."""
+"""Sizes that depend on the device, such as how much to compute at once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from torch import Tensor
 
 
 def by_device(sizes: Mapping[str, int], tensor: Tensor) -> int:
-    """Return the size for a tensor's device; devices without a size get that of the CPU.
+    """Return the size for a tensor's device; other devices use the size for the CPU.
 
     Args:
-        sizes: A size for each type of device, at least for "cpu".
+        sizes: Size by device type; must have "cpu".
         tensor: A tensor on the device.
     """
     return sizes.get(tensor.device.type, sizes["cpu"])

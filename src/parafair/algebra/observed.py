@@ -1,12 +1,12 @@
 """The observed entries of a tensor, and the sums over them that least squares needs.
 
 With ``w`` the entrywise product of the other factors' rows at an observed entry ``x``, the
-squared error is a quadratic function of row ``i`` of one factor, known from
+squared error is a quadratic function of row ``i`` of one factor, determined by
 
     m_i = sum x w        and        G_i = sum w w^T        over the entries observed in row i.
 
-If nothing is missing all rows share one ``G``. No entry is ever filled in: memory is that of the
-data, in one order for each mode if it is a list, plus the sums.
+If no entry is missing, all rows share one ``G``. Missing entries are never imputed. Memory is that
+of the data and the sums; sparse data is stored once per mode, sorted by that mode.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors, contract_first, cross_gram, gram, khatri_rao, mttkrp
 from parafair.algebra.segments import Segments, rows_product
 
-# Numbers held at once where the model is evaluated at many entries.
+# Numbers in memory at once when the model is evaluated at many entries.
 NUMBERS_AT_ONCE = 2**22
 
-# Copies of the Gram matrices of all rows that a solver makes on its way.
+# Copies of the rows' Gram matrices that a solver holds at once.
 GRAM_COPIES = 6
 
 
@@ -37,10 +37,10 @@ class Sums(Protocol):
         """Return ``M``, shape (batch, n, rank)."""
 
     def gram(self, mode: int) -> Tensor:
-        """Return ``G``, shape (batch, rank, rank), or (batch, n, rank, rank) for each row."""
+        """Return ``G``, shape (batch, rank, rank), or (batch, n, rank, rank) with one per row."""
 
     def replace(self, mode: int, factor: Tensor) -> None:
-        """Put a new factor in place."""
+        """Replace the factor of a mode."""
 
 
 class Observations(Protocol):
@@ -55,23 +55,23 @@ class Observations(Protocol):
         """The observed entries, in any shape."""
 
     def sums(self, factors: Factors) -> Sums:
-        """Begin with these factors, each (batch, size, rank)."""
+        """Return the sums for these factors, each (batch, size, rank)."""
 
     def residual_squared(self, factors: Factors) -> float:
-        """Return the squared error entry by entry, for one model."""
+        """Return the squared error of one model, computed from the entries."""
 
     def counts(self, mode: int) -> Tensor:
-        """Return how many entries were observed at each index of a mode, shape (size,)."""
+        """Return the number of observed entries at each index of a mode, shape (size,)."""
 
     def working_memory(self, rank: int) -> int:
-        """Return how many numbers the sums take for each member of a batch, about."""
+        """Return about how many numbers the sums take per member of a batch."""
 
 
 def observe(values: Tensor, indices: Tensor | None, shape: tuple[int, ...]) -> Observations:
     """Return the observed entries of a tensor.
 
     Args:
-        values: All entries, NaN where missing; or those at `indices`, shape (count,).
+        values: All entries, NaN where missing; or the entries at `indices`, shape (count,).
         indices: Their positions, shape (order, count); None if `values` has all entries.
         shape: Sizes of the modes.
     """
@@ -95,7 +95,7 @@ class CompleteObservations:
         return tuple(self.values.shape)
 
     def sums(self, factors: Factors) -> CompleteSums:
-        """Begin with these factors."""
+        """Return the sums for these factors."""
         return CompleteSums(self.values, factors)
 
     def residual_squared(self, factors: Factors) -> float:
@@ -106,19 +106,19 @@ class CompleteObservations:
         )
 
     def counts(self, mode: int) -> Tensor:
-        """Return the same number for each index."""
+        """Return the number of entries at each index; all are equal."""
         size = self.shape[mode]
         return torch.full((size,), self.values.numel() // size, device=self.values.device)
 
     def working_memory(self, rank: int) -> int:
-        """Return the size of the contraction with the first factor, twice."""
+        """Return twice the size of the contraction with the first factor."""
         return 2 * rank * prod(self.shape[1:])
 
 
 class Products:
-    """The MTTKRPs of one dense tensor, reading it twice in a pass over all modes.
+    """The MTTKRPs of one dense tensor; a pass over all modes reads it twice.
 
-    The contraction with mode 0 serves every later mode until the factor of mode 0 changes.
+    The contraction of mode 0 is reused by all later modes until the factor of mode 0 changes.
     """
 
     def __init__(self, tensor: Tensor, factors: Factors) -> None:
@@ -133,7 +133,7 @@ class Products:
         return mttkrp(self.tensor, self.factors, mode, self._first)
 
     def replace(self, mode: int, factor: Tensor) -> None:
-        """Put a new factor in place."""
+        """Replace the factor of a mode."""
         self.factors[mode] = factor
         if mode == 0:
             self._first = None
@@ -151,18 +151,18 @@ class CompleteSums(Products):
         return cross_gram(self._grams, mode)
 
     def replace(self, mode: int, factor: Tensor) -> None:
-        """Put a new factor in place."""
+        """Replace the factor of a mode."""
         super().replace(mode, factor)
         self._grams[mode] = gram(factor)
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedObservations:
-    """A dense tensor of which some entries are missing.
+    """A dense tensor with missing entries.
 
     Attributes:
         filled: The entries, zero where missing.
-        observed: Where they were observed, True or False.
+        observed: True where an entry is observed.
     """
 
     filled: Tensor
@@ -175,7 +175,7 @@ class MaskedObservations:
 
     @cached_property
     def values(self) -> Tensor:
-        """The observed entries in a row."""
+        """The observed entries, shape (count,)."""
         return self.filled[self.observed]
 
     @cached_property
@@ -184,7 +184,7 @@ class MaskedObservations:
         return self.observed.to(self.filled)
 
     def sums(self, factors: Factors) -> MaskedSums:
-        """Begin with these factors."""
+        """Return the sums for these factors."""
         return MaskedSums(self, factors)
 
     def residual_squared(self, factors: Factors) -> float:
@@ -196,11 +196,11 @@ class MaskedObservations:
         return total
 
     def counts(self, mode: int) -> Tensor:
-        """Return how many entries were observed at each index."""
+        """Return the number of observed entries at each index."""
         return self.observed.movedim(mode, 0).flatten(1).sum(1)
 
     def working_memory(self, rank: int) -> int:
-        """Return the size of two contractions, twice, and of copies of the Gram matrices."""
+        """Return twice the size of two contractions, plus copies of the Gram matrices."""
         columns = rank + rank * (rank + 1) // 2
         return 2 * columns * prod(self.shape[1:]) + GRAM_COPIES * rank**2 * max(self.shape)
 
@@ -217,11 +217,11 @@ class MaskedSums(Products):
         self._pairs = Products(entries.weights, [pair_products(factor) for factor in factors])
 
     def gram(self, mode: int) -> Tensor:
-        """Return a Gram matrix for each row."""
+        """Return one Gram matrix per row."""
         return from_pairs(self._pairs.target(mode), self.factors[mode].shape[-1])
 
     def replace(self, mode: int, factor: Tensor) -> None:
-        """Put a new factor in place."""
+        """Replace the factor of a mode."""
         super().replace(mode, factor)
         self._pairs.replace(mode, pair_products(factor))
 
@@ -231,7 +231,7 @@ class SparseObservations:
     """A list of observed entries.
 
     Attributes:
-        indices: Where they are, shape (order, count).
+        indices: Positions of the entries, shape (order, count).
         values: Shape (count,).
         shape: Sizes of the modes.
     """
@@ -241,7 +241,7 @@ class SparseObservations:
     shape: tuple[int, ...]
 
     def pieces(self, mode: int) -> Segments:
-        """Return the entries in the order of a mode; they are kept."""
+        """Return the entries sorted by a mode; computed once per mode."""
         if mode not in self._pieces:
             found = Segments.of(self.indices, self.values, shape=self.shape, mode=mode)
             self._pieces[mode] = found
@@ -252,7 +252,7 @@ class SparseObservations:
         return {}
 
     def sums(self, factors: Factors) -> SparseSums:
-        """Begin with these factors."""
+        """Return the sums for these factors."""
         return SparseSums(self, factors)
 
     def residual_squared(self, factors: Factors) -> float:
@@ -261,11 +261,11 @@ class SparseObservations:
         return float(torch.linalg.vector_norm(difference, dtype=torch.float64)) ** 2
 
     def counts(self, mode: int) -> Tensor:
-        """Return how many entries were observed at each index."""
+        """Return the number of observed entries at each index."""
         return torch.bincount(self.indices[mode], minlength=self.shape[mode])
 
     def working_memory(self, rank: int) -> int:
-        """Return the size of copies of the Gram matrices; entries are taken in blocks."""
+        """Return the size of copies of the Gram matrices; entries are processed in parts."""
         return GRAM_COPIES * rank**2 * max(self.shape)
 
 
@@ -282,11 +282,11 @@ class SparseSums:
         return self._sums(mode)[0]
 
     def gram(self, mode: int) -> Tensor:
-        """Return a Gram matrix for each row."""
+        """Return one Gram matrix per row."""
         return self._sums(mode)[1]
 
     def replace(self, mode: int, factor: Tensor) -> None:
-        """Put a new factor in place; the sums of its own mode stay as they are."""
+        """Replace the factor of a mode; the sums of that mode do not change."""
         self.factors[mode] = factor
         if self._found is not None and self._found[0] != mode:
             self._found = None
@@ -304,7 +304,7 @@ def pair_products(factor: Tensor) -> Tensor:
 
 
 def from_pairs(sums: Tensor, rank: int) -> Tensor:
-    """Return symmetric matrices from their entries in the order of `pair_products`."""
+    """Return symmetric matrices from their upper triangles, ordered as in `pair_products`."""
     first, second = torch.triu_indices(rank, rank, device=sums.device)
     place = torch.empty(rank, rank, dtype=torch.long, device=sums.device)
     place[first, second] = place[second, first] = torch.arange(len(first), device=sums.device)
@@ -312,7 +312,7 @@ def from_pairs(sums: Tensor, rank: int) -> Tensor:
 
 
 def values_at(indices: Tensor, factors: Factors) -> Tensor:
-    """Return the model's values at some entries, a few at a time.
+    """Return the model's values at given positions, computed in parts.
 
     Args:
         indices: Shape (order, count).
@@ -328,7 +328,7 @@ def _rows_at_once(tensor: Tensor) -> int:
 
 
 def _slices(tensor: Tensor, factors: Factors) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield unfolded slices of the first mode, and the model's."""
+    """Yield unfolded slices of the tensor along the first mode, and of the model."""
     others = khatri_rao(factors[1:]).mT
     rows = _rows_at_once(tensor)
     parts = zip(tensor.flatten(1).split(rows), factors[0].split(rows), strict=True)

@@ -1,4 +1,4 @@
-"""Quadratic forms on the rows of a factor, kept thin: never an n x n matrix."""
+"""Quadratic forms on the rows of a factor, stored in low rank without n x n matrices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class QuadraticForm:
 
     Attributes:
         directions: ``Q``, orthonormal columns, shape (n, k); k may be 0.
-        values: Non-negative, shape (k,), or (batch, k) with other values for each member.
+        values: Non-negative, shape (k,), or (batch, k) with different values for each member.
         ridge: Non-negative multiple of the identity.
     """
 
@@ -31,7 +31,7 @@ class QuadraticForm:
 
     @classmethod
     def zero(cls, like: Tensor) -> QuadraticForm:
-        """Return the form that is zero on factors such as `like`, shape (..., n, rank)."""
+        """Return the zero form for factors like `like`, shape (..., n, rank)."""
         return cls(like.new_zeros(like.shape[-2], 0), like.new_zeros(0))
 
     @property
@@ -48,6 +48,6 @@ class QuadraticForm:
 
     def value(self, factor: Tensor) -> Tensor:
         """Return ``trace(A.T @ L @ A)``, shape (...)."""
-        # As a sum of squares, so that rounding cannot make it negative.
+        # A sum of squares, which rounding cannot make negative.
         inside = self.values.sqrt().unsqueeze(-1) * (self.directions.mT @ factor)
         return inside.square().sum((-2, -1)) + self.ridge * factor.square().sum((-2, -1))

@@ -1,4 +1,4 @@
-"""Sums over a list of entries, one for each row: cut into pieces of equal length, many at once."""
+"""Row-wise sums over a list of entries, vectorized over segments of equal length."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.devices import by_device
 
-# Entries in a piece. Shorter ones cost more calls than arithmetic; longer ones are filled up with
-# more nothing, for no gain in speed.
+# Entries in a segment. Shorter segments spend more time on calls than on arithmetic; longer
+# segments are mostly padding.
 SHORTEST, LONGEST = 8, 64
 
-# Numbers held at once; on a processor, as many as the cache holds.
+# Numbers in memory at once; on a CPU, as many as fit into the cache.
 HELD = {"cpu": 2**19, "cuda": 2**26}
 
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Entries in the order of one mode, those of each row cut into pieces of equal length.
+    """Entries sorted by one mode; the entries of each row are cut into segments of equal length.
 
-    Where a row has no more entries, its last piece is filled up with entries that are nothing:
-    their index of the first of the other modes is one after the last, where `sums` puts zeros.
+    The last segment of a row is padded with zeros. The padding has an index one past the end in the
+    first of the other modes, where `sums` appends a row of zeros.
 
     Attributes:
-        mode: The mode whose rows are summed for.
-        indices: Of the other modes, in order, shape (order - 1, pieces, length).
-        values: Shape (pieces, length).
-        ends: Where the pieces of each row end, from 0, shape (rows + 1,).
+        mode: The mode with one sum per row.
+        indices: Positions in the other modes, in order, shape (order - 1, segments, length).
+        values: Shape (segments, length).
+        ends: 0, then the end of each row's segments, shape (rows + 1,).
     """
 
     mode: int
@@ -40,13 +40,13 @@ class Segments:
 
     @classmethod
     def of(cls, indices: Tensor, values: Tensor, *, shape: Sequence[int], mode: int) -> Segments:
-        """Sort and cut a list of entries.
+        """Sort a list of entries and cut it into segments.
 
         Args:
             indices: Shape (order, count).
             values: Shape (count,).
             shape: Sizes of the modes.
-            mode: The mode whose rows are summed for.
+            mode: The mode with one sum per row.
         """
         counts = torch.bincount(indices[mode], minlength=shape[mode])
         length = _length(len(values) / shape[mode])
@@ -67,7 +67,7 @@ class Segments:
     def sums(self, factors: Factors) -> tuple[Tensor, Tensor]:
         """Return ``M``, shape (batch, n, rank), and ``G``, shape (batch, n, rank, rank)."""
         batch, rows, rank = factors[self.mode].shape
-        # The batch becomes more columns, so that every index is looked up once for all members.
+        # Members of the batch become columns, so every index is looked up once.
         wide = [f.movedim(0, 1).flatten(1) for m, f in enumerate(factors) if m != self.mode]
         wide[0] = torch.cat([wide[0], torch.zeros_like(wide[0][:1])])
         total = self.values.new_zeros(rows, batch, rank, rank + 1)
@@ -86,11 +86,11 @@ class Segments:
 
 
 def rows_product(factors: Sequence[Tensor], indices: Tensor) -> Tensor:
-    """Return the entrywise product of all factors' rows at some indices, shape (count, columns).
+    """Return the entrywise product of the factors' rows at given indices, shape (count, columns).
 
     Args:
         factors: Shape (size, columns) each.
-        indices: For each factor which rows, shape (factors, count).
+        indices: Row numbers for each factor, shape (factors, count).
     """
     product = factors[0].index_select(0, indices[0])
     for factor, index in zip(factors[1:], indices[1:], strict=True):
@@ -99,7 +99,7 @@ def rows_product(factors: Sequence[Tensor], indices: Tensor) -> Tensor:
 
 
 def _length(mean: float) -> int:
-    """Return how long pieces should be for rows of so many entries on average."""
+    """Return the segment length for rows with `mean` entries on average."""
     length = SHORTEST
     while length < min(LONGEST, mean / 4):
         length *= 2
@@ -107,13 +107,13 @@ def _length(mean: float) -> int:
 
 
 def _add_segments(total: Tensor, rows: Tensor, ends: Tensor, begin: int) -> None:
-    """Add to each row of `total` the sum of the rows between its ends, if they are here.
+    """Add to each row of `total` the sum of its segments among `rows`.
 
     Args:
         total: Shape (n, columns).
-        rows: Rows number `begin` and following, shape (count, columns).
-        ends: Where the rows of each row of `total` end, from 0, shape (n + 1,).
-        begin: Number of the first row.
+        rows: Sums of consecutive segments, the first is number `begin`; shape (count, columns).
+        ends: 0, then the end of each row's segments, shape (n + 1,).
+        begin: Number of the first segment in `rows`.
     """
     edges = torch.tensor([begin, begin + len(rows)], device=ends.device)
     first = int(torch.searchsorted(ends, edges[:1], right=True)) - 1

@@ -1,4 +1,4 @@
-"""The whole trade-off between fit and fairness: many fits in one batch."""
+"""The trade-off between residual and leakage: many fits in one batch."""
 
 from parafair.frontiers.folder import load
 from parafair.frontiers.result import Frontier, Point

@@ -1,4 +1,4 @@
-"""Coverage: how much of the data there is, and of whom."""
+"""Coverage: how much of the data is observed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from parafair.solvers.problem import Problem
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a tensor was observed.
+    """Counts of observed and missing data.
 
     Attributes:
         shape: Sizes of the modes.
         modes: Names of the modes.
         mode: The mode of the people.
-        observed: Number of observed entries that were fitted.
-        per_person: Least, median and most entries of a person.
-        empty: Number of indices of each mode of which nothing was observed.
-        unknown: People of whom a sensitive feature is not known.
-        held_out: Number of observed entries that were held out.
+        observed: Number of fitted entries.
+        per_person: Minimum, median and maximum number of entries per person.
+        empty: Number of indices without observed entries, for each mode.
+        unknown: Number of people without sensitive features.
+        held_out: Number of held-out entries.
     """
 
     shape: tuple[int, ...]
@@ -55,16 +55,16 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """Share of the entries that was fitted."""
+        """Share of all entries that were fitted."""
         return self.observed / prod(self.shape)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values that can be written as JSON."""
+        """Return values for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Coverage:
-        """Return what `to_dict` was called on."""
+        """Return a coverage from the result of `to_dict`."""
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in record.items()

@@ -1,4 +1,4 @@
-"""A frontier on disk: every finished fit is kept, whole, whatever happens to the process."""
+"""A frontier on disk: every finished fit is written atomically."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Folder:
 
         Args:
             found: The frontier before its first point.
-            settings: What decides the results; must be the same.
+            settings: The settings that affect the results; must be equal to those in the folder.
         """
         file = self.path / SETTINGS_FILE
         if file.exists():
@@ -57,13 +57,13 @@ class Folder:
 
     @property
     def limit(self) -> tuple[tuple[float, float], ...]:
-        """The limit, if an earlier run has computed it."""
+        """The limit, if an earlier run computed it."""
         file = self.path / SETTINGS_FILE
         pairs = read_json(file).get("limit", []) if file.exists() else []
         return tuple((leakage, residual) for leakage, residual in pairs)
 
     def write(self, member: Member, fit: Fit) -> None:
-        """Keep a fit, whole or not at all; one that is there already stays."""
+        """Write a fit, completely or not at all; an existing one is kept."""
         if self.read(member) is not None:
             return
         with new_folder(self.path / member.id) as target:
@@ -72,18 +72,18 @@ class Folder:
             write_json(target / MEMBER_FILE, record)
 
     def write_audit(self, member: Member, audit: Audit) -> None:
-        """Keep the audit of a fit."""
+        """Write the audit of a fit."""
         write_json(self.path / member.id / AUDIT_FILE, audit.to_dict())
 
     def write_evaluation(self, member: Member, evaluation: Evaluation) -> None:
-        """Keep the errors of a fit."""
+        """Write the errors of a fit on held-out entries."""
         record = {"scores": evaluation.to_list()}
         write_json(self.path / member.id / EVALUATION_FILE, record)
 
     def read(self, member: Member) -> Point | None:
-        """Return a member's fit, with its audit and errors if they are there, or None.
+        """Return a member's fit, with its audit and errors if they exist; None without a fit.
 
-        What cannot be read, after a crash of the machine, is put aside and made again.
+        A fit that cannot be read, such as after a crash, is moved aside and computed again.
         """
         path = self.path / member.id
         if not path.is_dir():
@@ -94,7 +94,7 @@ class Folder:
             aside = path.with_name(f".{path.name}-{uuid4().hex}")
             path.rename(aside)
             warnings.warn(
-                f"{path} could not be read ({error}); it is now {aside.name}, and is made again",
+                f"{path} could not be read ({error}); renamed to {aside.name} and computed again",
                 ParafairWarning,
                 stacklevel=2,
             )
@@ -106,17 +106,17 @@ def load(path: str | Path, *, penalties: Iterable[type] = ()) -> Frontier:
 
     Args:
         path: A folder that `frontier` or the command line wrote.
-        penalties: Classes of your own penalties, needed to pick a model with one of them.
+        penalties: Classes of your own penalties; required to pick a model that uses one.
     """
     path = Path(path)
     if not path.is_dir():
-        raise FileNotFoundError(f"{path} is not a folder; give one that `parafair frontier` wrote")
+        raise FileNotFoundError(f"{path} is not a folder; pass one that `parafair frontier` wrote")
     parts = sorted(file.parent for file in path.glob(f"*/{SETTINGS_FILE}"))
     parts += [path] if (path / SETTINGS_FILE).is_file() else []
     own = tuple(penalties)
     found = [part for part in (_load_one(part, own) for part in parts) if len(part)]
     if not found:
-        raise ValueError(f"{path} holds no finished fit of a frontier; run `parafair frontier`")
+        raise ValueError(f"{path} has no finished fit of a frontier; run `parafair frontier`")
     return join(found)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 def hypervolume(points: Iterable[tuple[float, float]], worst: tuple[float, float]) -> float:
     """Return the share of the rectangle from zero to `worst` that the points dominate.
 
-    A point dominates everything that is no better in either coordinate. Negative leakage counts
+    A point dominates all points that are no better in either coordinate. Negative leakage counts
     as zero.
 
     Args:

@@ -1,4 +1,4 @@
-"""What the fits of a frontier have in common, all of it checked before any work is done."""
+"""The settings that all fits of a frontier share, checked before the first fit."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from parafair.solvers import Fit, decompose
 
 T = TypeVar("T")
 
-# Arguments of `audit` that are checked before the fits, and those that are no settings.
+# Arguments of `audit` that are checked before the fits, and those that are not settings.
 CHECKED = ("attackers", "folds", "repeats", "permutations", "max_people")
 NOT_SETTINGS = ("embedding", "sensitive_features", "target", "n_jobs", "on_progress")
-# Arguments of a model that a frontier sets itself, or that do not decide the result.
+# Arguments of a model that a frontier sets itself, or that do not affect the result.
 SET_HERE = ("strength", "max_leakage", "random_state", "n_init", "verbose", "device")
-# Bytes a batch may take on a processor; on a GPU, half of what is free.
+# Memory of a batch in bytes on the CPU; on a GPU, half of the free memory.
 BATCH_BYTES = 2**30
-# Numbers kept for each row of each factor during an iteration, about.
+# Copies of each factor during an iteration, about.
 COPIES_OF_FACTORS = 40
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All that the fits of a frontier have in common.
+    """The settings that all fits of a frontier share.
 
     Attributes:
-        name: What the method is called.
-        task: The prepared fit; the strength of its penalty is replaced.
+        name: Name of the method.
+        task: The prepared fit; its strength is replaced.
         audits: Settings of the audits; None for none.
-        X_test: Entries to predict; None for none.
+        X_test: Held-out entries; None for none.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Plan:
     X_test: TensorData | None = None
 
     def fit(self, members: Sequence[Member], keep: Callable[[int, Fit], None]) -> tuple[Fit, ...]:
-        """Fit members in one batch; `keep` is called with each as soon as it is done."""
+        """Fit members in one batch; call `keep` with each fit as soon as it is finished."""
         problem, settings = self.task.problem, self.task.settings
         if problem.penalty is not None:
             strengths = [member.strength or 0.0 for member in members]
@@ -74,7 +74,7 @@ class Plan:
 
     @property
     def members_at_once(self) -> int:
-        """How many members fit into memory together."""
+        """Number of members that fit into memory together."""
         problem, prototype = self.task.problem, self.task.problem.prototype
         # The sums over the entries, and copies of all factors.
         numbers = problem.observations.working_memory(problem.rank)
@@ -85,13 +85,13 @@ class Plan:
         return max(1, free // (numbers * prototype.element_size()))
 
     def batches(self, members: Sequence[Member], *, workers: int) -> list[list[Member]]:
-        """Return the members in batches: at least one per process, each small enough for memory."""
+        """Return the members in batches, at least one per process, that fit into memory."""
         share = -(-len(members) // workers)
         return in_batches(members, max(1, min(self.members_at_once, share)))
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """What decides the results, as plain values."""
+        """The settings that affect the results, as values for JSON."""
         problem = self.task.problem
         params = plain_params(self.task.settings.model.get_params(deep=False))
         kept = {name: value for name, value in params.items() if name not in SET_HERE}
@@ -124,32 +124,34 @@ def make_plan(
     audits: Mapping[str, Any] | None = None,
     X_test: Any = None,
 ) -> Plan:
-    """Check all arguments before any work is done; they are those of `frontier`."""
+    """Check the arguments of `frontier` before the first fit."""
     if name is None:
         name = (
             model.method if isinstance(model.method, str) else type(model.method).__name__.lower()
         )
     if not name or any(character in name for character in "/\\\0") or name.startswith("."):
-        raise ValueError(f"name must be usable as the name of a folder, got {name!r}")
+        raise ValueError(f"name must be a valid folder name, got {name!r}")
     if model.n_init != 1:
         raise ValueError(f"n_init must be 1 in a frontier, got {model.n_init!r}; use seeds instead")
     if not isinstance(model.init, str):
-        raise ValueError("init must be a name in a frontier, whose fits have starts of their own")
+        raise ValueError(
+            "init must be a name in a frontier, where each seed has its start; use 'uniform'"
+        )
     if isinstance(model.strength, str):
         raise ValueError(
-            f"strength={model.strength!r} cannot be part of a frontier, which has strengths of its "
-            "own; give them with strengths"
+            f"strength={model.strength!r} cannot be used in a frontier, which tries many; pass them "
+            "with strengths="
         )
     settings = Settings.of(model)
     if settings.penalty is not None and not is_dataclass(settings.penalty):
         raise TypeError(
-            f"method must be a dataclass, whose strength can be replaced; got "
+            f"method must be a dataclass, so that its strength can be replaced; got "
             f"{settings.penalty!r}. Add @dataclass(frozen=True) to its class"
         )
     if sensitive_features is None or isinstance(sensitive_features, Mapping):
         raise ValueError(
-            "sensitive_features must be those of one mode, which audits need; pass one row per "
-            "person"
+            "sensitive_features must be the features of one mode, because audits need them; pass "
+            "one row per person"
         )
     features = SensitiveFeatures.of(sensitive_features)
     if audits is not None:
@@ -162,7 +164,7 @@ def make_plan(
 
 
 def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> None:
-    """Raise now if an audit would fail after the fits."""
+    """Raise if the audits would fail after the fits."""
     known = [name for name in signature(audit).parameters if name not in NOT_SETTINGS]
     for name in audits:
         if name not in known:
@@ -172,41 +174,43 @@ def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> No
 
 
 def check_seeds(seeds: Sequence[int] | int) -> tuple[int, ...]:
-    """Return the seeds."""
+    """Return the seeds as a tuple."""
     if isinstance(seeds, (int, np.integer)):
         if seeds < 1:
-            raise ValueError(f"seeds must be at least 1, or a list of seeds; got {seeds!r}")
+            raise ValueError(f"seeds must be at least 1 or a list of seeds, got {seeds!r}")
         return tuple(range(int(seeds)))
     if not isinstance(seeds, Iterable):
-        raise ValueError(f"seeds must be a list of seeds, or how many; got {seeds!r}")
+        raise ValueError(f"seeds must be a list of seeds or their number, got {seeds!r}")
     found = tuple(int(seed) for seed in seeds)
     if not found or len(set(found)) < len(found):
-        raise ValueError(f"seeds must be one or more different whole numbers, got {seeds!r}")
+        raise ValueError(f"seeds must be one or more distinct whole numbers, got {seeds!r}")
     return found
 
 
 def check_strengths(
     strengths: Sequence[float] | int, plan: Plan
 ) -> int | tuple[float, ...] | tuple[None]:
-    """Return strengths, how many to find, or the None of a method without strength."""
+    """Return strengths, their number, or (None,) for a method without a strength."""
     if plan.task.problem.penalty is None:
         return (None,)
     if isinstance(strengths, (int, np.integer)):
         if strengths < 2:
-            raise ValueError(f"strengths must be at least 2, or a list; got {strengths!r}")
+            raise ValueError(f"strengths must be at least 2 or a list, got {strengths!r}")
         return int(strengths)
     if not isinstance(strengths, Iterable):
-        raise ValueError(f"strengths must be a list, or how many to try; got {strengths!r}")
+        raise ValueError(
+            f"strengths must be a list of strengths or their number, got {strengths!r}"
+        )
     found = tuple(float(strength) for strength in strengths)
     for strength in found:
         check_multiplier("each of strengths", strength)
     if not found or len(set(found)) < len(found):
-        raise ValueError(f"strengths must be one or more different numbers, got {strengths!r}")
+        raise ValueError(f"strengths must be one or more distinct numbers, got {strengths!r}")
     return tuple(sorted(found))
 
 
 def fingerprint(data: TensorData, sensitive: SensitiveFeatures | None) -> str:
-    """Return a hash of the data and its labels: a folder is continued with the same data only."""
+    """Return a hash of the data and its labels; a folder is resumed only with the same data."""
     found = hashlib.sha256()
     for part in (data.values, data.indices):
         if part is not None:

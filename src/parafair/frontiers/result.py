@@ -1,4 +1,4 @@
-"""What a frontier found: one point per fit, which of them are worth having, and a choice."""
+"""The result of a frontier: one point per fit, the Pareto-efficient ones, and a choice."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Member:
-    """Which fit: a method, its strength and the seed of its start.
+    """The key of a fit: method, strength and seed.
 
     Attributes:
         method: The method's name.
         strength: The multiplier of its penalty; None for a method without one.
-        seed: Seed of the start.
+        seed: Seed of the initial factors.
     """
 
     method: str
@@ -40,20 +40,20 @@ class Member:
 
     @property
     def id(self) -> str:
-        """A name that can be a folder."""
+        """A name for its folder."""
         strength = "" if self.strength is None else f"-{self.strength!r}"
         return f"{self.method}{strength}-seed{self.seed}"
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """One fit, its audit and how well it predicts.
+    """One fit, its audit and its errors on held-out entries.
 
     Attributes:
-        member: Which fit it is.
+        member: The key of the fit.
         fit: The fit.
-        audit: What attackers found; None if none was asked for, or if the fit diverged.
-        evaluation: Errors of held-out entries; None if none were held out, or if it diverged.
+        audit: Its audit; None without audits, or if the fit diverged.
+        evaluation: Errors on held-out entries; None without any, or if the fit diverged.
     """
 
     member: Member
@@ -74,11 +74,11 @@ class Point:
     def verdict(self, max_leakage: float) -> Verdict:
         """Return the verdict of its audit; see `Audit.verdict`."""
         if self.audit is None:
-            raise ValueError(f"{self.member.id} has no audit, so there is no verdict")
+            raise ValueError(f"{self.member.id} has no audit and so no verdict; run it with audits")
         return self.audit.verdict(max_leakage)
 
     def row(self) -> dict[str, Any]:
-        """Return the line of the point in a tidy table."""
+        """Return the point's row of the tidy table."""
         low, high = (None, None) if self.audit is None else self.audit.leakage_interval
         return {
             "method": self.member.method,
@@ -101,7 +101,7 @@ class Point:
         }
 
     def _measure(self, name: str, attribute: str) -> float | None:
-        """Return a number of the audit; of several features, that of the most dependent."""
+        """Return a measure of the audit; with several features, the most dependent one's."""
         if self.audit is None:
             return None
         rows = [r for r in self.audit.rows if r.section == "dependence" and r.measure == name]
@@ -111,18 +111,18 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """Fits from no fairness to much of it, of one method or of several.
+    """Fits at many strengths, of one method or several.
 
     Attributes:
         points: All fits, in order of method, strength and seed.
-        limit: Leakage and the least residual that any model with it can have, as pairs.
-        sensitive: The features.
-        settings: What was asked for, by method: plain values.
-        training: What models remember of their data, by method.
-        coverage: How much of the data there was; None if it is not known.
-        baseline: Errors of held-out entries predicted by offsets alone, without people; None if no
-            entries were held out.
-        penalties: Classes of the caller's own that a method may be.
+        limit: Pairs of a leakage and the smallest residual of any model with that leakage.
+        sensitive: The sensitive features.
+        settings: Settings by method, as values for JSON.
+        training: Metadata of the training data, by method.
+        coverage: Counts of observed data; None if unavailable.
+        baseline: Errors on held-out entries of predictions from offsets alone, without people;
+            None without held-out entries.
+        penalties: The caller's own penalty classes that methods may use.
     """
 
     points: tuple[Point, ...]
@@ -138,7 +138,7 @@ class Frontier:
         return len(self.points)
 
     def __add__(self, other: Frontier) -> Frontier:
-        """Return the points of both, to compare methods on the same data."""
+        """Return the points of both frontiers, to compare methods on the same data."""
         same = {
             name: (self.settings[m].get(name), other.settings[n].get(name))
             for m in self.settings
@@ -152,7 +152,9 @@ class Frontier:
                 )
         twice = set(self.settings) & set(other.settings)
         if twice:
-            raise ValueError(f"both frontiers have a method {sorted(twice)[0]!r}; give it a name")
+            raise ValueError(
+                f"both frontiers have a method {sorted(twice)[0]!r}; set name= in one of them"
+            )
         return replace(
             self,
             points=self.points + other.points,
@@ -168,7 +170,7 @@ class Frontier:
         return tuple(dict.fromkeys(point.member.method for point in self.points))
 
     def of(self, method: str) -> Frontier:
-        """Return the part of one method."""
+        """Return the points of one method."""
         if method not in self.methods:
             raise ValueError(f"method must be one of {', '.join(self.methods)}, got {method!r}")
         points = tuple(point for point in self.points if point.member.method == method)
@@ -182,9 +184,9 @@ class Frontier:
 
     @cached_property
     def efficient(self) -> tuple[Point, ...]:
-        """The Pareto-efficient points: no other point has less residual and less leakage.
+        """The Pareto-efficient points: no other point has a smaller residual and less leakage.
 
-        Leakage below zero counts as zero. Points below chance are among them; see `Audit.verdict`.
+        Leakage below zero counts as zero. Points below chance are included; see `Audit.verdict`.
         """
         found: list[Point] = []
         for point in sorted(self.audited, key=lambda point: (point.residual, point.leakage)):
@@ -193,20 +195,22 @@ class Frontier:
         return tuple(found)
 
     def best(self, *, max_leakage: float | None = None, max_residual: float | None = None) -> Point:
-        """Return the point with the least residual at a leakage, or the other way around.
+        """Return the smallest residual within a leakage, or the least leakage within a residual.
 
         Args:
-            max_leakage: The largest allowed leakage. Points pass by `Audit.verdict`; one below
-                chance is returned only if none passes.
+            max_leakage: The largest allowed leakage. `Audit.verdict` decides which points pass; one
+                below chance is returned only if none passes.
             max_residual: The largest allowed residual.
 
         Raises:
-            ValueError: If no point is allowed; the message says what is there.
+            ValueError: If no point qualifies; the message has the nearest value.
         """
         if (max_leakage is None) == (max_residual is None):
-            raise ValueError("give either max_leakage or max_residual, and not both")
+            raise ValueError("pass either max_leakage or max_residual, got both or none")
         if not self.audited:
-            raise ValueError("no point has an audit, so there is nothing to choose by")
+            raise ValueError(
+                "no point has an audit, so none can be chosen; run the frontier with audits"
+            )
         if max_leakage is not None:
             return self._closest(max_leakage)
         assert max_residual is not None
@@ -215,13 +219,13 @@ class Frontier:
         if not allowed:
             least = min(point.residual for point in sound)
             raise ValueError(
-                f"no point has residual <= {max_residual}; the least is {least:.4g}. Allow more, "
-                "or raise the rank"
+                f"no point has residual <= {max_residual}; the smallest is {least:.4g}. Raise "
+                "max_residual or the rank"
             )
         return min(allowed, key=lambda point: (point.leakage, point.residual))
 
     def _closest(self, max_leakage: float) -> Point:
-        """Return the least residual among the points that pass, or else are below chance."""
+        """Return the smallest residual among points that pass, else among points below chance."""
         by_verdict: dict[Verdict, list[Point]] = {}
         for point in self.audited:
             by_verdict.setdefault(point.verdict(max_leakage), []).append(point)
@@ -230,11 +234,11 @@ class Frontier:
                 return min(by_verdict[verdict], key=lambda p: (p.residual, p.leakage))
         least = min(self.audited, key=lambda point: point.leakage)
         doubt = (
-            " and an attacker significantly above chance" if least.leakage <= max_leakage else ""
+            ", with an attacker significantly above chance" if least.leakage <= max_leakage else ""
         )
         raise ValueError(
             f"no point passes at max_leakage={max_leakage}; the least leakage is "
-            f"{least.leakage:.4g}{doubt}. Allow more, or add larger strengths"
+            f"{least.leakage:.4g}{doubt}. Raise max_leakage, or add larger strengths"
         )
 
     def pick(
@@ -267,26 +271,26 @@ class Frontier:
         return FairCP.from_fit(point.fit, record=record, training=training)
 
     def hypervolume(self, worst: tuple[float, float] | None = None) -> float:
-        """Return the share of the plane that the efficient points are better than.
+        """Return the share of the plane that the efficient points dominate; larger is better.
 
-        The area of residual and leakage in which some point is at least as good in both;
-        leakage below zero counts as zero. More is better.
+        This is the area of residual and leakage in which some point is at least as good in both.
+        Leakage below zero counts as zero.
 
         Args:
-            worst: The corner of the area; None is a residual of 1 (nothing is explained) and
-                the leakage of certainty.
+            worst: The upper corner of the area; None for a residual of 1 (nothing explained) and
+                the leakage of perfect predictions.
         """
         if worst is None:
             worst = (1.0, most_leakage(self.sensitive))
         return hypervolume([(p.residual, p.leakage) for p in self.efficient], worst)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the tidy table as plain values; "efficient" is within the method."""
+        """Return the tidy table as values for JSON; "efficient" is within the method."""
         own = {id(point) for method in self.methods for point in self.of(method).efficient}
         return [{**point.row(), "efficient": id(point) in own} for point in self.points]
 
     def to_frame(self) -> DataFrame:
-        """Return the tidy table: a line per point."""
+        """Return the tidy table: one row per point."""
         return frame_of(self.rows(), for_what="Frontier.to_frame")
 
     def __repr__(self) -> str:
@@ -300,7 +304,7 @@ class Frontier:
 
 
 def most_leakage(sensitive: SensitiveFeatures) -> float:
-    """Return the leakage of an attacker who is always right."""
+    """Return the leakage of perfect predictions."""
     return max(
         1.0 - 1 / len(column.categories) if column.kind == "categorical" else 1.0
         for column in sensitive.columns
@@ -308,7 +312,7 @@ def most_leakage(sensitive: SensitiveFeatures) -> float:
 
 
 def mean_residuals(points: Sequence[Point]) -> dict[float, float]:
-    """Return the mean over seeds of the residual at each strength, in order of strength."""
+    """Return the mean residual over seeds at each strength, in order of strength."""
     by_strength: dict[float, list[float]] = {}
     for point in points:
         if point.member.strength is not None and point.fit.status is not Status.DIVERGED:

@@ -1,4 +1,4 @@
-"""Making a frontier: members in batches, batches on one machine or on many."""
+"""Computing a frontier: members in batches, batches on one or many machines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from parafair.solvers.problem import Problem
 
 OnProgress = Callable[[str, int, int], None]
 
-# Settings of the audit of a point: what finds the most in the least time.
+# Default settings of the audits: the strongest attackers that are fast enough.
 AUDITS: dict[str, Any] = {"attackers": panel("thorough"), "repeats": 1, "permutations": 100}
 
 
@@ -51,28 +51,28 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     n_jobs: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Frontier:
-    """Fit a model at many strengths and from many starts, as one batch, and audit all of them.
+    """Fit a model at many strengths and from many starts, in batches, and audit every fit.
 
     Args:
-        model: Gives all settings but strength and random_state; it is not fitted itself.
-        X: Numbers in 2 or more dimensions, as in `FairCP.fit`; NaN is missing.
+        model: Has all settings except strength and random_state; it is not fitted itself.
+        X: The tensor, as in `FairCP.fit`; NaN is missing.
         sensitive_features: One row per person, as in `FairCP.fit`.
-        strengths: Strengths to try, or how many: then they are found from the data, from no
-            effect to a strong one, and close to each other where the residual changes most.
-        seeds: Seeds of the starts, or how many.
-        name: What to call the method; by default its own name.
+        strengths: Strengths to try, or their number. A number selects strengths from the data, over
+            four decades and denser where the residual changes most.
+        seeds: Seeds of the initial factors, or their number.
+        name: Name of this curve; by default that of the method.
         audits: Settings of `audit` for each point; None for no audits.
-        limit: Whether to compute the least residual that any model can have; needs POT.
+        limit: Whether to compute the smallest residual that any model can have; needs POT.
         X_test: Held-out entries that every fit predicts, such as ``split_cells(data).test`` where
-            `X` is its ``train``; errors are reported for everybody and for each group.
-        out: Folder in which finished fits are kept. Fits of the same frontier in it are not
+            `X` is its ``train``; errors are reported overall and for each group.
+        out: Folder for finished fits. Fits of the same frontier that it already has are not
             computed again.
-        n_jobs: Processes for batches and audits; None is one, or what `joblib.parallel_config`
-            says, which may be a cluster. Batches on a GPU stay in this process, which fills it.
-        on_progress: Called with "fits" or "audits", the number done and how many there are.
+        n_jobs: Processes for batches and audits; None for one, or for the setting of
+            `joblib.parallel_config`, such as a cluster. Batches on a GPU run in this process.
+        on_progress: Called with "fits" or "audits", the number finished and the total number.
 
     Raises:
-        ValueError: If an argument is wrong, or `out` holds a frontier with other settings.
+        ValueError: If an argument is invalid, or `out` has a frontier with other settings.
     """
     plan = make_plan(
         model, X, sensitive_features=sensitive_features, name=name, audits=audits, X_test=X_test
@@ -106,7 +106,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
 
 @dataclass(eq=False)
 class _Run:
-    """Fits, audits and evaluates members that are not in the folder yet."""
+    """Fits, audits and evaluates the members that are not in the folder yet."""
 
     plan: Plan
     empty: Frontier
@@ -126,7 +126,7 @@ class _Run:
         batches = self.plan.batches(missing, workers=self._workers)
         jobs = [joblib.delayed(_fit_batch)(self.plan, batch, self.folder) for batch in batches]
         if len(jobs) == 1 or self._workers == 1:
-            # In this process, which can tell about every fit.
+            # In this process, progress is reported after every fit.
             found = [
                 _fit_batch(self.plan, b, self.folder, lambda: self._report(1)) for b in batches
             ]
@@ -138,7 +138,7 @@ class _Run:
         return [kept[member] for member in members]
 
     def audited(self, points: Sequence[Point]) -> list[Point]:
-        """Return the points with their audits; those of diverged fits stay without."""
+        """Return the points with their audits; diverged fits are not audited."""
         if self.plan.audits is None:
             return list(points)
         sound = [p for p in points if p.audit is None and p.fit.status is not Status.DIVERGED]
@@ -161,7 +161,7 @@ class _Run:
         return [replace(p, audit=found.get(p.member, p.audit)) for p in points]
 
     def evaluated(self, points: Sequence[Point]) -> list[Point]:
-        """Return the points with their errors; diverged fits stay without."""
+        """Return the points with their errors; diverged fits are not evaluated."""
         test, problem = self.plan.X_test, self.plan.task.problem
         if test is None:
             return list(points)
@@ -181,7 +181,7 @@ class _Run:
         return found
 
     def _in_turn(self, jobs: Iterable[Any]) -> Iterable[Audit]:
-        """Return results as they come, where the backend of joblib can do that."""
+        """Return results one by one as they finish, if joblib's backend supports that."""
         try:
             parallel = joblib.Parallel(n_jobs=self.n_jobs, return_as="generator")
         except ValueError:
@@ -191,7 +191,7 @@ class _Run:
 
     @property
     def _workers(self) -> int:
-        """Processes that fit; several on one GPU would only wait for each other."""
+        """Number of processes for fits; one on a GPU, which several could not share efficiently."""
         if self.plan.task.problem.prototype.is_cuda:
             return 1
         return max(1, int(joblib.effective_n_jobs(self.n_jobs)))
@@ -208,7 +208,7 @@ def _fit_batch(
     folder: Folder | None,
     done: Callable[[], None] | None = None,
 ) -> tuple[Fit, ...]:
-    """Fit a batch; every fit is written as soon as it is there."""
+    """Fit a batch; write every fit as soon as it is finished."""
 
     def keep(position: int, fit: Fit) -> None:
         if folder is not None:
@@ -233,7 +233,7 @@ def _audit_rows(
 
 
 def _adaptive(run: _Run, seeds: Sequence[int], count: int) -> list[Point]:
-    """Try strengths that span the curve, then more where it bends."""
+    """Fit strengths that span the curve, then more where the residual changes most."""
     task = run.plan.task
     plain = replace(run.plan, task=replace(task, problem=replace(task.problem, penalty=None)))
     start = plain.fit([Member(plain.name, None, seeds[0])], lambda position, fit: None)
@@ -248,7 +248,7 @@ def _adaptive(run: _Run, seeds: Sequence[int], count: int) -> list[Point]:
 
 
 def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:
-    """Return the least residual at each leakage, or nothing where it cannot be computed."""
+    """Return the smallest residual at each leakage; empty if it cannot be computed."""
     if problem.count < prod(problem.shape):
         # Optimal transport between people needs complete rows.
         return ()
@@ -262,13 +262,13 @@ def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:
     columns = problem.sensitive.columns if problem.sensitive else ()
     if len(columns) == 1 and columns[0].kind == "categorical":
         return tuple(zip(found.leakages, found.residuals, strict=True))
-    # With several features or a number, attackers and the limit measure leakage differently; only
-    # zero leakage is comparable.
+    # With several features or a numeric one, attackers and the limit measure leakage differently;
+    # only zero leakage is comparable.
     return ((0.0, found.residual),)
 
 
 def _baseline(plan: Plan, X: Any) -> Evaluation | None:
-    """Return the errors of predictions by offsets alone, without people."""
+    """Return the errors of predictions from offsets alone, without people."""
     test, problem = plan.X_test, plan.task.problem
     if test is None:
         return None

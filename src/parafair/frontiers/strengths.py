@@ -1,4 +1,4 @@
-"""Strengths to try: from no effect to all of it, close where the curve bends."""
+"""Strengths of a frontier: over four decades, denser where the residual changes most."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from math import sqrt
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
 
-# Decades around the strength whose penalty on a plain fit equals the mean square of the data.
+# Multiples of the strength at which a plain fit's penalty equals the mean square of the data.
 COARSE = (0.01, 0.1, 1.0, 10.0, 100.0)
-# Strengths added at a time: a batch of a few costs little more than one.
+# Strengths added at a time; a batch of a few costs little more than one fit.
 AT_ONCE = 3
 
 
 def coarse_strengths(problem: Problem, plain: Fit, count: int) -> tuple[float, ...]:
-    """Return strengths over four decades that fit the data and the units of the penalty.
+    """Return strengths over four decades, scaled to the data and the units of the penalty.
 
     Args:
         problem: The problem with its penalty.
-        plain: A fit without penalty.
-        count: The most there may be.
+        plain: A fit without the penalty.
+        count: Maximum number of strengths.
     """
     factor = plain.cp.factors[problem.mode].unsqueeze(0)
     ones = factor.new_ones(1)
@@ -36,12 +36,12 @@ def coarse_strengths(problem: Problem, plain: Fit, count: int) -> tuple[float, .
 def refined_strengths(
     residuals: dict[float, float], tried: Collection[float], count: int
 ) -> tuple[float, ...]:
-    """Return new strengths between those whose residuals are furthest apart.
+    """Return new strengths between neighbors whose residuals differ most.
 
     Args:
-        residuals: The residual at each strength that gave one, in order of strength.
-        tried: All strengths so far, those that diverged too.
-        count: How many there shall be in all.
+        residuals: The residual at each strength that did not diverge, in order of strength.
+        tried: All strengths so far, including those that diverged.
+        count: Total number of strengths.
     """
     gaps = sorted(((abs(residuals[b] - residuals[a]), a, b) for a, b in pairwise(residuals)))
     between = [float(f"{sqrt(a * b):.3g}") for _, a, b in reversed(gaps)]

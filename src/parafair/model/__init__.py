@@ -1,1 +1,1 @@
-"""The estimator `FairCP`, and the choice of its settings."""
+"""The estimator `FairCP`, and the selection of its settings."""

@@ -1,4 +1,4 @@
-"""FairCP: the scikit-learn front of the library."""
+"""FairCP, the scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -36,42 +36,42 @@ class FairCP(FittedCP):
             "none"; "correlation-removal" or "moment-matching", which change the embedding of a
             plain decomposition; or an object such as
             ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
-        strength: Multiplier of the penalty of a method given by name; None is its default. For
-            "invariant" it multiplies dependence between 0 and 1 against the squared relative
-            residual, on any data; "auto" finds the closest fit that passes the audit. For the
-            others it is in the units of the paper's formula.
-        max_leakage: With ``strength="auto"``: the largest allowed leakage, the strongest
+        strength: Multiplier of the penalty of a method given by name; None for its default. For
+            "invariant" it weights a dependence between 0 and 1 against the squared relative
+            residual, on any data; "auto" selects the fit with the smallest residual that passes the
+            audit. For the other methods it is in the units of the paper's formula.
+        max_leakage: With ``strength="auto"``, the largest allowed leakage: the strongest
             attacker's advantage over chance.
-        mode: The mode whose indices are people, by number, or by name for a `TensorData`.
+        mode: The mode of the people, by number, or by name for a `TensorData`.
         loss: "squared".
-        ridge: Shrinkage equal to this many extra zero entries per person. None is 0 where every
-            index of every mode has at least 10 entries for each component, and 3 where entries
-            are missing and some index has fewer.
+        ridge: Shrinkage equal to this many extra zero entries per person. None means 3 if entries
+            are missing and some index of some mode has fewer than 10 entries per component, else
+            0.
         center: Whether to subtract the mean, and the average deviation of each index of the other
-            modes, before the fit; predictions have them added again.
+            modes, before the fit. Predictions add them again.
         solver: "block" (block updates, extrapolated), "gradient" (Algorithm 1 of the
             paper) or a solver object such as ``parafair.solvers.GradientBCD((3, 1))``.
-        init: "uniform" as in the paper, "normal", "svd", or factors to begin from.
+        init: "uniform" as in the paper, "normal", "svd", or initial factors.
         n_init: Number of random starts, run as one batch; the best is kept.
         max_iter: Maximum number of iterations of the solver.
-        tol: Stop when the objective falls by less than this share per iteration.
-        random_state: Seed of the starts; None draws another one each time.
+        tol: Stop when the objective decreases by less than this share per iteration.
+        random_state: Seed of the initial factors; None draws a new seed for each fit.
         verbose: 1 prints every tenth iteration and every trial of ``strength="auto"``, 2 every
             iteration.
-        device: Where to compute, such as "cuda"; None is where the data is.
-        dtype: "float32" or "float64"; None keeps the precision of the data.
+        device: Device of the fit, such as "cuda"; None for the device of the data.
+        dtype: "float32" or "float64"; None for the dtype of the data.
 
     Attributes:
         embedding_: One row per person, shape (n, rank): the factor of `mode`.
         cp_: Weights and factors; unpacks like TensorLy's CPTensor.
         n_iter_: Number of iterations of the best start.
-        reconstruction_err_: Frobenius norm of the error over the observed entries.
-        fit_: Status, history and counts of the best start; ``fit_.residual`` is the error relative
-            to the norm of the data.
+        reconstruction_err_: Frobenius norm of the residual over the observed entries.
+        fit_: Status, history and counts of the best start; ``fit_.residual`` is the relative
+            residual.
         fits_: The same for every start.
-        record_: What was asked for and what was used.
-        training_: What the model remembers of its data.
-        selection_: With ``strength="auto"``: the strength chosen and the path to it.
+        record_: Requested and resolved settings.
+        training_: Metadata of the training data.
+        selection_: With ``strength="auto"``, the selected strength and all strengths tried.
 
     >>> from parafair import FairCP, datasets
     >>> data = datasets.synthetic(0, shape=(20, 8, 6), rank=3)
@@ -131,18 +131,18 @@ class FairCP(FittedCP):
         """Decompose a tensor.
 
         Args:
-            X: Numbers in 2 or more dimensions: `TensorData`, array, nested list, DataFrame or torch
+            X: Tensor with 2 or more modes: `TensorData`, array, nested list, DataFrame or torch
                 tensor. NaN and masked entries are missing.
-            y: Ignored; here because scikit-learn passes it.
+            y: Ignored; for compatibility with scikit-learn.
             sensitive_features: One row per index of `mode`: 1-D array, Series, DataFrame, or a
-                `SensitiveFeatures` in which the kind of each column is stated. Required unless
-                method is "none". A dictionary from modes to features asks for independence in
-                several modes at once; `mode` must be one of them.
+                `SensitiveFeatures` with the kind of each column. Required unless method is "none".
+                A dictionary from modes to features penalizes several modes at once; `mode` must be
+                one of them.
             on_iteration: Called after each iteration with its number and the objective.
-            on_trial: With ``strength="auto"``: called after each strength that was tried.
+            on_trial: With ``strength="auto"``, called after each trial.
 
         Raises:
-            Interrupted: On Ctrl-C, after the attributes were set from the last finished iteration.
+            Interrupted: On Ctrl-C, with the attributes set from the last finished iteration.
         """
         settings = Settings.of(self)
         self._forget()
@@ -178,7 +178,7 @@ class FairCP(FittedCP):
             interruption.fit = self.fit_
             raise
         self._keep(fits, record, training)
-        # A strength found by audits was judged as it is, and so was an embedding changed later.
+        # Audits have judged a selected strength as it is; postprocessing changes the objective.
         if not settings.automatic and settings.postprocessing is None:
             self._warn_of_the_end()
         return self
@@ -189,10 +189,10 @@ class FairCP(FittedCP):
             delattr(self, name)
 
     def _warn_of_the_end(self) -> None:
-        """Warn of a fit that did not converge."""
+        """Warn if the fit did not converge."""
         if self.fit_.objective > self.fit_.history[0].objective:
             warnings.warn(
-                "the objective of FairCP ended larger than it began: the steps were too large for "
+                "the objective of FairCP increased during the fit: the steps were too large for "
                 "the penalty; use smaller step_sizes, or solver='block'",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -208,12 +208,12 @@ class FairCP(FittedCP):
 
     @classmethod
     def from_fit(cls, fit: Fit, *, record: Record, training: Training) -> Self:
-        """Return a fitted model from a fit that was made elsewhere.
+        """Return a fitted model from an existing fit.
 
         Args:
             fit: The fit.
-            record: What it was asked for and what it used.
-            training: What it was fitted to.
+            record: Its requested and resolved settings.
+            training: Metadata of its training data.
         """
         model = cls(**record.params)
         model._keep([fit], record, training)
@@ -231,8 +231,8 @@ class FairCP(FittedCP):
 
         Args:
             folder: The folder of the model.
-            penalties: Classes of your own penalties, if the model has one of them as its method.
-                No class is ever imported by its name.
+            penalties: Classes of your own penalties, if the model uses one. Classes are never
+                imported by name.
         """
         folder = Path(folder)
         record = Record.read(folder, penalties=tuple(penalties))
@@ -241,7 +241,7 @@ class FairCP(FittedCP):
     def _select(
         self, task: Task, on_iteration: OnIteration | None, on_trial: OnTrial | None
     ) -> Selection:
-        """Find the smallest strength that passes; warn if none does."""
+        """Select the smallest strength that passes the audit; warn if none does."""
         level = float(self.max_leakage)
         selection = select_strength(
             task.problem,
@@ -257,8 +257,8 @@ class FairCP(FittedCP):
             last = selection.trials[-1]
             warnings.warn(
                 f"no strength passed the audit at max_leakage={level}: the search ended at "
-                f"strength {last.strength:.3g} ({last.verdict}), and the strength with the weakest "
-                f"attackers, {selection.strength:.3g}, was kept. Try another random_state, a "
+                f"strength {last.strength:.3g} ({last.verdict}); the strength with the weakest "
+                f"attackers, {selection.strength:.3g}, was used. Try another random_state, a "
                 "larger max_leakage or more people; see selection_.trials",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -267,7 +267,7 @@ class FairCP(FittedCP):
 
 
 def _warn_empty(problem: Problem) -> None:
-    """Warn of rows without observed entries."""
+    """Warn about rows without observed entries."""
     found = {mode: len(empty) for mode, empty in problem.empty.items() if len(empty)}
     if found:
         places = ", ".join(

@@ -1,4 +1,4 @@
-"""What a fitted model does: embed new people, predict cells, be saved."""
+"""Methods of a fitted model: embed new people, predict cells, save."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from parafair.storage import new_folder
 
 
 class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """The half of `FairCP` that works after the fit.
+    """The part of `FairCP` that is used after the fit.
 
     Attributes:
         embedding_: One row per person, shape (n, rank).
         cp_: Weights and factors.
         n_iter_: Number of iterations.
-        reconstruction_err_: Frobenius norm of the error.
+        reconstruction_err_: Frobenius norm of the residual over the observed entries.
         fit_: The best fit.
         fits_: All fits.
-        record_: What was asked for and what was used.
-        training_: What is remembered of the data.
+        record_: Requested and resolved settings.
+        training_: Metadata of the training data.
     """
 
     method: str | Penalty | Postprocessing
@@ -65,18 +65,17 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     ) -> NDArray[Any]:
         """Return embeddings of new people, with the other factors fixed.
 
-        A row is the person's least-squares fit. With sensitive features it is then shifted as the
-        penalty shifted the nearest person of the training with the same features. A person's row
-        does not depend on who else is in X. People without entries get the mean row of the
-        training.
+        Each row is a least-squares fit to the person's entries. With sensitive features, it is
+        shifted like its nearest training neighbor with the same features. A person's row does not
+        depend on the other people in X. People without entries get the mean training row.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
-                `TensorData` are matched with those of the training.
-            sensitive_features: One row per new person, with the columns of the training.
-            refine: Whether to go on from there and minimize the objective of the training over the
-                rows of X together, with all other factors fixed. Hides more than shifts alone, if
-                there are some hundred people; needs a scale-free penalty such as "invariant".
+                `TensorData` are matched with the training labels.
+            sensitive_features: One row per new person, with the training columns.
+            refine: Whether to then minimize the training objective jointly over the rows of X, with
+                all other factors fixed. It reduces leakage further if there are a few hundred
+                people, and needs a scale-free penalty such as "invariant".
         """
         check_is_fitted(self)
         data = self._validate(X, reset=False)
@@ -88,14 +87,14 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return np.asarray(self._embed(data, features, penalty).cpu())
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the share of the squares of new people's entries that the model explains.
+        """Return the explained share of the sum of squares of new people's entries.
 
-        1 is a perfect fit, 0 is no better than zero. The rows of X are fitted to their entries with
-        all other factors fixed, without regard to fairness.
+        1 is a perfect fit, 0 is as good as predicting zero. The rows of X are fitted to their
+        entries by least squares, with all other factors fixed and without the penalty.
 
         Args:
             X: Data of new people, as in `transform`.
-            y: Ignored; here because scikit-learn passes it.
+            y: Ignored; for compatibility with scikit-learn.
         """
         check_is_fitted(self)
         data = self._validate(X, reset=False)
@@ -117,11 +116,11 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return self.training_.embed(data, factors, plain=plain, features=features, penalty=penalty)
 
     def _warn_of_new_people(self, data: TensorData, features: SensitiveFeatures | None) -> None:
-        """Warn of rows that the penalty did not reach, and of people without entries."""
+        """Warn about rows without the penalty's shift, and about people without entries."""
         if self.method != "none" and (features is None or self.fit_.plain is None):
             remedy = "pass sensitive_features" if features is None else "fit again with FairCP"
             warnings.warn(
-                "transform fits new people without regard to fairness, so these embeddings may "
+                "transform embeds new people without regard to fairness, so their rows may "
                 f"reveal the sensitive features; {remedy}, or audit them before use",
                 ParafairWarning,
                 stacklevel=3,
@@ -131,17 +130,17 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if empty:
             warnings.warn(
                 f"{empty} of {data.shape[mode]} new people have no observed entries; their rows "
-                "are the mean of the training",
+                "are the mean training row",
                 ParafairWarning,
                 stacklevel=3,
             )
 
     def _read_new_features(self, data: TensorData, sensitive_features: Any) -> SensitiveFeatures:
-        """Return features of new people in terms of the training's; warn of missing ones."""
+        """Return features of new people, encoded as in training; warn about missing ones."""
         training = self.training_
         if training.features is None:
             raise ValueError(
-                "the model was fitted without sensitive features; leave out sensitive_features"
+                "the model was fitted without sensitive features; omit sensitive_features"
             )
         features = training.features.read(sensitive_features)
         people = data.shape[training.mode]
@@ -154,27 +153,29 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             names = data.labels[training.mode][~features.has_features]
             warnings.warn(
                 f"{len(names)} of {people} new people lack sensitive features ({preview(names)}): "
-                "they are embedded by their entries alone, so their rows may reveal them",
+                "they are embedded from their entries alone, so their rows may reveal the features",
                 ParafairWarning,
                 stacklevel=3,
             )
         return features
 
     def _refining_penalty(self, features: SensitiveFeatures | None) -> Penalty:
-        """Return the penalty of the training, for refinement; raise if that is not possible."""
+        """Return the training penalty, for refinement; raise if refinement is impossible."""
         if features is None:
-            raise ValueError("refine=True needs sensitive_features of the new people; pass them")
+            raise ValueError(
+                "refine=True needs sensitive_features of the new people, got None; pass them"
+            )
         strength = None if isinstance(self.strength, str) else self.strength
         penalty = resolve_method(self.method, strength)
         if not isinstance(penalty, ScaleFreePenalty):
             raise ValueError(
                 "refine=True needs a scale-free penalty such as method='invariant', got "
-                f"method={self.method!r}; leave refine out"
+                f"method={self.method!r}; omit refine"
             )
         if self.record_.noise:
             raise ValueError(
                 "refine=True would remove the noise that strength='auto' added to this embedding; "
-                "leave refine out"
+                "omit refine"
             )
         return replace(penalty, strength=self.record_.strength)  # type: ignore[type-var]
 
@@ -182,8 +183,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Return the model's values at any cells, observed or missing.
 
         Args:
-            cells: One row per cell: whole numbers, the positions in each mode, of shape (count,
-                order); or a data frame with a column of labels for each mode.
+            cells: One row per cell: positions in each mode, shape (count, order); or a data frame
+                with one column of labels per mode.
         """
         check_is_fitted(self)
         indices = self.training_.find_cells(cells, self.cp_.shape)
@@ -194,7 +195,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return found.numpy()
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Return the tensor that embeddings stand for, people along `mode`."""
+        """Return the reconstructed tensor for given embeddings, with people along `mode`."""
         check_is_fitted(self)
         embedding = as_tensor(X, name="X")
         if embedding.ndim != 2 or embedding.shape[1] != self.cp_.rank:
@@ -210,9 +211,9 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return np.asarray(tensor.cpu())
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the fitted model into a new folder, whole or not at all.
+        """Write the fitted model into a new folder, completely or not at all.
 
-        The sensitive features of the training are part of it: `transform` needs them.
+        The folder contains the training people's sensitive features, which `transform` needs.
         """
         check_is_fitted(self)
         with new_folder(folder, overwrite=overwrite) as target:
@@ -241,7 +242,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if not (known or is_sparse(X) or has_labels(X)) and self.mode == 0:
             order = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
             if order <= 2:
-                # Our own check of the entries says where the first bad one is.
+                # Our own check reports the position of the first bad entry.
                 allowed = (np.float64, np.float32)
                 X = validate_data(self, X, reset=reset, dtype=allowed, ensure_all_finite=False)
         data = as_data(X, dtype=self.dtype, device=self.device)

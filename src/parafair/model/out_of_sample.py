@@ -1,13 +1,13 @@
-"""New people: their least-squares rows, shifted like those of the training, then refined.
+"""New people: least-squares rows, shifted like their training neighbors, optionally refined.
 
-A penalty shifts the people of the training away from their least-squares rows. A new person is
-shifted like the nearest one of the training with the same sensitive features, so that people may
-come one by one.
+A penalty shifts training people away from their least-squares rows. A new person is shifted like
+the nearest training person with the same sensitive features, so new people can be embedded one by
+one.
 
-Shifts of others hide less than one's own. Many new people can be refined: they minimize the
-objective of the training, their squared error plus the penalty, over their own rows. The people of
-the training are not part of that sum. Their rows are over-fitted to the criterion, which would send
-all new people of a group to the same gaps between them.
+A neighbor's shift hides less than a shift of one's own. Many new people can therefore be refined:
+they jointly minimize the training objective, squared error plus penalty, over their own rows.
+Training people are excluded from the penalty. Their rows are overfitted to the criterion, so
+including them would place all new people of a group in the same gaps between training rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from parafair.dependence.whitening import Standardized
 from parafair.penalties import BoundPenalty
 from parafair.solvers.majorize import Iterate, majorize
 
-# Refinement stops when the objective falls by less than this share of itself in a step.
+# Refinement stops when a step decreases the objective by less than the share TOL.
 MAX_STEPS, TOL = 500, 1e-4
 
 
@@ -35,16 +35,16 @@ def nearest_trained(
     plain: Tensor,
     trained_features: SensitiveFeatures,
 ) -> NDArray[np.intp]:
-    """Return for each new person the position of the nearest one of the training.
+    """Return the position of the nearest training person for each new person.
 
-    Only people with the largest number of matching categories are compared. Distances are between
-    whitened rows, beside which numeric features count as much as the rows do.
+    Only training people with the most matching categories are candidates. Distances are between
+    whitened rows, extended by numeric features, each with the same weight as the row.
 
     Args:
         rows: Least-squares rows of the new people, shape (people, rank).
-        features: Their features, in terms of those of the training.
-        plain: Least-squares rows of the people of the training, shape (n, rank).
-        trained_features: Their features.
+        features: Their features, encoded as in training.
+        plain: Least-squares rows of the training people, shape (n, rank).
+        trained_features: Features of the training people.
     """
     standard = Standardized.of(plain)
     mean = plain.double().mean(0)
@@ -63,15 +63,15 @@ def nearest_trained(
 
 
 def minimize_rows(block: Block, bound: BoundPenalty, rows: Tensor) -> tuple[Tensor, bool]:
-    """Return rows that minimize the squared error and a penalty, and whether they converged.
+    """Return rows that minimize squared error plus penalty, and whether they converged.
 
     Args:
         block: The squared error of the rows.
         bound: The penalty.
-        rows: Where to begin, shape (people, rank).
+        rows: The initial rows, shape (people, rank).
     """
     point = Iterate(rows[None], *bound.value_and_gradient(rows[None]))
-    # Moving one of n people by 1 changes about this much.
+    # Shifting one of n rows by 1 changes the penalty by about this much.
     curvature = point.value / len(rows)
     after = block.value(point.factor) + point.value
     for _ in range(MAX_STEPS):
@@ -85,7 +85,7 @@ def minimize_rows(block: Block, bound: BoundPenalty, rows: Tensor) -> tuple[Tens
 
 
 def _categories(features: SensitiveFeatures) -> NDArray[np.intp]:
-    """Return the categories of each person, shape (people, columns); without any, one group."""
+    """Return the categories of each person, shape (people, columns), after a constant column."""
     columns = [column.values for column in features.columns if column.kind == "categorical"]
     return np.column_stack([np.zeros(len(features), dtype=np.intp), *columns])
 
@@ -93,7 +93,7 @@ def _categories(features: SensitiveFeatures) -> NDArray[np.intp]:
 def _places(
     whitened: Tensor, features: SensitiveFeatures, like: SensitiveFeatures
 ) -> NDArray[np.float64]:
-    """Return whitened rows beside numeric features in units of the training's spread."""
+    """Return whitened rows extended by numeric features, scaled by their training deviation."""
     places = [whitened.cpu().numpy()]
     for column, trained in zip(features.columns, like.columns, strict=True):
         if column.kind == "numeric":

@@ -1,4 +1,4 @@
-"""From the arguments of a model and its data to a problem: one way for every caller."""
+"""From a model's arguments and its data to a problem; all callers share this code."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Settings:
     """The arguments of a model, resolved and checked before its data is read.
 
     Attributes:
-        model: The model they are of; it is not changed.
+        model: The model; it is not changed.
         penalty: The penalty; None for a plain decomposition.
-        postprocessing: The change to a plain embedding; None for none.
-        automatic: Whether the strength is to be found.
-        solver: How to minimize.
-        stop: When to stop.
-        seed: Seed of the random starts.
+        postprocessing: The postprocessing of a plain embedding; None for none.
+        automatic: Whether the strength is selected by audits.
+        solver: The solver.
+        stop: When the solver stops.
+        seed: Seed of the initial factors.
     """
 
     model: FairCP
@@ -53,7 +53,7 @@ class Settings:
 
     @classmethod
     def of(cls, model: FairCP) -> Settings:
-        """Resolve the arguments of a model; raise if one is wrong whatever the data."""
+        """Resolve the arguments of a model; raise if one is invalid for any data."""
         automatic = isinstance(model.strength, str)
         if automatic:
             _check_automatic(model)
@@ -77,10 +77,10 @@ class Settings:
         return self.penalty is not None or self.postprocessing is not None
 
     def bind(self, data: TensorData, sensitive_features: Any) -> Task:
-        """Return what there is to fit.
+        """Return the fit to run on this data.
 
         Args:
-            data: The data, with the precision and on the device of the fit.
+            data: The data, with the dtype and on the device of the fit.
             sensitive_features: As in `FairCP.fit`.
         """
         model = self.model
@@ -118,25 +118,25 @@ class Settings:
         if mode not in found:
             raise ValueError(
                 f"sensitive_features has no entry for the mode of the people, {self.model.mode!r}; "
-                f"got {list(features)}. Set mode= to one of them"
+                f"got modes {list(features)}. Add it, or set mode= to one of them"
             )
         people = found.pop(mode)
         if found and self.automatic:
             raise ValueError(
                 "strength='auto' supports one sensitive mode, but sensitive_features has several; "
-                "give strength as a number"
+                "pass strength as a number"
             )
         return people, found
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A fit that can begin.
+    """A fit that is ready to run.
 
     Attributes:
         settings: The resolved arguments of the model.
         problem: What to minimize.
-        offsets: What was subtracted from the data; None for nothing.
+        offsets: Offsets subtracted from the data; None without centering.
     """
 
     settings: Settings
@@ -144,7 +144,7 @@ class Task:
     offsets: Offsets | None
 
     def starts(self) -> tuple[Tensor, ...]:
-        """Return the starting factors of the model, shape (n_init, size, rank) each."""
+        """Return the initial factors of the model, shape (n_init, size, rank) each."""
         model = self.settings.model
         return make_starts(self.problem, model.init, count=model.n_init, seed=self.settings.seed)
 
@@ -161,12 +161,12 @@ def _check_automatic(model: FairCP) -> None:
     penalty = PENALTIES.get(model.method) if isinstance(model.method, str) else model.method
     if isinstance(model.method, str) and model.method not in METHODS:
         raise unknown_choice("method", model.method, METHODS)
-    # A class offers the same methods as its objects.
+    # A class has the same methods as its instances.
     if penalty is None or not isinstance(penalty, CalibratedPenalty):
         able = [name for name, kind in PENALTIES.items() if isinstance(kind, CalibratedPenalty)]
         raise ValueError(
             f"strength='auto' needs a penalty with a `criterion`, such as method="
-            f"{' or '.join(map(repr, able))}; got method={model.method!r}. Give strength "
+            f"{' or '.join(map(repr, able))}; got method={model.method!r}. Pass strength "
             "as a number"
         )
     check_max_leakage(model.max_leakage)

@@ -1,4 +1,4 @@
-"""Progress of a fit on the terminal, as `verbose` asks for it."""
+"""Progress of a fit on the terminal, for `verbose`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVERY = 10
 
 
 def print_iterations(verbose: int, then: OnIteration | None) -> OnIteration | None:
-    """Return a callback that prints iterations and calls another one; `then` if it is silent."""
+    """Return a callback that prints iterations and calls `then`; just `then` if not verbose."""
     if not verbose:
         return then
 
@@ -31,7 +31,7 @@ def print_iterations(verbose: int, then: OnIteration | None) -> OnIteration | No
 
 
 def print_trials(verbose: int, then: OnTrial | None) -> OnTrial | None:
-    """Return a callback that prints trials and calls another one; `then` if it is silent."""
+    """Return a callback that prints trials and calls `then`; just `then` if not verbose."""
     if not verbose:
         return then
 

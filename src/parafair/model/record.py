@@ -1,4 +1,4 @@
-"""The record of a fit: what was asked for and what was used, enough to repeat it."""
+"""The record of a fit: requested and resolved settings, enough to repeat it."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ FORMAT = 3
 
 
 def current_versions() -> dict[str, str]:
-    """Return the versions that decide what a fit gives."""
+    """Return the versions of the libraries that affect a fit."""
     return {"parafair": version("parafair"), "torch": torch.__version__}
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a fit was asked for and what it used.
+    """The requested and the resolved settings of a fit.
 
     Attributes:
         params: The arguments of the model, as `get_params` returns them.
-        strength: The strength of its penalty, given or found; None without a penalty.
-        noise: Noise added to the embedding, as a share of its spread.
+        strength: The strength of the penalty, given or selected; None without a penalty.
+        noise: Noise added to the embedding, relative to its standard deviation.
         ridge: The ridge.
-        seed: Seed of the random starts.
+        seed: Seed of the initial factors.
         shape: Shape of the data.
-        dtype: Precision of the fit.
-        device: Where it was computed.
+        dtype: Dtype of the fit.
+        device: Device of the fit.
         versions: Versions of the libraries.
         trials: With ``strength="auto"``: the strengths tried.
     """
@@ -59,7 +59,7 @@ class Record:
 
     @classmethod
     def of(cls, params: Mapping[str, Any], problem: Problem, *, seed: int) -> Record:
-        """Return the record of a fit to a problem, before its end is known."""
+        """Return the record of a fit that has not run yet."""
         return cls(
             params=params,
             strength=None if problem.penalty is None else float(problem.penalty.strength),
@@ -85,18 +85,18 @@ class Record:
 
     @classmethod
     def read(cls, folder: Path, *, penalties: Iterable[type] = ()) -> Record:
-        """Read what `write` wrote.
+        """Read a record that `write` wrote.
 
         Args:
             folder: The folder of the model.
-            penalties: Classes of the caller's own that its method may name.
+            penalties: Additional classes that its method may use.
         """
         file = folder / RECORD_FILE
         record = read_json(file)
         if record.pop("format", None) != FORMAT:
             raise ValueError(
-                f"{file} was written by another version of parafair; this one reads format "
-                f"{FORMAT}: fit again, or install the version that wrote it"
+                f"{file} was written by another version of parafair; this version reads "
+                f"format {FORMAT}: fit again, or install the version that wrote it"
             )
         try:
             found = cls(**record)
@@ -114,9 +114,9 @@ class Record:
 
 
 def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a model as plain values that JSON can hold.
+    """Return the arguments of a model as values for JSON.
 
-    Factors to begin from are None here: they are kept in a file of their own.
+    Given initial factors become None; they are stored in a separate file.
     """
     found = dict(params)
     if not isinstance(found["init"], str):
@@ -131,7 +131,7 @@ def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rebuild_params(params: Mapping[str, Any], *, penalties: Iterable[type] = ()) -> dict[str, Any]:
-    """Return the arguments of a model from what `plain_params` returned."""
+    """Return the arguments of a model from the result of `plain_params`."""
     found = dict(params)
     classes = {"method": stored_methods(penalties), "solver": stored_solvers()}
     for name, known in classes.items():
@@ -141,7 +141,7 @@ def rebuild_params(params: Mapping[str, Any], *, penalties: Iterable[type] = ())
 
 
 def _factors_of(init: Any) -> list[torch.Tensor]:
-    """Return the factors of a given start, weights included."""
+    """Return given initial factors, with the weights multiplied in."""
     parts = list(init)
     weights = None
     if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):

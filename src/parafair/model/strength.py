@@ -1,4 +1,4 @@
-"""The strength of a penalty at which an embedding passes the audit at the least cost."""
+"""Selection of the strength: the passing embedding with the smallest residual."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from parafair.solvers.path import fill_empty
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import best
 
-# The path begins where dependence hardly matters and takes long steps until the criterion is at
-# its null level; from there each step is audited.
+# The path starts at a weak penalty and takes long steps until the criterion is near its null level;
+# then it takes short steps.
 FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 2**0.5, 1e4
 
-# Begun near a solution, a fit gains little before extrapolation sets in: it must not stop there.
+# A warm-started fit progresses slowly until extrapolation sets in; it must not stop before that.
 PATH_TOL_SHARE, PATH_WINDOW = 0.3, 20
 
 MAX_PEOPLE = 2000
@@ -35,7 +35,7 @@ MARGIN = 0.5
 # Strengths to try after attackers fall below chance: more strength makes that worse.
 MOST_BELOW_CHANCE = 3
 
-# Noise, as shares of the spread in every whitened direction.
+# Noise, relative to the standard deviation in every whitened direction.
 NOISES = (0.1, 0.15, 0.2, 0.3, 0.4)
 
 NOT_AUDITED = "not audited"
@@ -47,10 +47,10 @@ class Trial:
 
     Attributes:
         strength: The strength.
-        residual: The residual there.
+        residual: The relative residual.
         criterion: The criterion of the penalty.
-        null: Its mean if people exchange their features at random.
-        leakage: Leakage of the audit; None without one.
+        null: Its mean over permutations of the people.
+        leakage: Leakage in the audit; None without an audit.
         verdict: The audit's verdict, such as "passes", or "not audited".
         clear: Whether it passed with room for what another audit may find.
         noise: Noise added to the rows, as a share of their spread in every whitened direction.
@@ -85,13 +85,13 @@ OnTrial = Callable[[Trial], None]
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The strength that was chosen, and the path to it.
+    """The selected strength, and all strengths tried.
 
     Attributes:
-        fit: The fit at the chosen strength.
-        strength: The chosen strength.
-        noise: Noise that was added to the rows, as a share of their spread.
-        trials: All strengths tried, in order.
+        fit: The fit at the selected strength.
+        strength: The selected strength.
+        noise: Noise added to the rows, relative to their standard deviation.
+        trials: All trials, in order.
     """
 
     fit: Fit
@@ -101,7 +101,7 @@ class Selection:
 
     @property
     def passed(self) -> bool:
-        """Whether a trial passed the audit; if none did, the one nearest to passing was chosen."""
+        """Whether a trial passed the audit; if none did, the closest to passing was selected."""
         return any(trial.passes for trial in self.trials)
 
 
@@ -116,17 +116,18 @@ def select_strength(
     on_iteration: OnIteration | None = None,
     on_trial: OnTrial | None = None,
 ) -> Selection:
-    """Follow a path of strengths, each fit begun where the last ended, until the audit passes.
+    """Follow a path of strengths, each fit warm-started from the last, until the audit passes.
 
-    An embedding is audited once its criterion is at most at its null level. If a quick attacker
-    still finds much, only more strength helps. Otherwise a little noise may: it hides what trees
-    find along a single axis, and it ends the matching of people across groups that makes attackers
-    fall below chance. The path then continues while more strength without noise may cost less.
+    An embedding is audited once its criterion is at or below its null level. If a quick attacker
+    still exceeds the allowed leakage, only a larger strength helps. Otherwise a little noise may:
+    it hides differences along a single axis, which trees find, and it breaks the matching of people
+    across groups, which puts attackers below chance. The path then continues as long as a larger
+    strength without noise may have a smaller residual.
 
     Args:
-        problem: A problem with a `CalibratedPenalty`, whose strength is replaced.
-        solver: How to minimize.
-        starts: One factor (batch, size, rank) per mode; the best start is continued.
+        problem: A problem with a `CalibratedPenalty`; its strength is replaced.
+        solver: The solver.
+        starts: One factor (batch, size, rank) per mode; the path continues from the best start.
         stop: When a fit stops.
         max_leakage: The largest allowed leakage, as in `Audit.verdict`.
         seed: Seed of the audits.
@@ -134,7 +135,7 @@ def select_strength(
         on_trial: Called after each strength.
 
     Raises:
-        Interrupted: On Ctrl-C, with the fit at the last strength that was finished.
+        Interrupted: On Ctrl-C, with the fit at the last finished strength.
     """
     penalty = problem.penalty
     assert isinstance(penalty, CalibratedPenalty)
@@ -163,7 +164,7 @@ def select_strength(
             if enough or (last.clear and not last.noise):
                 break
     except KeyboardInterrupt as error:
-        # A finished strength is worth more than a half-finished one.
+        # The last finished strength is better than an unfinished one.
         if latest is None:
             raise
         raise Interrupted(replace(latest, status=Status.INTERRUPTED)) from error
@@ -172,7 +173,7 @@ def select_strength(
 
 
 def _strengths(found: list[tuple[Fit, Trial]]) -> Iterator[float]:
-    """Yield strengths: far apart until the criterion is at its null level, then close."""
+    """Yield strengths: long steps until the criterion is near its null level, then short ones."""
     strength = FIRST_STRENGTH
     while strength <= LAST_STRENGTH:
         yield strength
@@ -181,7 +182,7 @@ def _strengths(found: list[tuple[Fit, Trial]]) -> Iterator[float]:
 
 
 def _after(fit: Fit, found: list[tuple[Fit, Trial]]) -> Fit:
-    """Return the fit with the time of the path so far added to its own."""
+    """Return the fit with the time of the path before it added."""
     before = found[-1][0].seconds if found else 0.0
     history = tuple(replace(entry, seconds=entry.seconds + before) for entry in fit.history)
     return replace(fit, history=history)
@@ -190,7 +191,7 @@ def _after(fit: Fit, found: list[tuple[Fit, Trial]]) -> Fit:
 def _judged(
     problem: Problem, criterion: Dependence, fit: Fit, max_leakage: float, seed: int
 ) -> Iterator[tuple[Fit, Trial]]:
-    """Yield a fit and its trial, then the same with more and more noise, until it passes."""
+    """Yield a fit and its trial, then the same with increasing noise, until it passes."""
     assert problem.penalty is not None
     rows = fit.cp.factors[problem.mode]
     generator = torch.Generator().manual_seed(seed)
@@ -232,9 +233,9 @@ _NOT_AUDITED = _Audited(None, NOT_AUDITED, clear=False, coarse=True)
 
 
 def _audit_in_stages(rows: Tensor, problem: Problem, max_leakage: float, seed: int) -> _Audited:
-    """Audit an embedding with more and more attackers, as long as it passes.
+    """Audit an embedding in stages, from quick to slow attackers, as long as it passes.
 
-    Most strengths fail at the quick ones. The slow ones attack only what all others let pass.
+    Most strengths fail at the quick attackers, so the slow ones run rarely.
     """
     for stage in STAGES:
         result = audit(

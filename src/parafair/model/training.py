@@ -1,4 +1,4 @@
-"""What a fitted model remembers of its data: enough to predict and to embed new people."""
+"""What a fitted model stores about its data, to predict and to embed new people."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ FORMAT = 3
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The side of the data that is not in the factors.
+    """Metadata of the training data: labels, offsets, sensitive features.
 
     Attributes:
         mode: The mode of the people.
         modes: Names of the modes.
         labels: Labels of every mode.
-        offsets: What was subtracted from the data; None for nothing.
+        offsets: Offsets subtracted from the data; None without centering.
         features: Sensitive features of the penalized people; None without any.
         penalized: Their positions; None for everybody.
         entries: Number of observed entries.
@@ -56,7 +56,7 @@ class Training:
 
     @classmethod
     def of(cls, problem: Problem, offsets: Offsets | None) -> Training:
-        """Remember a problem that was solved."""
+        """Return the metadata of a solved problem."""
         penalized = problem.penalized
         return cls(
             mode=problem.mode,
@@ -71,7 +71,7 @@ class Training:
 
     @property
     def labeled(self) -> bool:
-        """Whether the data had names or labels of its own, not positions only."""
+        """Whether the data had names or labels, not just positions."""
         return is_labeled(self.modes, self.labels)
 
     def penalized_rows(self, embedding: NDArray[Any]) -> NDArray[Any]:
@@ -79,7 +79,7 @@ class Training:
         return embedding if self.penalized is None else embedding[self.penalized]
 
     def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
-        """Return data of other people with the labels of the other modes in the model's places.
+        """Return new people's data with the other modes in the order of the model's labels.
 
         Args:
             data: The data; it may lack labels of the other modes, but not have new ones.
@@ -91,7 +91,7 @@ class Training:
         if set(data.modes) == set(self.modes) and data.modes != self.modes:
             raise ValueError(
                 f"X has the modes {', '.join(data.modes)} but the model was trained with "
-                f"{', '.join(self.modes)}; give them in the same order"
+                f"{', '.join(self.modes)}; pass them in the same order"
             )
         sparse, sizes, labels = data.to_sparse(), list(data.shape), list(data.labels)
         indices = sparse.cells.clone()
@@ -103,7 +103,7 @@ class Training:
         return TensorData(sparse.entries, indices, tuple(sizes), self.modes, tuple(labels))
 
     def find_cells(self, cells: Any, shape: tuple[int, ...]) -> Tensor:
-        """Return positions of cells, shape (order, count), given as such or by their labels."""
+        """Return positions of cells, shape (order, count), given as positions or as labels."""
         names = getattr(cells, "columns", None)
         if names is not None and (self.labeled or set(self.modes) <= set(names)):
             for name in self.modes:
@@ -117,8 +117,8 @@ class Training:
         indices = np.asarray(cells)
         if indices.ndim != 2 or indices.shape[1] != len(shape) or indices.dtype.kind not in "iu":
             raise ValueError(
-                f"cells must have one row per cell with {len(shape)} whole numbers, its position "
-                f"in each mode; got {indices.dtype} of shape {indices.shape}"
+                f"cells must have one row per cell with {len(shape)} whole numbers, its positions "
+                f"in the modes; got {indices.dtype} of shape {indices.shape}"
             )
         outside = ((indices < 0) | (indices >= np.array(shape))).any(1)
         if outside.any():
@@ -135,14 +135,14 @@ class Training:
         features: SensitiveFeatures | None,
         penalty: Penalty | None,
     ) -> Tensor:
-        """Return rows of new people, shifted as those of the training were if features are given.
+        """Return rows of new people; with features, shifted like those of the training people.
 
         Args:
             data: Their entries, offsets subtracted.
             factors: The factors of the model.
-            plain: The least-squares rows of the people of the training.
-            features: Features of the new people, in terms of those of the training.
-            penalty: The penalty under which the rows are refined together; None leaves them.
+            plain: The least-squares rows of the training people.
+            features: Features of the new people, encoded as in training.
+            penalty: The penalty for joint refinement of the rows; None for no refinement.
         """
         target, gram = self._sums(data, factors)
         block = squared_block(target[None], gram[None], norm_squared=0.0, entries=1, ridge=None)
@@ -158,7 +158,7 @@ class Training:
             if penalty is not None:
                 part = data.take(self.mode, people)
                 rows[people] = self._refine(part, factors, rows[people], theirs, penalty)
-        # As in the training: the mean, without observed entries.
+        # People without observed entries get the mean row, as in training.
         rows[counts == 0] = trained.mean(0)
         return rows
 
@@ -176,7 +176,7 @@ class Training:
     def _shifts(
         self, rows: Tensor, features: SensitiveFeatures, *, trained: Tensor, plain: Tensor
     ) -> Tensor:
-        """Return the shifts of the nearest people of the training from their plain rows."""
+        """Return the nearest training people's shifts from their plain rows."""
         assert self.features is not None
         if self.penalized is not None:
             trained, plain = trained[self.penalized], plain[self.penalized]
@@ -191,12 +191,12 @@ class Training:
         features: SensitiveFeatures,
         penalty: Penalty,
     ) -> Tensor:
-        """Return rows that minimize the objective of the training over these people together."""
+        """Return rows that minimize the training objective over these people jointly."""
         for column in features.columns:
             if len(np.unique(column.values)) < 2:
                 raise ValueError(
                     f"refine=True needs people who differ in {column.name!r}, but all new people "
-                    "have the same value; leave refine out"
+                    "have the same value; omit refine"
                 )
         target, gram = self._sums(data, factors)
         norm = torch.linalg.vector_norm(data.entries, dtype=torch.float64)
@@ -217,14 +217,14 @@ class Training:
         return refined
 
     def write(self, folder: Path) -> None:
-        """Write it into an existing folder."""
+        """Write the metadata into an existing folder."""
         offsets, features = self.offsets, self.features
         record = {
             "format": FORMAT,
             "mode": self.mode,
             "modes": self.modes,
             "sizes": [len(labels) for labels in self.labels],
-            # Positions need not be written.
+            # Labels that are just positions are not stored.
             "labels": [labels.tolist() for labels in self.labels] if self.labeled else None,
             "offsets": offsets
             and {
@@ -240,13 +240,13 @@ class Training:
 
     @classmethod
     def read(cls, folder: Path) -> Training:
-        """Read what `write` wrote."""
+        """Read metadata that `write` wrote."""
         file = folder / TRAINING_FILE
         record = read_json(file)
         if record.pop("format", None) != FORMAT:
             raise ValueError(
-                f"{file} was written by another version of parafair; this one reads format "
-                f"{FORMAT}: fit again, or install the version that wrote it"
+                f"{file} was written by another version of parafair; this version reads "
+                f"format {FORMAT}: fit again, or install the version that wrote it"
             )
         try:
             sizes = record.pop("sizes")

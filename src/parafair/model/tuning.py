@@ -1,4 +1,4 @@
-"""Settings chosen by held-out error, among those that pass an audit."""
+"""Selection of settings by held-out error, among those that pass an audit."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings that were tried.
+    """One combination of settings, and its scores.
 
     Attributes:
         settings: Arguments of the model.
-        rmse: Root mean squared error of the held-out entries; infinite if the fit diverged.
-        mae: Mean absolute error of the same.
-        residual: Relative residual of the entries it was fitted to.
-        seconds: How long the fit took.
-        leakage: Leakage of its audit; None if it was not audited.
-        verdict: The verdict of its audit; None if it was not audited.
+        rmse: Root mean squared error on the held-out entries; infinite if the fit diverged.
+        mae: Mean absolute error on the held-out entries.
+        residual: Relative residual on the training entries.
+        seconds: Time of the fit.
+        leakage: Leakage in its audit; None if not audited.
+        verdict: The verdict of its audit; None if not audited.
     """
 
     settings: Mapping[str, Any]
@@ -63,13 +63,13 @@ OnCandidate = Callable[[Candidate], None]
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """What was tried and what was chosen.
+    """All candidates and the selected one.
 
     Attributes:
-        candidates: All settings, in the order of the grid.
-        best: The one that was chosen.
-        verdict: The verdict on `model`, fitted to all entries; None if no audit was asked for.
-        model: A model with the chosen settings, fitted to all entries.
+        candidates: All candidates, in the order of the grid.
+        best: The selected candidate.
+        verdict: The verdict on `model`, fitted to all entries; None without audits.
+        model: A model with the selected settings, fitted to all entries.
     """
 
     candidates: tuple[Candidate, ...]
@@ -78,7 +78,7 @@ class Tuning:
     model: FairCP
 
     def to_list(self) -> list[dict[str, Any]]:
-        """Return all candidates as plain values that can be written as JSON."""
+        """Return all candidates as values for JSON."""
         rows = []
         for candidate in self.candidates:
             found = {k: v for k, v in vars(candidate).items() if k != "settings"}
@@ -88,7 +88,7 @@ class Tuning:
         return rows
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return all candidates as a data frame, a row each."""
+        """Return all candidates as a data frame, one row each."""
         return frame_of(self.to_list(), for_what="Tuning.to_frame")
 
 
@@ -104,20 +104,20 @@ def tune(
     n_jobs: int | None = None,
     on_candidate: OnCandidate | None = None,
 ) -> Tuning:
-    """Choose settings by the error of entries held out for it, and fit them to all entries.
+    """Select settings by the error on held-out entries, and fit them to all entries.
 
-    Error alone would always choose the weakest penalty. With `max_leakage`, candidates are audited
-    in order of their error, and the first that passes is chosen (see `Audit.verdict`). If none
-    passes, one whose attackers are below chance is preferred to one that leaks.
+    Error alone would always select the weakest penalty. With `max_leakage`, candidates are audited
+    in order of their error, and the first that passes is selected (see `Audit.verdict`). If none
+    passes, a candidate below chance is preferred to one that leaks.
 
     Args:
-        model: Gives all settings that are not in the grid; it is not fitted itself.
+        model: Has all settings that are not in the grid; it is not fitted itself.
         X: The tensor, as in `FairCP.fit`.
-        grid: Values to try for arguments of the model, every combination of them, such as
+        grid: Values to try for arguments of the model, in all combinations, such as
             ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``; or several grids.
         sensitive_features: As in `FairCP.fit`.
         validation_size: Share of the observed entries to hold out.
-        max_leakage: The largest allowed leakage; None asks for no audit.
+        max_leakage: The largest allowed leakage; None for no audits.
         random_state: Seed of the split and of the audits.
         n_jobs: Processes for the fits, as in joblib.
         on_candidate: Called with each candidate after its fit, and again after its audit.
@@ -180,7 +180,7 @@ def _check_audit(max_leakage: float, sensitive_features: Any) -> None:
 
 
 def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
-    """Return all combinations of a grid; warn if error alone would choose the strength."""
+    """Return all combinations of a grid; warn if error alone would select the strength."""
     grids = list(ParameterGrid(grid)) if grid else []
     if not grids or grids == [{}]:
         raise ValueError(
@@ -189,8 +189,8 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
         )
     if max_leakage is None and len({str(settings.get("strength")) for settings in grids}) > 1:
         warnings.warn(
-            "the grid has several strengths but max_leakage is not given: error alone chooses the "
-            "weakest; pass max_leakage=0.05, say, to choose the best that passes an audit",
+            "the grid has several strengths but max_leakage is not given: error alone selects the "
+            "weakest; pass max_leakage, such as 0.05, to select the best that passes an audit",
             ParafairWarning,
             stacklevel=3,
         )
@@ -198,7 +198,7 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
 
 
 def _candidate(model: FairCP, settings: Mapping[str, Any], data: TensorData) -> FairCP:
-    """Return the model with some settings, checked; held-out entries do not decide the ridge."""
+    """Return the model with some settings, checked; its ridge is resolved from all entries."""
     candidate: FairCP = clone(model).set_params(**settings)
     Settings.of(candidate)
     check_rank(candidate.rank, data.shape)
@@ -211,22 +211,22 @@ def _by_error(candidates: Sequence[Candidate]) -> list[int]:
 
 
 def _preference(candidate: Candidate) -> tuple[float, ...]:
-    """Return what is smallest for the best: the verdict, then leakage if it leaks, then error."""
+    """Return a sort key: the verdict, then leakage if it leaks, then error."""
     order = {None: 0, Verdict.PASSES: 0, Verdict.BELOW_CHANCE: 1, Verdict.LEAKS: 2}
-    # Without an audit: a candidate with a smaller error passed, or none was asked for.
+    # Candidates without a verdict: one with a smaller error passed, or there are no audits.
     leakage = (candidate.leakage or 0.0) if candidate.verdict is Verdict.LEAKS else 0.0
     return (order[candidate.verdict], leakage, candidate.rmse)
 
 
 def _judge(model: FairCP, max_leakage: float, random_state: Any) -> Verdict:
-    """Audit the model that was fitted to all entries; warn if it does not pass."""
+    """Audit the final model; warn if it does not pass."""
     result = _audit(_penalized(model), random_state)
     verdict = result.verdict(max_leakage)
     if verdict is not Verdict.PASSES:
         warnings.warn(
-            f"the chosen settings, fitted to all entries, do not pass at max_leakage={max_leakage} "
-            f"({verdict.value}, leakage {result.leakage:.3f}); try other strengths, or a larger "
-            "max_leakage",
+            f"the selected settings, fitted to all entries, do not pass at max_leakage="
+            f"{max_leakage} ({verdict.value}, leakage {result.leakage:.3f}); try other "
+            "strengths, or a larger max_leakage",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -234,7 +234,7 @@ def _judge(model: FairCP, max_leakage: float, random_state: Any) -> Verdict:
 
 
 def _audit(rows: _Rows, random_state: Any) -> Audit:
-    """Audit with the attackers that find the most in the least time."""
+    """Audit with the thorough panel of attackers."""
     return audit(
         rows[0],
         sensitive_features=rows[1],
@@ -248,9 +248,9 @@ def _audit(rows: _Rows, random_state: Any) -> Audit:
 def _try(
     model: FairCP, train: TensorData, test: TensorData, features: Any
 ) -> tuple[Candidate, _Rows]:
-    """Fit to one part and predict the other; return the penalized people's rows too."""
+    """Fit to the training part and predict the rest; also return the penalized rows."""
     with warnings.catch_warnings():
-        # The fit of the chosen settings to all entries repeats it.
+        # The final fit repeats the warnings.
         warnings.simplefilter("ignore", ParafairWarning)
         fitted = clone(model).fit(train, sensitive_features=features)
     rmse, mae = inf, inf

@@ -1,4 +1,4 @@
-"""Penalties: what a factor pays for its dependence on sensitive features."""
+"""Penalties on the dependence between a factor and sensitive features."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What a penalty is: settings that become a function of one factor once people are known.
+"""Protocols of penalties: settings that become a function of one factor when bound to data.
 
 A `Penalty` holds settings and no data. `Problem` binds it to sensitive features, which gives a
-`BoundPenalty`: the function a solver minimizes. A solver treats a `BoundQuadratic` exactly and any
-other one by its value and gradient.
+`BoundPenalty`: the function that a solver minimizes. A solver minimizes a `BoundQuadratic` exactly,
+and any other bound penalty by its value and gradient.
 
-Some features need more than that. A penalty gets each of them by offering what it needs:
+Some features need more. A penalty supports them by implementing these protocols:
 
 * `ScaleFreePenalty`: sensitive features of several modes, and refinement of new people.
 * `PathPenalty`: a warm path through weaker strengths.
@@ -32,20 +32,20 @@ class Penalty(Protocol):
         """The multiplier of the penalty."""
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundPenalty:
-        """Return the penalty as a function of the factor of these people.
+        """Return the penalty as a function of the factor.
 
         Args:
             sensitive: One row per index of the sensitive mode; `SensitiveFeatures.encode` gives
                 them as numbers.
-            tensor: The observed entries: where they are, their precision and their units.
+            tensor: The observed entries; their device, dtype and scale may be used.
         """
 
 
 @runtime_checkable
 class ScaleFreePenalty(Penalty, Protocol):
-    """A penalty that does not depend on the scale of the factor; it binds to a `BoundInvariant`.
+    """A penalty that does not depend on the factor's scale; `bind` returns a `BoundInvariant`.
 
-    Any number of modes can have such a penalty, because none of them must carry the scale.
+    Several modes can have such a penalty, because none of them must carry the scale.
     """
 
     scale_free: ClassVar[Literal[True]]
@@ -53,10 +53,10 @@ class ScaleFreePenalty(Penalty, Protocol):
 
 @runtime_checkable
 class PathPenalty(Penalty, Protocol):
-    """A penalty that is minimized at weaker strengths first, each from the solution before.
+    """A penalty that is minimized at weaker strengths first, each from the previous solution.
 
     Attributes:
-        path: These strengths as shares of the penalty's own, in order.
+        path: The weaker strengths as shares of the penalty's own, in order.
     """
 
     path: ClassVar[tuple[float, ...]]
@@ -74,18 +74,18 @@ class Dependence(Protocol):
 
 @runtime_checkable
 class CalibratedPenalty(Penalty, Protocol):
-    """A penalty whose strength has the same meaning on any data, so that it can be searched."""
+    """A penalty whose strength means the same on any data, so that it can be searched."""
 
     def criterion(self, sensitive: SensitiveFeatures, prototype: Tensor) -> Dependence:
-        """Return what the penalty measures, without its strength.
+        """Return the measure of dependence, without the strength.
 
         Args:
-            sensitive: The features of the people.
-            prototype: A tensor whose device and precision to use.
+            sensitive: The sensitive features.
+            prototype: A tensor with the device and dtype to use.
         """
 
 
 def check_multiplier(name: str, value: float) -> None:
-    """Raise unless a multiplier of a penalty is a finite number of at least 0."""
+    """Raise unless a multiplier is a finite number of at least 0."""
     if not (isinstance(value, Real) and isfinite(value) and value >= 0):
         raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")

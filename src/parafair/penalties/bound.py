@@ -1,4 +1,4 @@
-"""Penalties bound to data: functions of one factor, for a whole batch of fits."""
+"""Bound penalties: functions of one factor, for a whole batch of fits."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class BoundPenalty(Protocol):
 
 @runtime_checkable
 class BoundInvariant(BoundPenalty, Protocol):
-    """A bound penalty that stays the same when columns of the factor are rescaled or shifted.
+    """A bound penalty that does not change when columns of the factor are rescaled or shifted.
 
-    Scale may then move freely between the factors, and a solver measures steps in the penalty's
-    own coordinates, in which no direction is stiffer than another.
+    Scale can then move freely between the factors. Solvers take steps in the coordinates of
+    `basis`, in which the penalty has the same curvature in all directions.
     """
 
     def basis(self, factor: Tensor) -> Tensor:
-        """Return an invertible ``B``, shape (..., rank, rank), with standardized ``A B^-1``."""
+        """Return an invertible ``B``, shape (..., rank, rank); ``A B^-1`` is standardized."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class BoundQuadratic:
 
 @dataclass(frozen=True, eq=False)
 class BoundAutograd:
-    """A penalty given by a differentiable torch function: the short way to your own penalty.
+    """A penalty given by a differentiable torch function; the shortest way to add one.
 
     Attributes:
         function: Maps factors (..., n, rank) to values (...).
@@ -69,17 +69,17 @@ class BoundAutograd:
         with torch.enable_grad():
             factor = factor.detach().requires_grad_()
             value = self.function(factor)
-            # Members do not depend on each other, so the sum's gradient holds all of theirs.
+            # Members are independent, so the gradient of the sum contains the gradient of each.
             (gradient,) = torch.autograd.grad(value.sum(), (factor,))
         return value.detach(), gradient
 
 
 @dataclass(frozen=True, eq=False)
 class Wrapped:
-    """A bound penalty of some rows of a factor, with a multiplier for each member of a batch.
+    """A bound penalty on some rows of a factor, with a multiplier for each member of a batch.
 
     Attributes:
-        bound: The penalty of these rows, at strength 1 if there are multipliers.
+        bound: The penalty on these rows, at strength 1 if there are multipliers.
         rows: Their positions; None for all rows.
         multipliers: Shape (batch,); None for 1.
     """
@@ -94,7 +94,7 @@ class Wrapped:
         return value * self._multiplier(value)
 
     def value_and_gradient(self, factor: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the value and its gradient, zero in all other rows."""
+        """Return the value and its gradient, which is zero in all other rows."""
         value, gradient = self.bound.value_and_gradient(self._seen(factor))
         multiplier = self._multiplier(value)
         if self.multipliers is not None:
@@ -109,25 +109,25 @@ class Wrapped:
     def _multiplier(self, value: Tensor) -> Tensor:
         if self.multipliers is None:
             return value.new_ones(())
-        # A batch of one may come without its dimension.
+        # A batch of one may lack the batch dimension.
         return self.multipliers.to(value).reshape(value.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class WrappedInvariant(Wrapped):
-    """The same for an invariant penalty, whose coordinates do not depend on its multiplier."""
+    """The same for an invariant penalty; its basis does not depend on the multiplier."""
 
     bound: BoundInvariant
 
     def basis(self, factor: Tensor) -> Tensor:
-        """Return the basis for the rows of the penalty."""
+        """Return the basis for the penalized rows."""
         return self.bound.basis(self._seen(factor))
 
 
 def restrict_rows(bound: BoundPenalty, rows: Tensor, size: int) -> BoundPenalty:
-    """Return a penalty of some rows as a function of a factor with `size` rows.
+    """Return a penalty on some rows as a function of a factor with `size` rows.
 
-    A ridge of a quadratic penalty applies to all rows.
+    The ridge of a quadratic penalty applies to all rows.
     """
     if isinstance(bound, BoundQuadratic):
         form = bound.form
@@ -138,9 +138,9 @@ def restrict_rows(bound: BoundPenalty, rows: Tensor, size: int) -> BoundPenalty:
 
 
 def scale_strength(bound: BoundPenalty, strengths: Tensor) -> BoundPenalty:
-    """Return a penalty of strength 1 with a strength for each member of a batch, shape (batch,).
+    """Return a bound penalty of strength 1, scaled for each member of a batch, shape (batch,).
 
-    A ridge of a quadratic penalty is not part of its strength.
+    The ridge of a quadratic penalty is not scaled.
     """
     if isinstance(bound, BoundQuadratic):
         values = strengths.to(bound.form.values).unsqueeze(-1) * bound.form.values

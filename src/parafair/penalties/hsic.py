@@ -26,7 +26,7 @@ class HSIC:
         check_multiplier("strength", self.strength)
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundQuadratic:
-        """Return the term for these people."""
+        """Return the bound penalty."""
         encoded = sensitive.encode(prototype=tensor)
         # Centering one side is enough: A~.T S~ = A.T H H S = A.T S~.
         centered = encoded - encoded.mean(0)

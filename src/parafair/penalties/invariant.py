@@ -1,4 +1,4 @@
-"""The default penalty: dependence that a change of units cannot reduce."""
+"""The default penalty: dependence that does not change with the units."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parafair.dependence.pairwise import CHUNK_PEOPLE, chunk_count
 from parafair.dependence.whitening import Standardized
 from parafair.penalties.base import check_multiplier
 
-# In smaller chunks, chance differences are larger than dependence.
+# In smaller chunks, random differences between groups are larger than dependence.
 SMALLEST_CHUNK = 50
 
 
@@ -23,9 +23,9 @@ SMALLEST_CHUNK = 50
 class Invariant:
     """``strength * mean(X**2) * criterion(A, S)``; see `parafair.dependence.criterion.Criterion`.
 
-    The criterion is 0 without dependence and 1 if the factor is the sensitive features, in any
+    The criterion is 0 without dependence and 1 if the factor equals the sensitive features, in any
     units of ``A``. The mean square makes it comparable with the squared residual, in any units of
-    ``X``. So `strength` means the same on any data. If groups differ in everything, as in the
+    ``X``. So `strength` means the same on any data. If groups differ in all components, as in the
     paper's synthetic data, 20 to 100 is needed; weaker dependence needs less.
 
     Attributes:
@@ -34,7 +34,7 @@ class Invariant:
             share of every group; chunks are larger if a group is rare.
     """
 
-    # What solvers and the search for a strength may rely on.
+    # Declared for the protocols in `parafair.penalties.base`.
     scale_free: ClassVar[Literal[True]] = True
     path: ClassVar[tuple[float, ...]] = (0.1, 0.3)
 
@@ -46,21 +46,21 @@ class Invariant:
         if not isinstance(self.chunk_size, Integral) or self.chunk_size < SMALLEST_CHUNK:
             raise ValueError(
                 f"chunk_size must be a whole number of at least {SMALLEST_CHUNK} people, got "
-                f"{self.chunk_size!r}; in smaller chunks, chance differences hide dependence"
+                f"{self.chunk_size!r}; in smaller chunks, random differences hide dependence"
             )
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundCriterion:
-        """Return the term for these people."""
+        """Return the bound penalty."""
         norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
         scale = self.strength * norm**2 / tensor.numel()
         return BoundCriterion(self.criterion(sensitive, tensor), scale)
 
     def criterion(self, sensitive: SensitiveFeatures, prototype: Tensor) -> Criterion:
-        """Return the criterion for these people.
+        """Return the criterion of these sensitive features.
 
-        It uses the dtype and device of the prototype, but single precision if there are several
-        chunks, which takes half the time. Standardized rows are of size 1, so the error is about
-        1e-8 on any data, far below the chance differences within a chunk, about 1e-3.
+        It uses the dtype and device of the prototype. Several chunks use single precision, which
+        takes half the time. Standardized rows are of size 1, so the error is about 1e-8 on any
+        data, far below the random differences within a chunk, about 1e-3.
         """
         prototype = prototype.flatten()[:0]
         if chunk_count(sensitive, self.chunk_size) > 1:

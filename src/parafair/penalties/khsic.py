@@ -16,8 +16,8 @@ from parafair.penalties.base import check_multiplier
 class KHSIC:
     """``strength / n**2 * <HKH, HLH>`` for kernels of the factor's rows and of the features.
 
-    The value depends on the scale of the factor: a kernel of fixed width cannot distinguish rows
-    that are far apart or close together. A small value does not prove fairness; see the audit.
+    The value depends on the scale of the factor: a kernel of fixed width cannot resolve rows that
+    are all far apart or all close together. A small value does not prove fairness; use an audit.
 
     Attributes:
         strength: The paper's lambda, in the units of its formula.
@@ -40,11 +40,11 @@ class KHSIC:
         if getattr(self.kernel, "gamma", None) == "median":
             raise ValueError(
                 "kernel must have a fixed gamma, got 'median': the bandwidth would change with "
-                "the factor during the fit; give gamma as a number"
+                "the factor during the fit; pass gamma as a number"
             )
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundKernel:
-        """Return the term for these people."""
+        """Return the bound penalty."""
         encoded = sensitive.encode(prototype=tensor)
         weights = CenteredGram.of(encoded, self.sensitive_kernel)
         return BoundKernel(self.kernel, replace(weights, scale=weights.scale * self.strength))

@@ -1,4 +1,4 @@
-"""FATR's penalty: orthogonality between a factor and the sensitive features."""
+"""FATR's penalty: orthogonality of a factor to the sensitive features."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Orthogonality:
     """``strength * ||A.T S||**2 + ridge * ||A||**2``, with ``S`` not centered, as published.
 
     Zhu, Hu and Caverlee, "Fairness-aware tensor-based recommendation", 2018. Theorem 1 of the
-    paper shows that a classifier may recognize the groups even if the value is zero. Because
-    ``S`` is not centered, exchanging the names of two groups changes the penalty.
+    paper shows that a classifier may predict the groups even if the value is zero. Because
+    ``S`` is not centered, swapping the codes of two groups changes the penalty.
 
     Attributes:
         strength: The paper's a_o.
@@ -33,7 +33,7 @@ class Orthogonality:
         check_multiplier("ridge", self.ridge)
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundQuadratic:
-        """Return the term for these people."""
+        """Return the bound penalty."""
         encoded = sensitive.encode(prototype=tensor)
         columns = encoded * self.strength**0.5
         return BoundQuadratic(QuadraticForm.from_columns(columns, self.ridge))

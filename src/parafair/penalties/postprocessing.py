@@ -1,4 +1,4 @@
-"""Postprocessing: common practice, which changes the embedding of a plain decomposition."""
+"""Postprocessing: common methods that change the embedding of a plain decomposition."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CorrelationRemoval:
     """Subtract from each component its linear regression on the sensitive features.
 
     This is the method of fairlearn's `CorrelationRemover`. Afterwards no component is correlated
-    with any feature, and all other dependence stays.
+    with any feature; all other dependence remains.
     """
 
     def apply(self, factor: Tensor, sensitive: SensitiveFeatures) -> Tensor:
@@ -46,14 +46,14 @@ class MomentMatching:
     """Give every group the mean and the covariance of all people.
 
     Each group is mapped by ``a -> mean + C^(1/2) C_g^(-1/2) (a - mean_g)``. Groups are the
-    combinations of categories that occur. Other differences between groups stay.
+    observed combinations of categories. Other differences between groups remain.
     """
 
     def apply(self, factor: Tensor, sensitive: SensitiveFeatures) -> Tensor:
         """Return the factor with equal moments in all groups."""
         codes = _combinations(sensitive)
         result, mean = factor.clone(), factor.mean(0)
-        # The covariance within groups, because groups with equal means have none between them.
+        # The covariance within groups: with equal means there is none between groups.
         centered = factor - torch.stack([factor[codes == c].mean(0) for c in codes])
         target = _root(centered.mT @ centered / len(factor))
         for code in np.unique(codes):

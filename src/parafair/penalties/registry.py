@@ -1,4 +1,4 @@
-"""The methods that `method=` can name: penalties, and changes to a plain embedding."""
+"""The methods by name, as in ``method="khsic"``: penalties and postprocessing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parafair.penalties.khsic import KHSIC
 from parafair.penalties.orthogonality import Orthogonality
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching, Postprocessing
 
-# To add a method, add its class here under the name that users give.
+# To add a method, add its class here under its public name.
 PENALTIES: dict[str, type[Penalty]] = {
     "invariant": Invariant,
     "khsic": KHSIC,
@@ -30,11 +30,11 @@ METHODS = (*PENALTIES, *POSTPROCESSING, "none")
 def resolve_method(
     method: str | Penalty | Postprocessing, strength: float | None = None
 ) -> Penalty | Postprocessing | None:
-    """Return the object that a method's name stands for, or the object given.
+    """Return the method with a name, or the given object.
 
     Args:
-        method: One of `METHODS`, or a penalty or postprocessing with settings of its own.
-        strength: The multiplier of a penalty given by name; None is the penalty's default.
+        method: One of `METHODS`, or a penalty or postprocessing object.
+        strength: The multiplier of a penalty given by name; None for the penalty's default.
     """
     if isinstance(method, (Penalty, Postprocessing)) and not isinstance(method, type):
         if strength is not None:
@@ -59,10 +59,10 @@ def resolve_method(
 
 
 def stored_classes(own: Iterable[type] = ()) -> dict[str, type]:
-    """Return the classes that a stored method may consist of, by name.
+    """Return the classes that a stored method may use, by name.
 
     Args:
-        own: Classes of the caller's own, which a record may name too.
+        own: Additional classes, from the caller.
     """
     classes: list[type] = [*PENALTIES.values(), *POSTPROCESSING.values(), *KERNELS, *own]
     return {kind.__name__: kind for kind in classes}

@@ -1,4 +1,4 @@
-"""Solvers: the problem, how it is minimized, and the result."""
+"""The optimization problem, its solvers and their result."""
 
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.gradient_bcd import GradientBCD

@@ -1,4 +1,4 @@
-"""Block updates with extrapolation, exact where they can be: the fast alternative."""
+"""Block updates with extrapolation, exact where possible: the default solver."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ LEAST_CURVATURE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class BlockState:
-    """Where block descent is.
+    """State of block descent.
 
     Attributes:
-        factors: The best factors so far; columns of all but the sensitive mode have root mean
-            square 1.
-        objective: The objective there.
-        ahead: The extrapolated factors the next iteration begins from.
+        factors: The best factors so far; columns of all modes except the sensitive one have root
+            mean square 1.
+        objective: The objective at `factors`.
+        ahead: The extrapolated factors, from which the next iteration starts.
         momentum: Nesterov's sequence, shape (batch,).
         curvature: Curvature assumed for the penalty of each mode, shape (batch, modes); adapted.
-        restarts: Rounds whose extrapolation did not pay, shape (batch,).
-        stalls: Majorize-minimize steps that found no descent, shape (batch,).
+        restarts: Iterations whose extrapolation was rejected, shape (batch,).
+        stalls: Majorize-minimize steps without descent, shape (batch,).
     """
 
     factors: tuple[Tensor, ...]
@@ -42,7 +42,7 @@ class BlockState:
 
     @property
     def counts(self) -> dict[str, Tensor]:
-        """Rounds without extrapolation and steps without descent."""
+        """Iterations with rejected extrapolation, and steps without descent."""
         return {"restarts": self.restarts, "stalls": self.stalls}
 
     def take(self, members: Tensor) -> BlockState:
@@ -76,24 +76,24 @@ class BlockState:
 
 @dataclass(frozen=True)
 class BlockDescent:
-    """Minimize over one factor at a time, extrapolate over all of them, restart if that fails.
+    """Minimize over one factor at a time, extrapolate, and restart if the objective rises.
 
-    A CP tensor can move scale from one factor to another at no cost, and a penalty that
-    shrinks with its factor could be made small that way without any change to the model. So
-    the sensitive mode carries the scale: the columns of all other factors have root mean
-    square 1, and the sensitive factor has the units of the data.
+    In a CP tensor, scale can move from one factor to another without a change to the model. A
+    penalty that depends on the scale could be made small that way. So the sensitive mode carries
+    the scale: the columns of all other factors have root mean square 1, and the sensitive factor
+    has the units of the data.
 
-    * Without a penalty, every block is an exact least-squares problem (ALS).
+    * Without a penalty, every block is solved exactly by least squares (ALS).
     * The sensitive block with a quadratic penalty is solved exactly too.
     * With any other penalty it takes majorize-minimize steps: the penalty is replaced by its
       tangent plus a multiple of the squared distance, the sum with the loss is minimized
-      exactly, and the multiple is adapted until the step is a descent.
+      exactly, and the multiple is adapted until the objective decreases.
     * With a penalty, the columns of the other factors are minimized one by one at fixed norm.
 
     The objective never increases.
 
     Attributes:
-        extrapolate: Whether to extrapolate; leaves the swamps of plain ALS.
+        extrapolate: Whether to extrapolate, which escapes the swamps of plain ALS.
         inner_steps: Majorize-minimize steps, and passes over the columns, per iteration.
     """
 
@@ -108,8 +108,8 @@ class BlockDescent:
         """Move the scale into the sensitive mode and fit that factor to the others."""
         sweep = Sweep(problem, carry_scale(factors, problem.mode))
         block, factor = sweep.block(problem.mode), sweep.factors[problem.mode]
-        # A random start knows nothing of the data's units; one number puts it into them. A ridge
-        # keeps least squares sound whatever the other factors are, which is a better start.
+        # Random factors do not have the units of the data; one multiple corrects that. With a
+        # ridge, least squares is well-posed for any other factors, and a better start.
         if problem.ridge:
             factor = block.minimizer(QuadraticForm.zero(factor))
         else:
@@ -120,11 +120,11 @@ class BlockDescent:
         begin = tuple(sweep.factors)
         objective = problem.evaluate(begin)
         if isinstance(problem.bound, BoundInvariant):
-            # In standardized rows, moving one of n people by 1 changes about this much.
+            # Shifting one of n standardized rows by 1 changes the penalty by about this much.
             sizes = torch.tensor(problem.shape).to(ones)
             curvature = objective.penalty[:, None].to(ones) / sizes
         else:
-            # Nothing is known of the penalty's curvature; that of the loss is a fair first try.
+            # The penalty's curvature is unknown; the loss's curvature is the first guess.
             curvature = block.curvature(QuadraticForm.zero(sweep.factors[problem.mode]))
             curvature = curvature[:, None].repeat(1, problem.order)
         state = BlockState(begin, objective, begin, ones, curvature, zero, zero)
@@ -132,7 +132,7 @@ class BlockDescent:
         return replace(state, ahead=state.factors)
 
     def step(self, problem: Problem, state: BlockState) -> BlockState:
-        """Sweep from the extrapolated factors, or from the best ones if that was no descent."""
+        """Sweep from the extrapolated factors, or from the best ones if the objective rose."""
         new = self._sweep(problem, state, state.ahead)
         if not self.extrapolate:
             return replace(new, ahead=new.factors)
@@ -144,7 +144,7 @@ class BlockDescent:
                 before, restarts=before.restarts + 1, momentum=torch.ones_like(before.momentum)
             )
             plain = self._sweep(problem.take(failed), before, before.factors)
-            # Exact updates do not ascend, but rounding in the last digits may: keep the best.
+            # Exact updates never increase the objective except by rounding: keep the best factors.
             stuck = (plain.objective.value > before.objective.value).nonzero().flatten()
             new = new.put(failed, plain.put(stuck, before.take(stuck)))
         momentum = (1 + (1 + 4 * new.momentum**2).sqrt()) / 2
@@ -157,7 +157,7 @@ class BlockDescent:
         """Update every factor once, the sensitive one last."""
         bound = problem.bound
         if bound is None:
-            # Exact updates do not need the scale, and equations are solved best without it.
+            # Exact updates do not depend on the scale; unit columns are better conditioned.
             begin = tuple(map(unit_columns, begin))
         sweep = Sweep(problem, begin)
         for mode in range(problem.order):
@@ -178,14 +178,14 @@ class BlockDescent:
                     factor = block.minimize_columns(factor)
             sweep.replace(mode, factor)
         if isinstance(bound, BoundInvariant):
-            # The penalty does not mind where the scale is, so it is moved only now.
+            # An invariant penalty does not depend on the scale, so the scale moves once per sweep.
             sweep = Sweep(problem, carry_scale(tuple(sweep.factors), problem.mode))
         return self._finish(problem, sweep, sweep.block(problem.mode), state)
 
     def _finish(
         self, problem: Problem, sweep: Sweep, block: Block, state: BlockState
     ) -> BlockState:
-        """Update the sensitive factor and evaluate; its block holds all that is needed."""
+        """Update the sensitive factor and evaluate the objective from its block."""
         bound, factor = problem.bound, sweep.factors[problem.mode]
         penalty = None
         if bound is None:
@@ -211,7 +211,7 @@ class BlockDescent:
         """Take majorize-minimize steps on a sensitive factor.
 
         Returns:
-            The factor, its penalty, and the state with the curvature for the next time.
+            The factor, its penalty, and the state with the adapted curvature.
         """
         bound, curvature, stalls = (
             problem.bound_by_mode[mode],
@@ -237,7 +237,7 @@ def unit_columns(factor: Tensor) -> Tensor:
 
 
 def carry_scale(factors: tuple[Tensor, ...], mode: int) -> tuple[Tensor, ...]:
-    """Return the same model with unit columns in all modes but one, which carries the scale."""
+    """Return the same model with unit columns in all modes but `mode`, which carries the scale."""
     units, carrier = [], factors[mode]
     for factor in factors:
         units.append(unit_columns(factor))

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper: many gradient steps on one factor after the other."""
+"""Algorithm 1 of the paper: many gradient steps on one factor, then on the next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parafair.solvers.problem import Objective, Problem, Sweep
 
 @dataclass(frozen=True, eq=False)
 class GradientState:
-    """Where Algorithm 1 is."""
+    """State of Algorithm 1."""
 
     factors: tuple[Tensor, ...]
     objective: Objective
@@ -25,7 +25,7 @@ class GradientState:
 
     @property
     def counts(self) -> dict[str, Tensor]:
-        """Blocks updated, and those in which the printed step was too large for the curvature."""
+        """Number of block updates, and of those with a shortened step."""
         return {"blocks": self.blocks, "capped": self.capped}
 
     def take(self, members: Tensor) -> GradientState:
@@ -40,18 +40,18 @@ class GradientState:
 
 @dataclass(frozen=True)
 class GradientBCD:
-    """Block coordinate descent by gradient steps, on the exact objective of the formula.
+    """Block coordinate descent by gradient steps on the paper's objective.
 
     The scale of the factors is free, as in the paper. A step larger than one over the
-    Lipschitz constant of its block (known exactly for the loss and a quadratic penalty) is
-    shortened to that, and the fit counts how often this happened.
+    Lipschitz constant of its block (exact for the loss and a quadratic penalty) is shortened to
+    that, and the fit counts how often.
 
-    Where a block is quadratic, its steps are taken together in closed form; the result is
-    that of the single steps up to rounding.
+    If a block is quadratic, all its steps are computed at once in closed form. The result equals
+    that of single steps up to rounding.
 
     Attributes:
-        step_sizes: Step for the sensitive mode, and for all others.
-        inner_steps: Gradient steps on one factor before the next one's turn.
+        step_sizes: Step size for the sensitive mode, and for all other modes.
+        inner_steps: Gradient steps on each factor per iteration.
         cap: Whether to shorten steps that are too large.
     """
 
@@ -71,12 +71,12 @@ class GradientBCD:
             raise ValueError(f"inner_steps must be at least 1, got {self.inner_steps!r}")
 
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> GradientState:
-        """Begin at the given factors as they are."""
+        """Start at the given factors, unchanged."""
         zero = torch.zeros(len(factors[0]), dtype=torch.long, device=factors[0].device)
         return GradientState(factors, problem.evaluate(factors), zero, zero)
 
     def step(self, problem: Problem, state: GradientState) -> GradientState:
-        """Take the inner steps on every factor in turn, modes in their order."""
+        """Take the inner steps on every factor, in the order of the modes."""
         sweep, capped = Sweep(problem, state.factors), state.capped
         for mode in range(problem.order):
             bound = problem.bound_by_mode.get(mode)
@@ -93,7 +93,7 @@ class GradientBCD:
             else:
                 factor = self._descend_in_parts(problem, mode, block, factor, step)
             sweep.replace(mode, factor)
-        # The last block knows the loss without another look at the tensor.
+        # The last block gives the loss without reading the tensor again.
         factors, value = tuple(sweep.factors), block.value(factor)
         objective = problem.objective(factors, value, problem.penalties(factors))
         return GradientState(factors, objective, state.blocks + problem.order, capped)
@@ -101,7 +101,7 @@ class GradientBCD:
     def _descend_in_parts(
         self, problem: Problem, mode: int, block: Block, factor: Tensor, step: Tensor
     ) -> Tensor:
-        """Take the inner steps of a few members at a time, whose kernels stay in the cache."""
+        """Take the inner steps for a few members at a time, so that kernels fit into the cache."""
         few = max(1, (tile_size(factor[0], WHOLE_BYTES) // factor.shape[-2]) ** 2)
         parts = torch.arange(len(factor), device=factor.device).split(few)
         if len(parts) == 1:
@@ -113,7 +113,7 @@ class GradientBCD:
         return torch.cat(done)
 
     def _descend(self, block: Block, bound: BoundPenalty, factor: Tensor, step: Tensor) -> Tensor:
-        """Take the inner steps one by one; none of them touches the tensor."""
+        """Take the inner steps one by one, without reading the tensor."""
         step, shape = step[:, None, None], factor.shape
         affine = block.affine_step(step)
         if len(factor) == 1:

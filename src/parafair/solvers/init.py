@@ -1,4 +1,4 @@
-"""Where a solver begins: random, from singular vectors, or from given factors."""
+"""Initial factors: random, from singular vectors, or given."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ INITS = ("uniform", "normal", "svd")
 def make_starts(
     problem: Problem, init: InitName | CPTensor | Sequence[Any], *, count: int, seed: int
 ) -> tuple[Tensor, ...]:
-    """Return starting factors for a batch of fits, each of shape (count, size, rank).
+    """Return initial factors for a batch of fits, each of shape (count, size, rank).
 
     Args:
-        problem: What they must fit.
+        problem: The problem; sets shapes, dtype and device.
         init: "uniform" draws from U(0, 1), as in the paper; "normal" from N(0, 1); "svd" takes
             the leading left singular vectors of each unfolding; or a CP tensor, (weights,
-            factors) or a list of factors to begin from.
-        count: Number of starts. Start number i does not depend on how many there are.
-        seed: Seed of the random numbers, which are drawn on the CPU whatever the device.
+            factors) or a list of factors to start from.
+        count: Number of starts. Start number i does not depend on the count.
+        seed: Seed of the random numbers, which are always drawn on the CPU.
     """
     if count < 1:
         raise ValueError(f"n_init must be at least 1, got {count!r}")
@@ -58,7 +58,7 @@ def make_starts(
 
 
 def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -> Tensor:
-    """Return leading left singular vectors of an unfolding, filled up with normal columns."""
+    """Return leading left singular vectors of an unfolding, padded with normal columns."""
     if problem.data.is_sparse:
         raise ValueError("init='svd' needs dense data; use init='uniform' or 'normal'")
     unfolded = problem.data.values.movedim(mode, 0).flatten(1).nan_to_num(0.0)
@@ -73,13 +73,13 @@ def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -
 
 
 def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ...]:
-    """Check factors given by the user and put a batch dimension in front."""
+    """Check factors given by the user and add a batch dimension."""
     parts = list(init)
     if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):
         weights, factors = parts
     else:
         weights, factors = None, parts
-    # Copied: a solver may not change what belongs to the caller.
+    # Copies: a solver must not change the caller's factors.
     copies = [
         torch.as_tensor(factor).detach().to(problem.prototype, copy=True) for factor in factors
     ]
@@ -92,5 +92,7 @@ def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ..
     if weights is not None:
         copies[problem.mode] = copies[problem.mode] * torch.as_tensor(weights).to(problem.prototype)
     if not all(torch.isfinite(copy).all() for copy in copies):
-        raise ValueError("init holds NaN or infinite entries; give finite factors")
+        raise ValueError(
+            "init must have finite entries, but has NaN or infinite ones; pass finite factors"
+        )
     return tuple(copy[None] for copy in copies)

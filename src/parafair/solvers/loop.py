@@ -1,4 +1,4 @@
-"""The one loop that runs every solver, and what it expects of one."""
+"""The loop that runs every solver, and the solver protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from parafair.solvers.result import Fit, Iteration, Status, Stop, best
 
 
 class State(Protocol):
-    """Where a solver is, for every member of a batch."""
+    """State of a solver, for every member of a batch."""
 
     @property
     def factors(self) -> tuple[Tensor, ...]:
@@ -29,7 +29,7 @@ class State(Protocol):
 
     @property
     def counts(self) -> Mapping[str, Tensor]:
-        """Totals worth reporting, each (batch,)."""
+        """Totals to report, each (batch,)."""
 
     def take(self, members: Tensor) -> Self:
         """Return the state of some members."""
@@ -52,7 +52,7 @@ class Solver(Protocol[S]):
 OnIteration = Callable[[int, Objective], None]
 OnFit = Callable[[int, Fit], None]
 
-# On the way to another problem a rough solution is good enough.
+# Problems before the last one on a path need only a rough solution.
 WARM_TOLERANCE, WARM_WINDOW = 1e-3, 5
 
 
@@ -64,11 +64,11 @@ def solve(
     stop: Stop | None = None,
     on_iteration: OnIteration | None = None,
 ) -> Fit:
-    """Run a solver from one start until `stop` says so.
+    """Run a solver from one start until `stop` ends it.
 
     Args:
         problem: What to minimize.
-        solver: How.
+        solver: The solver.
         start: One factor (size, rank) per mode.
         stop: When to stop; ``Stop()`` if None.
         on_iteration: Called after each iteration with its number and the objective.
@@ -86,16 +86,16 @@ def solve_batch(
     on_iteration: OnIteration | None = None,
     on_fit: OnFit | None = None,
 ) -> tuple[Fit, ...]:
-    """Run a solver from many starts at once; a member that is done leaves the batch.
+    """Run a solver from many starts at once; a finished member leaves the batch.
 
     Args:
         problem: What to minimize.
-        solver: How.
+        solver: The solver.
         starts: One factor (batch, size, rank) per mode.
         stop: When a member stops; ``Stop()`` if None.
         on_iteration: Called after each iteration with its number and the objective of the members
             still running.
-        on_fit: Called with the number of a member and its fit as soon as it is done.
+        on_fit: Called with the number of a member and its fit as soon as it is finished.
 
     Returns:
         One fit per start, in order.
@@ -104,14 +104,14 @@ def solve_batch(
         Interrupted: On Ctrl-C, with the best fit after the last finished iteration.
     """
     stop = stop or Stop()
-    # An objective this small is rounding error of the data.
+    # A smaller objective is rounding error.
     floor = torch.finfo(problem.prototype.dtype).eps ** 2 * problem.norm_squared / problem.count
     begin = perf_counter()
     state = solver.init(problem, starts)
     histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]
     sound = torch.isfinite(state.objective.value)
     if not sound.any():
-        raise ValueError("the objective is not finite at the start; begin from smaller factors")
+        raise ValueError("the objective is not finite at the start; use smaller initial factors")
     fits: dict[int, Fit] = {}
     for member in (~sound).nonzero().flatten().tolist():
         fits[member] = _finish(state, member, Status.DIVERGED, histories[member])
@@ -120,8 +120,8 @@ def solve_batch(
     if fits:
         positions = sound.nonzero().flatten()
         state, problem = state.take(positions), problem.take(positions)
-    # The state, the member at each of its positions and the iterations done: replaced together, so
-    # that an interruption at any moment finds them in agreement.
+    # The state, the member at each of its positions and the number of iterations. They are replaced
+    # together, so that they agree whenever an interruption comes.
     current = (state, [member for member in range(len(histories)) if member not in fits], 0)
     try:
         while current[1]:
@@ -166,11 +166,11 @@ def solve_path(
     on_iteration: OnIteration | None = None,
     on_fit: OnFit | None = None,
 ) -> tuple[Fit, ...]:
-    """Run a solver on problems that lead to the last one, each from the solution of the one before.
+    """Run a solver on a sequence of problems, each from the solution of the previous one.
 
     Returns:
-        The fits of the last problem. Their histories are of that problem alone, but the time and
-        the count "warm iterations" include the others.
+        The fits of the last problem. Their histories cover that problem alone. The time and the
+        count "warm iterations" include the others.
     """
     stop, seconds, iterations = stop or Stop(), 0.0, 0
     *easier, last = problems
@@ -210,14 +210,14 @@ def solve_path(
 
 
 def _shift(on_iteration: OnIteration | None, iterations: int) -> OnIteration | None:
-    """Return a callback that counts on from earlier iterations."""
+    """Return a callback whose iteration numbers continue after earlier ones."""
     if on_iteration is None:
         return None
     return lambda number, objective: on_iteration(iterations + number, objective)
 
 
 def _entries(objective: Objective, seconds: float) -> list[Iteration]:
-    """Return one line of history for each member."""
+    """Return one history entry per member."""
     columns = (objective.value, objective.loss, objective.penalty, objective.residual)
     rows: list[list[float]] = torch.stack(columns, 1).tolist()
     return [Iteration(value, loss, pen, residual, seconds) for value, loss, pen, residual in rows]

@@ -10,12 +10,12 @@ from torch import Tensor
 from parafair.algebra.least_squares import Block
 from parafair.penalties import BoundInvariant, BoundPenalty
 
-# Tries of one step; the curvature grows fourfold with each.
+# Maximum number of trials per step; each multiplies the curvature by 4.
 MOST_TRIES = 20
 
 
 class Iterate(NamedTuple):
-    """A factor with the value and the slope of the penalty there."""
+    """A factor with the value and the gradient of the penalty."""
 
     factor: Tensor
     value: Tensor
@@ -25,22 +25,22 @@ class Iterate(NamedTuple):
 def majorize(
     block: Block, bound: BoundPenalty, point: Iterate, curvature: Tensor
 ) -> tuple[Iterate, Tensor, Tensor]:
-    """Minimize the loss plus a bound on the penalty, raising its curvature until it is a bound.
+    """Minimize the loss plus a quadratic model of the penalty, raised until it majorizes.
 
     Returns:
-        The new point, the curvature that made it a descent, and for which members it did.
+        The new point, the accepted curvature, and which members were accepted.
     """
     best, accepted = point, torch.zeros_like(curvature, dtype=torch.bool)
     basis, loss, mean = None, block, point.factor.mean(-2, keepdim=True)
     anchor, slope = point.factor, point.slope
     if isinstance(bound, BoundInvariant):
-        # Where the penalty has no units, no direction is stiffer than another; and it does not
-        # mind a shift of all people, so the mean is left to the loss.
+        # In whitened coordinates the penalty has the same curvature in all directions. It does not
+        # change if all rows are shifted, so the loss alone determines the mean.
         basis = bound.basis(point.factor)
         block = block.change_basis(basis)
         anchor = torch.linalg.solve(basis, anchor, left=False)
         slope = slope @ basis.mT
-    # Near the minimum the values differ by rounding only, which must not look like an ascent.
+    # Near the minimum, values differ only by rounding, which must not count as an increase.
     rounding = 4 * torch.finfo(curvature.dtype).eps * point.value.abs()
     for _ in range(MOST_TRIES):
         factor = block.proximal(anchor, slope, curvature)

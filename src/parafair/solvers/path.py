@@ -1,4 +1,4 @@
-"""From starting factors to finished fits: a warm path, the solver, postprocessing."""
+"""From initial factors to finished fits: a warm path, the solver, postprocessing."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def decompose(
     on_iteration: OnIteration | None = None,
     on_fit: OnFit | None = None,
 ) -> tuple[Fit, ...]:
-    """Return one fit for each start of a batch.
+    """Return one fit per start of a batch.
 
     Args:
         problem: What to minimize; its members may differ in strength.
-        solver: How.
+        solver: The solver.
         starts: One factor (batch, size, rank) per mode.
         stop: When a member stops.
-        postprocessing: Changes the embedding after the fit; None leaves it.
-        warm: Whether to go through weaker penalties first, where that helps.
+        postprocessing: Changes the embedding after the fit; None for no change.
+        warm: Whether to solve weaker penalties first, if the penalty has a path.
         on_iteration: Called after each iteration, as in `solve_batch`.
-        on_fit: Called with the position of a member and its fit as soon as it is done.
+        on_fit: Called with the position of a member and its fit as soon as it is finished.
     """
     finished: dict[int, Fit] = {}
 
@@ -62,7 +62,7 @@ def decompose(
 
 
 def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:
-    """Return the decomposition with the mean row for every index without observed entries."""
+    """Return the decomposition with the mean row at every index without observed entries."""
     factors = list(cp.factors)
     for mode, empty in problem.empty.items():
         if len(empty):
@@ -73,10 +73,10 @@ def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:
 
 
 def path_to(problem: Problem, members: int) -> tuple[Problem, ...]:
-    """Return easier problems that lead to this one, if its penalty has a path.
+    """Return problems with weaker penalties that lead to this one, if its penalty has a path.
 
-    From a random start at full strength, a strong penalty first gives up the fit and then finds no
-    way back. From a weaker penalty's solution it keeps what can be kept.
+    From a random start, a strong penalty destroys the fit and the solver does not recover it. From
+    the solution of a weaker penalty, it keeps a better fit.
     """
     penalty = problem.penalty
     if not isinstance(penalty, PathPenalty):

@@ -1,4 +1,4 @@
-"""The problem a solver works on: data, rank and penalty, all checked once."""
+"""The problem that a solver minimizes: data, rank and penalty, all checked once."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from parafair.penalties.base import check_multiplier
 from parafair.penalties.bound import restrict_rows, scale_strength
 from parafair.solvers.ridge import ridge_diagonal
 
-# Below this many roundings of ||X||^2, the squared residual must be computed from the entries.
+# Below this many rounding errors of ||X||^2, the squared residual is computed from the entries.
 CANCELLATION = 1e3
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What is minimized, for each member of a batch; float64, shape (batch,).
+    """The objective of each member of a batch; float64, shape (batch,).
 
     Attributes:
         loss: ``||X - model||**2 / |X|`` over the observed entries.
@@ -65,19 +65,19 @@ class Problem:
     """Minimize ``||X - [[A, B, ...]]||**2 / |X| + penalty(A, S)`` over the factors.
 
     Sums are over the observed entries, ``|X|`` is their number. A ridge adds
-    ``ridge * ||A_r||**2 * mean(B_r**2) * mean(C_r**2) * ... / |X|`` for each component ``r``: what
-    it is worth at `ridge` more entries of each person that are zero. Unlike the squares of the
-    factors, that does not depend on which of them carries the scale.
+    ``ridge * ||A_r||**2 * mean(B_r**2) * mean(C_r**2) * ... / |X|`` for each component ``r``: the
+    squared error on `ridge` extra zero entries per person. Unlike the squared norms of the factors,
+    this does not depend on which factor carries the scale.
 
     Attributes:
         data: The data ``X``.
         rank: Number of components.
         mode: The sensitive mode, that of ``A``.
         penalty: Settings of the penalty, or None for a plain CP decomposition.
-        sensitive: One row per index of `mode`; needed by a penalty.
-        ridge: Shrinkage equal to this many extra zero entries per person; keeps rows with few
-            entries from overfitting them.
-        other_sensitive: Sensitive features of other modes, by mode, under the same penalty. It must
+        sensitive: One row per index of `mode`; required by a penalty.
+        ridge: Shrinkage equal to this many extra zero entries per person; rows with few entries
+            overfit less.
+        other_sensitive: Sensitive features of other modes, by mode, with the same penalty. It must
             be a `ScaleFreePenalty`, because only one mode can carry the scale.
         loss: One of `parafair.algebra.least_squares.LOSSES`.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
@@ -151,7 +151,7 @@ class Problem:
 
     @property
     def prototype(self) -> Tensor:
-        """A tensor without entries, of the data's precision and where the data is."""
+        """An empty tensor with the dtype and device of the data."""
         return self.observations.values.flatten()[:0]
 
     @cached_property
@@ -166,7 +166,7 @@ class Problem:
 
     @cached_property
     def bound_by_mode(self) -> dict[int, BoundPenalty]:
-        """The penalty bound to the sensitive features of each mode that has some."""
+        """The bound penalty of each mode with sensitive features."""
         if self.penalty is None or self.sensitive is None:
             return {}
         if self.strengths is None:
@@ -188,8 +188,8 @@ class Problem:
             bound = penalty.bind(features, self.observations.values)
             if isinstance(penalty, ScaleFreePenalty) and not isinstance(bound, BoundInvariant):
                 raise TypeError(
-                    f"{type(penalty).__name__} says it is scale_free, but what it binds to has no "
-                    "`basis`; see parafair.penalties.BoundInvariant"
+                    f"{type(penalty).__name__} is scale_free, but its bound penalty has no "
+                    "`basis`; return a parafair.penalties.BoundInvariant from bind"
                 )
             found[mode] = bound if rows is None else restrict_rows(bound, rows, self.shape[mode])
         return found
@@ -201,13 +201,13 @@ class Problem:
 
     @cached_property
     def empty(self) -> dict[int, Tensor]:
-        """For each mode, the positions without any observed entry."""
+        """For each mode, the positions without observed entries."""
         counts = (self.observations.counts(mode) for mode in range(self.order))
         return {mode: (count == 0).nonzero().flatten() for mode, count in enumerate(counts)}
 
     @property
     def penalized(self) -> Tensor | None:
-        """Positions of the people whose dependence is penalized; None if that is everybody.
+        """Positions of the penalized people; None for everybody.
 
         People without sensitive features or without observed entries are not penalized.
         """
@@ -245,8 +245,8 @@ class Problem:
         for column in features.columns:
             if len(np.unique(column.values)) < 2:
                 raise ValueError(
-                    f"sensitive feature {column.name!r} has one value for all people with observed "
-                    "entries, so nothing can depend on it; drop the column, or add people"
+                    f"sensitive feature {column.name!r} must differ between people with "
+                    "observed entries, but is constant; drop the column, or add people"
                 )
         return rows, features
 
@@ -257,11 +257,11 @@ class Problem:
     def with_strengths(self, strengths: Tensor) -> Problem:
         """Return this problem for a batch whose members differ in strength.
 
-        What was computed for this one serves the new one too: the tensor is not read again.
+        Computed sums are shared between both: the tensor is not read again.
         """
         if self.penalty is None:
             raise ValueError("strengths need a penalty, but the problem has none")
-        # Shared by all copies from now on.
+        # Computed now, so that all copies share them.
         self._bound_at_strength_one, self.norm_squared  # noqa: B018
         return self._with(strengths)
 
@@ -276,16 +276,16 @@ class Problem:
         return other
 
     def evaluate(self, factors: Factors) -> Objective:
-        """Judge factors of shape (batch, size, rank), whoever found them."""
+        """Return the objective of factors of shape (batch, size, rank), from any source."""
         block = Sweep(self, factors).block(self.mode)
         value = block.value(factors[self.mode])
         return self.objective(factors, value, self.penalties(factors))
 
     def objective(self, factors: Factors, value: Tensor, penalty: Tensor | None) -> Objective:
-        """Complete an objective from the value of a block, loss and ridge, and a penalty.
+        """Return the objective, given the value of a block (loss and ridge) and the penalty.
 
-        Where the fit is so good that the algebra has cancelled all digits of the loss, it is
-        computed again from the entries.
+        If the fit is so close that the loss of the block is only rounding error, it is computed
+        again from the entries.
         """
         held_back = torch.zeros_like(value)
         if self.ridge:
@@ -304,7 +304,7 @@ class Problem:
 
 
 class Sweep:
-    """One pass over the modes: gives the function of each block."""
+    """One pass over the modes, with the loss as a function of each block."""
 
     def __init__(self, problem: Problem, factors: Factors) -> None:
         self.problem = problem
@@ -312,7 +312,7 @@ class Sweep:
         self._sums = problem.observations.sums(factors)
 
     def block(self, mode: int) -> Block:
-        """Return loss and ridge as a function of the factor of `mode`, the others as they are."""
+        """Return loss and ridge as a function of the factor of `mode`, with the others fixed."""
         return LOSSES[self.problem.loss](
             self._sums.target(mode),
             self._sums.gram(mode),
@@ -322,13 +322,13 @@ class Sweep:
         )
 
     def replace(self, mode: int, factor: Tensor) -> None:
-        """Put a new factor in place."""
+        """Replace the factor of a mode."""
         self.factors[mode] = factor
         self._sums.replace(mode, factor)
 
 
 def check_rank(rank: int, shape: tuple[int, ...]) -> None:
-    """Raise unless a decomposition of this rank makes sense."""
+    """Raise unless a tensor of this shape can have a decomposition of this rank."""
     if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 1:
         raise ValueError(f"rank must be a whole number of at least 1, got {rank!r}")
     most = prod(shape) // max(shape)

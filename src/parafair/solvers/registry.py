@@ -1,4 +1,4 @@
-"""The solvers that `solver=` can name."""
+"""The solvers by name, as in ``solver="block"``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from parafair.solvers.block import BlockDescent
 from parafair.solvers.gradient_bcd import GradientBCD
 from parafair.solvers.loop import Solver
 
-# To add a solver, add it here under the name that users give.
+# To add a solver, add it here under its public name.
 SOLVERS: dict[str, Solver[Any]] = {"block": BlockDescent(), "gradient": GradientBCD()}
 
 
 def resolve_solver(solver: str | Solver[Any]) -> Solver[Any]:
-    """Return the solver of a name, or the object given."""
+    """Return the solver with a name, or the given object."""
     if isinstance(solver, Solver) and not isinstance(solver, type):
         return solver
     if not isinstance(solver, str) or solver not in SOLVERS:
@@ -23,5 +23,5 @@ def resolve_solver(solver: str | Solver[Any]) -> Solver[Any]:
 
 
 def stored_classes() -> dict[str, type]:
-    """Return the classes that a stored solver may be, by name."""
+    """Return the classes of solvers that a stored model may use, by name."""
     return {type(solver).__name__: type(solver) for solver in SOLVERS.values()}

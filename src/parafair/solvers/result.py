@@ -1,4 +1,4 @@
-"""The result of a fit: the decomposition, why the solver stopped and how it got there."""
+"""The result of a fit: the decomposition, its history and why the solver stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMAT = 3
 
 
 class Status(Enum):
-    """Why a solver stopped, in words fit for a report."""
+    """Why a solver stopped, as text for reports."""
 
     RUNNING = "still running"
     CONVERGED = "the objective stopped decreasing"
@@ -35,14 +35,14 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Iteration:
-    """One line of a history: the objective after an iteration, and when.
+    """One entry of a history: the objective after an iteration, and the time.
 
     Attributes:
         objective: Loss plus penalty.
         loss: ``||X - model||**2 / |X|``.
         penalty: The penalty, its strength included.
         residual: ``||X - model|| / ||X||``.
-        seconds: Since the solver began.
+        seconds: Time since the solver started.
     """
 
     objective: float
@@ -54,14 +54,14 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Stop:
-    """When to stop.
+    """When a solver stops.
 
     Attributes:
         max_iter: Maximum number of iterations.
-        tol: Stop when the objective falls by less than this share of itself per iteration,
-            on average over `window` iterations. Zero: only the limits count.
-        max_seconds: Stop after the iteration in which this time has passed.
-        window: Iterations to average over; extrapolated steps gain unevenly.
+        tol: Stop when the objective decreases by less than this share per iteration, on average
+            over `window` iterations. With 0, only the limits apply.
+        max_seconds: Stop after the iteration in which this time is reached.
+        window: Iterations to average over, because extrapolated steps progress unevenly.
     """
 
     max_iter: int = 500
@@ -75,14 +75,14 @@ class Stop:
                 f"max_iter must be a whole number of at least 1, got {self.max_iter!r}"
             )
         if not self.tol >= 0:
-            raise ValueError(f"tolerance must be at least 0, got {self.tol!r}")
+            raise ValueError(f"tol must be at least 0, got {self.tol!r}")
         if self.max_seconds is not None and not self.max_seconds > 0:
             raise ValueError(f"max_seconds must be positive, got {self.max_seconds!r}")
         if self.window < 1:
             raise ValueError(f"window must be at least 1, got {self.window!r}")
 
     def judge(self, history: Sequence[Iteration], floor: float = 0.0) -> Status:
-        """Return the status after these iterations; `floor` is an objective as good as zero."""
+        """Return the status after these iterations; an objective below `floor` counts as zero."""
         now = history[-1]
         if not isfinite(now.objective):
             return Status.DIVERGED
@@ -101,15 +101,15 @@ class Stop:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The decomposition a solver found, and how it got there.
+    """The decomposition that a solver found, and its history.
 
     Attributes:
         cp: The decomposition.
         status: Why the solver stopped.
-        history: One entry per iteration, the start first.
-        counts: What the solver counted, such as how often a step was capped.
-        plain: The least-squares rows of the sensitive mode, with all other factors fixed: where
-            people would be without the penalty. None without sensitive features.
+        history: One entry per iteration, after one for the start.
+        counts: Counters of the solver, such as the number of shortened steps.
+        plain: The least-squares rows of the sensitive mode, with all other factors fixed and
+            without the penalty. None without sensitive features.
     """
 
     cp: CPTensor
@@ -145,10 +145,10 @@ class Fit:
         )
 
     def with_embedding(self, problem: Problem, rows: Tensor) -> Fit:
-        """Return this fit with other rows of the sensitive mode and one more line of history.
+        """Return this fit with other rows of the sensitive mode and one more history entry.
 
         Args:
-            problem: What was fitted.
+            problem: The problem that was solved.
             rows: The new factor of its mode, shape (n, rank).
         """
         factors = list(self.cp.factors)
@@ -174,7 +174,7 @@ class Fit:
         return replace(self, plain=plain[0])
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the fit into a new folder, whole or not at all."""
+        """Write the fit into a new folder, completely or not at all."""
         with new_folder(folder, overwrite=overwrite) as target:
             self.write(target)
 
@@ -225,7 +225,7 @@ class Fit:
 
 
 def best(fits: Sequence[Fit]) -> Fit:
-    """Return the fit with the least objective; a diverged one only if all diverged."""
+    """Return the fit with the smallest objective; a diverged one only if all diverged."""
 
     def rank(fit: Fit) -> tuple[bool, float]:
         value = fit.objective if isfinite(fit.objective) else float("inf")

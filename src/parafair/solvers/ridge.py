@@ -11,13 +11,13 @@ from parafair.algebra.cp_tensor import Factors, product_of
 from parafair.data.tensor_data import TensorData
 from parafair.penalties.base import check_multiplier
 
-# The default if entries are missing and some index has fewer entries than this per component.
+# The default ridge, used if some index has fewer than ENTRIES_PER_COMPONENT entries per component.
 DEFAULT_RIDGE = 3.0
 ENTRIES_PER_COMPONENT = 10
 
 
 def resolve_ridge(ridge: float | None, data: TensorData, rank: int) -> float:
-    """Return the ridge; None is 0 where every row has enough entries, else `DEFAULT_RIDGE`."""
+    """Return the ridge; None means 0 if every row has enough entries, else `DEFAULT_RIDGE`."""
     if ridge is not None:
         check_multiplier("ridge", ridge)
         return float(ridge)
@@ -30,7 +30,7 @@ def resolve_ridge(ridge: float | None, data: TensorData, rank: int) -> float:
 
 
 def ridge_diagonal(factors: Factors, mode: int, people: int, ridge: float) -> Tensor | None:
-    """Return what a ridge adds to the diagonal of the Gram matrices of a mode, (..., rank)."""
+    """Return the ridge's diagonal in the Gram matrices of a mode, shape (..., rank)."""
     if not ridge:
         return None
     others = [f.square().mean(-2) for other, f in enumerate(factors) if other != mode]

@@ -1,4 +1,4 @@
-"""What a solver may ask of the loss in one block."""
+"""The interface between a solver and the loss in one block."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ from parafair.algebra.quadratic import QuadraticForm
 class Block(Protocol):
     """The mean squared error, plus a ridge, as a function of one factor (batch, n, rank).
 
-    The function is quadratic and known from ``M`` and ``G``; nothing here touches the tensor.
+    The function is quadratic and determined by ``M`` and ``G``; no method reads the tensor.
     """
 
     def value(self, factor: Tensor) -> Tensor:
         """Return the value of each member of the batch, in double precision, shape (batch,)."""
 
     def take(self, members: Tensor) -> Self:
-        """Return the function of some members of the batch."""
+        """Return the function for some members of the batch."""
 
     def best_multiple(self, factor: Tensor) -> Tensor:
-        """Return the number by which to multiply a factor for the least value, shape (batch,)."""
+        """Return the multiple of a factor with the smallest value, shape (batch,)."""
 
     def best_mean(self, factor: Tensor) -> Tensor:
-        """Return the mean row that makes a factor's value least, shape (batch, 1, rank)."""
+        """Return the mean row that minimizes a factor's value, shape (batch, 1, rank)."""
 
     def change_basis(self, basis: Tensor) -> Self:
-        """Return the function of ``Z`` with ``A = Z @ basis``."""
+        """Return the same as a function of ``Z`` with ``A = Z @ basis``."""
 
     def affine_step(self, step: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return the map of a factor to where a gradient step leads; steps (batch, 1, 1).
+        """Return the map of one gradient step; step sizes (batch, 1, 1).
 
-        In a batch of one the map takes and gives plain matrices.
+        In a batch of one, the map takes and returns plain matrices.
         """
 
     def curvature(self, form: QuadraticForm) -> Tensor:
-        """Return the Lipschitz constant of the gradient, with the form added, shape (batch,)."""
+        """Return the Lipschitz constant of the gradient of this plus the form, shape (batch,)."""
 
     def minimizer(self, form: QuadraticForm) -> Tensor:
-        """Return the factor that minimizes this plus the form exactly."""
+        """Return the exact minimizer of this plus the form."""
 
     def descend(self, factor: Tensor, form: QuadraticForm, *, step: Tensor, count: int) -> Tensor:
-        """Return the factor after gradient steps of size `step`, shape (batch,)."""
+        """Return the factor after `count` gradient steps of size `step`, shape (batch,)."""
 
     def proximal(self, anchor: Tensor, slope: Tensor, weight: Tensor) -> Tensor:
         """Minimize this + ``<slope, A> + weight/2 ||A - anchor||^2`` exactly; weights (batch,)."""
 
     def improve(self, factor: Tensor) -> Tensor:
-        """Return the minimizer, held back a little where it is ill-determined."""
+        """Return the minimizer, damped where it is ill-determined."""
 
     def minimize_columns(self, factor: Tensor) -> Tensor:
-        """Minimize over one column after the other, each keeping its norm; one pass."""
+        """Minimize over one column at a time at fixed norm; one pass."""
 
 
 def squared_block(
@@ -66,10 +66,10 @@ def squared_block(
 
     Args:
         target: ``M``, shape (batch, n, rank).
-        gram: ``G``, shape (batch, rank, rank), or (batch, n, rank, rank) for each row.
+        gram: ``G``, shape (batch, rank, rank), or (batch, n, rank, rank) with one per row.
         norm_squared: ``||X||**2`` over the observed entries.
         entries: ``|X|``, their number.
-        ridge: Added to the diagonal of ``G``, shape (batch, rank); None for nothing.
+        ridge: Added to the diagonal of ``G``, shape (batch, rank); None for no ridge.
     """
     if ridge is not None:
         added = torch.diag_embed(ridge)
@@ -78,5 +78,5 @@ def squared_block(
     return kind(target, gram, norm_squared, entries)
 
 
-# To add a loss, add the function that makes its block here under the name that users give.
+# To add a loss, add its block function here under its public name.
 LOSSES: dict[str, Callable[..., Block]] = {"squared": squared_block}

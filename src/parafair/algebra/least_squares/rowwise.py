@@ -1,4 +1,4 @@
-"""The squared error in one block where entries are missing: every row has its own ``G``."""
+"""The squared error in one block with missing entries: every row has its own ``G``."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class RowwiseBlock:
         return (self.norm_squared + inner).clamp_min(0) / self.entries
 
     def take(self, members: Tensor) -> RowwiseBlock:
-        """Return the function of some members of the batch."""
+        """Return the function for some members of the batch."""
         return replace(self, target=self.target[members], gram=self.gram[members])
 
     def best_multiple(self, factor: Tensor) -> Tensor:
-        """Return the number by which to multiply a factor for the least value, shape (batch,)."""
+        """Return the multiple of a factor with the smallest value, shape (batch,)."""
         inner = (factor * self.target).sum((-2, -1))
         own = (_times(self.gram, factor) * factor).sum((-2, -1))
         return torch.where(own > 0, inner / own, torch.ones_like(own))
 
     def best_mean(self, factor: Tensor) -> Tensor:
-        """Return the mean row that makes a factor's value least, shape (batch, 1, rank)."""
+        """Return the mean row that minimizes a factor's value, shape (batch, 1, rank)."""
         mean = factor.mean(-2, keepdim=True)
         left = self.target - _times(self.gram, factor - mean)
         together = SharedBlock(
@@ -55,14 +55,14 @@ class RowwiseBlock:
         return together.improve(mean)
 
     def change_basis(self, basis: Tensor) -> RowwiseBlock:
-        """Return the function of ``Z`` with ``A = Z @ basis``."""
+        """Return the same as a function of ``Z`` with ``A = Z @ basis``."""
         # One wide product for all rows instead of many small ones.
         wide = torch.einsum("...ri,...sj->...ijrs", basis, basis).flatten(-4, -3).flatten(-2)
         gram = (self.gram.flatten(-2) @ wide).reshape(self.gram.shape)
         return replace(self, target=self.target @ basis.mT, gram=gram)
 
     def affine_step(self, step: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return the map of a factor to where a gradient step leads; steps (batch, 1, 1)."""
+        """Return the map of one gradient step; step sizes (batch, 1, 1)."""
         scale = step * (2 / self.entries)
         stretch = torch.eye(self.gram.shape[-1]).to(self.gram) - scale.unsqueeze(-1) * self.gram
         shift = scale * self.target
@@ -71,7 +71,7 @@ class RowwiseBlock:
         return lambda factor: shift + _times(stretch, factor)
 
     def curvature(self, form: QuadraticForm) -> Tensor:
-        """Return the Lipschitz constant of the gradient, with the form added, shape (batch,)."""
+        """Return the Lipschitz constant of the gradient of this plus the form, shape (batch,)."""
         finite = torch.isfinite(self.gram).flatten(1).all(-1)
         gram = self.gram.where(finite[:, None, None, None], 0.0)
         largest = torch.linalg.eigvalsh(gram)[..., -1].amax(-1)
@@ -79,11 +79,11 @@ class RowwiseBlock:
         return curvature + 2 * form.largest
 
     def minimizer(self, form: QuadraticForm) -> Tensor:
-        """Return the factor that minimizes this plus the form exactly.
+        """Return the exact minimizer of this plus the form.
 
-        Rows depend on each other only through the thin range of the form: with ``D`` the blocks
-        ``G_i + ridge`` on the diagonal and ``L = Q diag(v) Q.T``, Woodbury's identity leaves one
-        system with a row for each direction and component.
+        Rows are coupled only through the low-rank form. With ``D`` the block-diagonal matrix of
+        ``G_i + ridge`` and ``L = Q diag(v) Q.T``, Woodbury's identity leaves one system with a row
+        for each direction and component.
         """
         curvature = self._curvatures(2 * form.ridge)
         right = self.target * (2 / self.entries)
@@ -104,7 +104,7 @@ class RowwiseBlock:
         return plain - _times(inverse, change)
 
     def descend(self, factor: Tensor, form: QuadraticForm, *, step: Tensor, count: int) -> Tensor:
-        """Return the factor after gradient steps of size `step`, shape (batch,)."""
+        """Return the factor after `count` gradient steps of size `step`, shape (batch,)."""
         step = step[:, None, None]
         affine = self.affine_step(step)
         shape = factor.shape
@@ -121,10 +121,10 @@ class RowwiseBlock:
         return _solve(curvature, right.unsqueeze(-1)).squeeze(-1)
 
     def improve(self, factor: Tensor) -> Tensor:
-        """Return the minimizer, held back a little where it is ill-determined.
+        """Return the minimizer, damped where it is ill-determined.
 
-        As for a shared ``G``, but columns are put on one scale by the mean over the rows: rows
-        with few entries are held back more.
+        As for a shared ``G``, but columns are scaled by the mean over the rows: rows with few
+        entries are damped more.
         """
         diagonal = self.gram.diagonal(dim1=-2, dim2=-1).mean(-2, keepdim=True)
         scale = torch.where(diagonal > 0, diagonal.rsqrt(), torch.ones_like(diagonal))
@@ -133,10 +133,10 @@ class RowwiseBlock:
         return block.proximal(factor / scale, torch.zeros_like(factor), weight) * scale
 
     def minimize_columns(self, factor: Tensor) -> Tensor:
-        """Lower the value over one column after the other, each keeping its norm; one pass.
+        """Decrease the value over one column at a time at fixed norm; one pass.
 
-        A column's own quadratic term is bounded by that of its largest curvature, which is
-        constant while the norm is; with equal curvatures this is exact.
+        A column's own quadratic term is bounded by its largest curvature times the squared norm,
+        which is constant. With equal curvatures this is exact.
         """
         factor = factor.clone()
         norms = torch.linalg.vector_norm(factor, dim=-2)
@@ -151,7 +151,7 @@ class RowwiseBlock:
         return factor
 
     def _curvatures(self, more: Tensor | float) -> Tensor:
-        """Return the curvature of each row, with something added to the diagonal."""
+        """Return the curvature of each row, plus `more` on the diagonal."""
         curvature = self.gram * (2 / self.entries)
         curvature.diagonal(dim1=-2, dim2=-1).add_(more)
         return curvature
@@ -163,11 +163,11 @@ def _times(matrices: Tensor, rows: Tensor) -> Tensor:
 
 
 def _solve(matrices: Tensor, right: Tensor) -> Tensor:
-    """Solve a positive definite system for each row; flat directions of a row get zero."""
+    """Solve a positive definite system for each row; the solution is zero in flat directions."""
     root, failed = torch.linalg.cholesky_ex(matrices)
     solution = torch.cholesky_solve(right, root)
     if failed.any():
-        # Too few entries in a row and no ridge: the solution of least norm.
+        # Too few entries in a row and no ridge: use the minimum-norm solution.
         where = failed.nonzero(as_tuple=True)
         singular = matrices[where]
         sound = torch.isfinite(singular).flatten(1).all(-1)[:, None, None]

@@ -1,11 +1,11 @@
-"""The squared error in one block where all rows share one ``G``.
+"""The squared error in one block whose rows share one ``G``.
 
-It is a quadratic function known from two small matrices,
+It is a quadratic function determined by two small matrices,
 
     (1/|X|) ||X - [[A, B, C]]||^2 = (||X||^2 - 2 <A, M> + <A G, A>) / |X|,
 
-with ``M`` the MTTKRP and ``G`` the product of the other Gram matrices. Everything a solver
-does inside a block costs O(n R^2) and never touches the tensor again.
+with ``M`` the MTTKRP and ``G`` the product of the other Gram matrices. All operations inside a
+block cost O(n R^2) and do not read the tensor.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from torch import Tensor
 
 from parafair.algebra.quadratic import QuadraticForm
 
-# How strongly an ill-determined factor is held back, as a share of its columns' curvature. At
-# 1e-3 objectives are within 2 % of those with less, and components stay near the size of the data.
+# Damping of an ill-determined factor, as a share of its columns' curvature. At 1e-3, objectives are
+# within 2 % of those with less damping, and components stay near the size of the data.
 PULL = 1e-3
 
 
@@ -48,17 +48,17 @@ class SharedBlock:
         return (self.norm_squared + inner).clamp_min(0) / self.entries
 
     def take(self, members: Tensor) -> SharedBlock:
-        """Return the loss of some members of the batch."""
+        """Return the loss for some members of the batch."""
         return replace(self, target=self.target[members], gram=self.gram[members])
 
     def best_multiple(self, factor: Tensor) -> Tensor:
-        """Return the number by which to multiply a factor for the least loss, shape (batch,)."""
+        """Return the multiple of a factor with the smallest loss, shape (batch,)."""
         inner = (factor * self.target).sum((-2, -1))
         own = ((factor @ self.gram) * factor).sum((-2, -1))
         return torch.where(own > 0, inner / own, torch.ones_like(own))
 
     def best_mean(self, factor: Tensor) -> Tensor:
-        """Return the mean row that makes the loss of a factor least, shape (batch, 1, rank)."""
+        """Return the mean row that minimizes a factor's loss, shape (batch, 1, rank)."""
         mean = replace(self, target=self.target.mean(-2, keepdim=True))
         return mean.improve(factor.mean(-2, keepdim=True))
 
@@ -68,10 +68,10 @@ class SharedBlock:
         return replace(self, target=self.target @ basis.mT, gram=gram)
 
     def affine_step(self, step: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return the map of a factor to where a gradient step leads; steps (batch, 1, 1).
+        """Return the map of one gradient step; step sizes (batch, 1, 1).
 
-        It is affine, ``A -> A P + Q``. In a batch of one it takes and gives plain matrices, which
-        are a quarter faster to handle.
+        It is affine, ``A -> A P + Q``. In a batch of one it takes and returns plain matrices, which
+        are about a quarter faster.
         """
         scale = step * (2 / self.entries)
         stretch = torch.eye(self.gram.shape[-1]).to(self.gram) - scale * self.gram
@@ -87,7 +87,7 @@ class SharedBlock:
         try:
             values, vectors = torch.linalg.eigh(self.gram)
         except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
-            # A member that has overflowed must turn undefined without failing the whole batch.
+            # A member that overflowed becomes NaN; the rest of the batch continues.
             finite = torch.isfinite(self.gram).all(-1).all(-1)[..., None]
             values, vectors = torch.linalg.eigh(self.gram.where(finite[..., None], 0.0))
             values = values.where(finite, torch.nan)
@@ -98,16 +98,16 @@ class SharedBlock:
         return 2 * self.spectrum[0][..., -1] / self.entries + 2 * form.largest
 
     def minimizer(self, form: QuadraticForm) -> Tensor:
-        """Return the factor that minimizes loss + form exactly.
+        """Return the exact minimizer of loss + form.
 
         It solves the Sylvester equation ``A G / |X| + L A = M / |X|`` in the eigenvectors of
-        ``G`` and ``L``. Directions in which the objective is flat get zero.
+        ``G`` and ``L``. The solution is zero in flat directions.
         """
         rounding = 2 / self.entries * self.gram.shape[-1] * torch.finfo(self.gram.dtype).eps
         flat = self.spectrum[0][..., -1, None, None] * rounding
 
         def solve(curvature: Tensor, target: Tensor) -> Tensor:
-            # Where the curvature is undefined the result must be, too.
+            # A NaN curvature must give NaN.
             return torch.where(curvature <= flat, 0.0, target / curvature)
 
         return self._in_spectrum(form, solve, self.target * (2 / self.entries))
@@ -117,10 +117,10 @@ class SharedBlock:
 
         Each step is an affine map that is diagonal in the eigenvectors of ``G`` and ``L``:
         an entry with curvature ``c`` becomes ``q a + step * t`` with ``q = 1 - step * c``, so
-        `count` of them give ``q**count a + step * t * (1 + q + ... + q**(count - 1))``.
+        `count` steps give ``q**count a + step * t * (1 + q + ... + q**(count - 1))``.
 
         Args:
-            factor: Where the steps begin, shape (batch, n, rank).
+            factor: The initial factor, shape (batch, n, rank).
             form: The quadratic penalty on this factor.
             step: Step sizes, shape (batch,).
             count: Number of steps.
@@ -148,11 +148,11 @@ class SharedBlock:
         return ((right @ vectors) / curvature) @ vectors.mT
 
     def improve(self, factor: Tensor) -> Tensor:
-        """Return the minimizer of the loss, held back a little where it is ill-determined.
+        """Return the minimizer of the loss, damped where it is ill-determined.
 
-        Where columns of the other factors are nearly dependent, exact minimizers drift off to
-        huge components that cancel, until rounding errors make the loss rise. So columns are
-        put on one scale, with a pull towards `factor`; the loss does not rise.
+        If columns of the other factors are nearly dependent, exact minimizers diverge to huge
+        components that cancel, until rounding errors increase the loss. So columns are scaled and
+        a proximal term pulls them towards `factor`; the loss does not increase.
         """
         diagonal = self.gram.diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
         scale = torch.where(diagonal > 0, diagonal.rsqrt(), torch.ones_like(diagonal))
@@ -161,7 +161,7 @@ class SharedBlock:
         return block.proximal(factor / scale, torch.zeros_like(factor), weight) * scale
 
     def minimize_columns(self, factor: Tensor) -> Tensor:
-        """Minimize over one column after the other, each keeping its norm; one pass.
+        """Minimize over one column at a time at fixed norm; one pass.
 
         With its norm fixed, a column's own quadratic term is constant, so the best column
         points along ``M[:, r] - sum_{s != r} G[s, r] A[:, s]``.
@@ -181,10 +181,10 @@ class SharedBlock:
     def _in_spectrum(
         self, form: QuadraticForm, function: Callable[..., Tensor], *matrices: Tensor
     ) -> Tensor:
-        """Apply a function of the curvature, linear in `matrices`, where it is diagonal.
+        """Apply a function of the curvature, linear in `matrices`, in its eigenvectors.
 
         The curvature of loss + form in the eigenvectors of ``G`` (columns) and ``L`` (rows)
-        is ``2 g_j / |X| + 2 l_i``; all rows outside the thin range of ``L`` share one value.
+        is ``2 g_j / |X| + 2 l_i``; all rows outside the range of ``L`` share one value.
         """
         values, vectors = self.spectrum
         outside = values.unsqueeze(-2) * (2 / self.entries) + 2 * form.ridge
@@ -201,8 +201,8 @@ class SharedBlock:
 def geometric(ratio: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return ``ratio**count`` and ``1 + ratio + ... + ratio**(count - 1)``.
 
-    By repeated doubling: unlike ``(1 - ratio**count) / (1 - ratio)`` it loses no digits when
-    the ratio is close to one.
+    Computed by repeated doubling: unlike ``(1 - ratio**count) / (1 - ratio)``, it loses no digits
+    if the ratio is close to one.
     """
     power, total = torch.ones_like(ratio), torch.zeros_like(ratio)
     for bit in bin(count)[2:]:
