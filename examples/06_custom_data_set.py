@@ -34,4 +34,11 @@ if __name__ == "__main__":
     model = FairCP(2, strength=10, random_state=0)
     model.fit(data.tensor, sensitive_features=data.sensitive_features)
     print(model.fit_)
-    print(audit(model.embedding_, data.sensitive_features, attackers=["linear", "svm"], repeats=1))
+    print(
+        audit(
+            model.embedding_,
+            sensitive_features=data.sensitive_features,
+            attackers=["linear", "svm"],
+            repeats=1,
+        )
+    )

@@ -21,14 +21,14 @@ class ConvergenceWarning(ParafairWarning, _SklearnConvergenceWarning):  # type: 
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C arrived during a fit; `fit` holds the last finished round.
+    """Ctrl-C arrived during a fit; `fit` holds the last finished iteration.
 
     It is a `KeyboardInterrupt`, so a loop over many fits still ends; catch it by its own
     name to keep what was computed.
     """
 
     def __init__(self, fit: Fit) -> None:
-        super().__init__(f"interrupted after {fit.n_iter} rounds")
+        super().__init__(f"interrupted after {fit.n_iter} iterations")
         self.fit = fit
 
     def __reduce__(self) -> tuple[type[Interrupted], tuple[Fit]]:

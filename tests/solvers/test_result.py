@@ -28,7 +28,7 @@ class TestStop:
         assert stop.judge([line(2.0), line(1.5), line(1.0)]) is Status.RUNNING
         assert stop.judge([line(1.001), line(1.0005), line(1.0)]) is Status.CONVERGED
 
-    def test_zero_tolerance_counts_rounds_only(self):
+    def test_zero_tolerance_counts_iterations_only(self):
         assert Stop(max_iter=9, tol=0).judge([line(1.0)] * 9) is Status.RUNNING
         assert Stop(max_iter=9, tol=0).judge([line(1.0)] * 10) is Status.OUT_OF_ITERATIONS
 
