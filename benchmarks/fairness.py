@@ -41,8 +41,8 @@ def row_of(name: str, model: FairCP, result: Audit, **more: object) -> Row:
     return {
         "data": name,
         "residual": model.fit_.residual,
-        "largest advantage": max(result.advantages),
-        "smallest": min(result.advantages),
+        "largest advantage": max(row.advantage for row in result.attackers),
+        "smallest": min(row.advantage for row in result.attackers),
         "beyond doubt": ", ".join(off) or "none",
         "leakage": result.leakage,
         "seconds": model.fit_.seconds,

@@ -37,6 +37,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
     "test_documentation.py": "the pages, and the code on them",
     "test_gpu.py": "everything on another device",
+    "test_public_names.py": "the public names",
     "dependence/test_what_khsic_guarantees.py": "the page of this name",
     "frontiers/test_cluster.py": "a frontier on a cluster",
     "guarantees/test_models_above_the_limit.py": "the limit against models",

@@ -17,8 +17,7 @@ from parafair import (
 )
 from parafair.audits.measures import residual_fit
 from parafair.dependence.criterion import Criterion
-from parafair.dependence.kernels import Gaussian
-from parafair.penalties import HSIC, KHSIC
+from parafair.penalties import HSIC
 from parafair.solvers import GradientBCD
 
 
@@ -268,37 +267,6 @@ def test_result_unpacks_like_tensorlys(data):
     assert isinstance(model.cp_, CPTensor)
     rebuilt = tensorly.cp_to_tensor((weights.numpy(), [factor.numpy() for factor in factors]))
     np.testing.assert_allclose(rebuilt, model.cp_.reconstruct())
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"method": "none", "solver": GradientBCD((3.0, 1.0))},
-        {"method": KHSIC(0.5, kernel=Gaussian(2.0)), "init": "svd", "random_state": 3},
-        {"method": "fatr", "strength": 0.5, "device": "cpu", "dtype": "float32", "center": True},
-        {"method": "correlation-removal", "ridge": 1.0, "n_init": 2, "verbose": 0},
-    ],
-)
-def test_a_loaded_model_has_the_parameters_of_the_saved_one(data, tmp_path, settings):
-    model = FairCP(2, **settings, max_iter=2, tol=0)
-    model.fit(data.tensor, sensitive_features=data.sensitive_features)
-    model.save(tmp_path / "run")
-    loaded = FairCP.load(tmp_path / "run")
-    assert loaded.get_params() == model.get_params()
-    assert loaded.record_ == model.record_
-    assert (loaded.n_iter_, loaded.reconstruction_err_) == (
-        model.n_iter_,
-        model.reconstruction_err_,
-    )
-    np.testing.assert_array_equal(loaded.embedding_, model.embedding_)
-
-
-def test_given_factors_are_saved_too(data, tmp_path):
-    start = FairCP(2, method="none", max_iter=2, tol=0).fit(data.tensor).cp_
-    model = FairCP(2, method="none", init=start, max_iter=2, tol=0).fit(data.tensor)
-    model.save(tmp_path / "run")
-    for mine, theirs in zip(FairCP.load(tmp_path / "run").init.factors, start.factors, strict=True):
-        assert torch.equal(mine, theirs)
 
 
 def test_reconstruction_error_is_the_norm_of_the_error(data):

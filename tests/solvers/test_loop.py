@@ -4,7 +4,7 @@ import torch
 
 from parafair.errors import Interrupted
 from parafair.penalties import HSIC
-from parafair.solvers import BlockDescent, GradientBCD, solve, solve_batch
+from parafair.solvers import BlockDescent, GradientBCD, solve_batch
 from parafair.solvers.result import Status, Stop
 from tests.conftest import small_problem
 from tests.solvers.conftest import starts_of
@@ -16,10 +16,10 @@ def test_members_leave_when_they_are_done():
     batch = solve_batch(problem, BlockDescent(), starts=starts, stop=Stop(300, 1e-6))
     assert len({fit.n_iter for fit in batch}) > 1  # so removal did take place
     for member, fit in enumerate(batch):
-        alone = solve(
+        (alone,) = solve_batch(
             problem,
             BlockDescent(),
-            start=[factor[member] for factor in starts],
+            starts=tuple(factor[member : member + 1] for factor in starts),
             stop=Stop(300, 1e-6),
         )
         assert fit.status is alone.status is Status.CONVERGED

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from parafair.penalties import HSIC, BoundAutograd, Invariant
-from parafair.solvers import BlockDescent, GradientBCD, solve, solve_batch
+from parafair.solvers import BlockDescent, GradientBCD, solve_batch
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Stop
 from tests.conftest import small_problem
@@ -31,9 +31,8 @@ def test_solvers_agree_on_a_convex_block():
     )
     steps = GradientBCD((1e3, 1e-9), inner_steps=5000)
     begin = exact.cp.factors
-    moved = solve(
-        problem, steps, start=[starts_of(problem)[0][0], *begin[1:]], stop=Stop(50, 1e-13)
-    )
+    starts = (starts_of(problem)[0], *(factor[None] for factor in begin[1:]))
+    (moved,) = solve_batch(problem, steps, starts=starts, stop=Stop(50, 1e-13))
     torch.testing.assert_close(moved.cp.factors[0], begin[0], rtol=1e-4, atol=1e-4)
 
 
