@@ -41,8 +41,8 @@ def row_of(name: str, model: FairCP, result: Audit, **more: object) -> Row:
     return {
         "data": name,
         "residual": model.fit_.residual,
-        "largest advantage": max(result.advantages),
-        "smallest": min(result.advantages),
+        "largest advantage": result.strongest.advantage,
+        "smallest": min(row.advantage for row in result.attackers),
         "significantly off chance": ", ".join(off) or "none",
         "leakage": result.leakage,
         "seconds": model.fit_.seconds,

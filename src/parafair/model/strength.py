@@ -247,7 +247,7 @@ def _audit_in_stages(rows: Tensor, problem: Problem, max_leakage: float, seed: i
             random_state=seed,
         )
         verdict = result.verdict(max_leakage)
-        close = max(result.advantages) > max_leakage and result.leakage > MARGIN * max_leakage
+        close = result.strongest.advantage > max_leakage and result.leakage > MARGIN * max_leakage
         below = verdict is Verdict.BELOW_CHANCE
         if verdict is Verdict.LEAKS or close or (below and stage != STAGES[0]):
             break
