@@ -38,6 +38,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_documentation.py": "the pages, and the code on them",
     "test_documented_paths.py": "the names on the pages",
     "test_gpu.py": "everything on another device",
+    "test_verdicts.py": "the one rule for what passes, everywhere",
     "test_public_names.py": "the public names",
     "dependence/test_what_khsic_guarantees.py": "the page of this name",
     "frontiers/test_cluster.py": "a frontier on a cluster",

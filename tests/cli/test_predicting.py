@@ -115,7 +115,7 @@ def test_people_of_new_entries_are_checked(tables):
     run(*FIT_SCORES, "--strength", 0.1)
     pd.read_csv("scores.csv").replace({"s39": "s40"}).to_csv("new.csv", index=False)
     transform = ("transform", "run", "new.csv", "--out", "rows.csv")
-    assert "without regard to fairness, so these embeddings may reveal" in run(*transform)
+    assert "without regard to fairness, so their rows may reveal" in run(*transform)
     people = ("--sensitive", "students.csv", "--key", "student", "--force")
     text = run(*transform, *people, code=2)
     assert "students.csv: table has no row for 1 of 40 people, such as student s40" in text
