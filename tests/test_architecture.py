@@ -37,6 +37,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
     "test_documentation.py": "the pages, and the code on them",
     "test_documented_paths.py": "the names on the pages",
+    "test_error_matches.py": "the tests",
     "test_gpu.py": "everything on another device",
     "test_public_names.py": "the public names",
     "dependence/test_what_khsic_guarantees.py": "the page of this name",

@@ -47,7 +47,7 @@ def test_fits_agree_with_the_cpu(data, method, solver):
 def test_data_on_the_device_stays_there(data):
     tensor = torch.from_numpy(data.tensor).cuda()
     model = FairCP(3, method="none", random_state=0).fit(tensor)
-    assert model.fit_.settings["device"].startswith("cuda")
+    assert model.record_.device.startswith("cuda")
     np.testing.assert_allclose(model.transform(tensor), model.embedding_, rtol=1e-6, atol=1e-8)
 
 
@@ -84,18 +84,20 @@ def test_missing_entries_and_new_people_on_the_device():
         rows = []
         for device in ("cpu", "cuda"):
             model = FairCP(3, strength=1.0, device=device, random_state=0, max_iter=5)
-            with pytest.warns(ConvergenceWarning):
+            with pytest.warns(ConvergenceWarning, match="after 5 iterations: did not converge"):
                 model.fit(
                     found.take(0, range(50)), sensitive_features=data.sensitive_features[5:55]
                 )
-            new = model.transform(found.take(0, range(50, 60)), data.sensitive_features[:10])
+            new = model.transform(
+                found.take(0, range(50, 60)), sensitive_features=data.sensitive_features[:10]
+            )
             rows.append((model.embedding_, new))
         np.testing.assert_allclose(rows[0][0], rows[1][0], rtol=1e-4, atol=1e-6)
         assert np.isfinite(rows[1][1]).all()
 
 
 @pytest.mark.parametrize("features", ["groups", "numbers"])
-def test_people_in_blocks_on_the_device(features):
+def test_people_in_chunks_on_the_device(features):
     rows = example_rows(400, 3, seed=0)
     rows = torch.stack([rows, rows + example_groups(400, seed=1)])
     sensitive = (

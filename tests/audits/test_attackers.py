@@ -91,7 +91,7 @@ def test_own_estimators_are_copied_and_seeded():
     [
         (["forrest"], ValueError, "every name in attackers must be one of .*; got 'forrest'; did"),
         ([], ValueError, "attackers is empty; name at least one of linear"),
-        ({}, ValueError, "attackers is empty"),
+        ({}, ValueError, "attackers is empty; name at least one"),
         ({"mine": object()}, TypeError, "attacker 'mine' must be a scikit-learn classifier"),
     ],
 )

@@ -59,7 +59,7 @@ def test_transform_takes_new_people_and_checks_their_shape(data):
         ValueError, match=r"X must have shape \('people', 12, 10\), got \(40, 12, 9\)"
     ):
         model.transform(data.tensor[:, :, :9])
-    with pytest.raises(ValueError, match="X must have 3 columns"):
+    with pytest.raises(ValueError, match="X must have 3 columns, one per component; got"):
         model.inverse_transform(np.ones((2, 4)))
 
 
@@ -157,7 +157,7 @@ def test_not_converging_is_a_status_and_one_warning(data):
 
 def test_diverging_is_a_status_and_a_warning_and_leaves_finite_factors(data):
     solver = GradientBCD((1e6, 1e6), cap=False)
-    with pytest.warns(ConvergenceWarning, match="infinite or undefined"):
+    with pytest.warns(ConvergenceWarning, match="the objective became infinite or undefined"):
         model = FairCP(3, method="none", solver=solver, random_state=0).fit(data.tensor)
     assert model.fit_.status is Status.DIVERGED
     assert np.isfinite(model.embedding_).all()
@@ -202,7 +202,7 @@ def test_interrupted_model_is_usable(data):
             raise KeyboardInterrupt
 
     model = FairCP(3, method="none", random_state=0)
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted, match="interrupted after 2 iterations"):
         model.fit(data.tensor, on_iteration=interrupt)
     assert model.fit_.status is Status.INTERRUPTED
     assert model.record_.params["rank"] == 3
@@ -213,7 +213,7 @@ def test_interrupted_model_is_usable(data):
     ("options", "sensitive", "message"),
     [
         ({"method": "khsic"}, None, "method='khsic' needs sensitive_features, but none were given"),
-        ({"method": "ksic"}, [0, 1], "did you mean 'khsic'"),
+        ({"method": "ksic"}, [0, 1], "method must be one of .*did you mean 'khsic'"),
         (
             {"method": "hsic", "strength": -2.0},
             [0, 1],
@@ -237,7 +237,7 @@ def test_interrupted_model_is_usable(data):
         ({"method": "none", "init": "zero"}, None, "init must be one of uniform, normal, svd"),
         ({"method": "hsic"}, [0, 1], "sensitive_features has 2 rows but mode 0 .* has 40"),
         ({"method": "hsic"}, [1] * 40, "sensitive feature 'sensitive' is constant"),
-        ({"method": "hsic"}, [1, None] * 20, "has 20 missing values"),
+        ({"method": "hsic"}, [1, None] * 20, "'sensitive' has 20 missing values"),
     ],
 )
 def test_bad_settings_are_refused_before_any_work(data, options, sensitive, message):
