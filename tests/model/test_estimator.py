@@ -190,10 +190,39 @@ def test_random_starts_find_the_units_of_the_data(data, scale):
     assert model.fit_.residual == pytest.approx(plain.fit_.residual, abs=0.02)
 
 
-def test_people_without_any_entry_get_zero(data):
+def test_people_whose_entries_are_all_zero_get_zero(data):
     model = FairCP(3, method="none", random_state=0).fit(data.tensor)
     assert not model.transform(np.zeros((2, 12, 10))).any()
     assert not model.inverse_transform(np.zeros((2, 3))).any()
+
+
+def test_people_without_observed_entries_get_the_mean_row(data):
+    holed = data.tensor.copy()
+    holed[[3, 20]] = np.nan
+    others = np.delete(np.arange(40), [3, 20])
+    model = FairCP(2, method="hsic", ridge=0.0, tol=1e-3)
+    with pytest.warns(ParafairWarning, match="no observed entries for 2 of 40 indices of mode 0"):
+        model.fit(holed, sensitive_features=data.sensitive_features)
+    expected = model.embedding_[others].mean(0)
+    np.testing.assert_allclose(model.embedding_[[3, 20]], [expected, expected])
+    # They do not change the rows of the others.
+    without = FairCP(2, method="hsic", ridge=0.0, tol=1e-3, init=start_of(others))
+    with_them = FairCP(2, method="hsic", ridge=0.0, tol=1e-3, init=start_of(np.arange(40)))
+    without.fit(holed[others], sensitive_features=data.sensitive_features[others])
+    with pytest.warns(ParafairWarning, match="no observed entries for 2 of 40 indices of mode 0"):
+        with_them.fit(holed, sensitive_features=data.sensitive_features)
+    np.testing.assert_allclose(with_them.embedding_[others], without.embedding_, rtol=1e-3)
+    # New people without entries get the same mean.
+    with pytest.warns(ParafairWarning, match="2 of 40 new people have no observed entries"):
+        rows = model.transform(holed, sensitive_features=data.sensitive_features)
+    np.testing.assert_allclose(rows[[3, 20]], [model.embedding_.mean(0)] * 2)
+
+
+def start_of(people):
+    """Factors to begin from, the same for the same people."""
+    random = np.random.default_rng(0)
+    factors = [random.uniform(size=(size, 2)) for size in (40, 12, 10)]
+    return [factors[0][people], *factors[1:]]
 
 
 def test_interrupted_model_is_usable(data):
