@@ -44,6 +44,7 @@ ABOUT_SEVERAL_MODULES = {
     "frontiers/test_cluster.py": "a frontier on a cluster",
     "guarantees/test_models_above_the_limit.py": "the limit against models",
     "model/test_scikit_learn.py": "the conventions of scikit-learn",
+    "penalties/test_capabilities.py": "what a penalty of one's own gets",
     "penalties/test_penalties.py": "all penalties",
     "report/test_browser.py": "the page in a browser",
     "solvers/test_solvers.py": "all solvers",
