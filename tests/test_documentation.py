@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from parafair.audits import ATTACKERS, STAGES
+from parafair import FairCP
+from parafair.algebra.least_squares import LOSSES
+from parafair.audits import ATTACKERS, STAGES, audit
 from parafair.paper.page import render_page
+from parafair.penalties.registry import METHODS
+from parafair.solvers.init import INITS
+from parafair.solvers.registry import SOLVERS
 from parafair.testing import AttackerContract, PenaltyContract
 
 ROOT = Path(__file__).parents[1]
@@ -45,6 +50,21 @@ def test_the_page_about_attackers_lists_the_panels():
         own = ", ".join(name for name, attacker in ATTACKERS.items() if attacker.stage == stage)
         (row,) = re.findall(rf'^\| `"{stage}"` .*\| (.*) \|$', page, re.M)
         assert row == own
+
+
+@pytest.mark.parametrize(
+    ("registry", "names", "docstring"),
+    [
+        ("penalties.registry.METHODS", METHODS, FairCP.__doc__),
+        ("solvers.registry.SOLVERS", SOLVERS, FairCP.__doc__),
+        ("solvers.init.INITS", INITS, FairCP.__doc__),
+        ("algebra.least_squares.LOSSES", LOSSES, FairCP.__doc__),
+        ("audits.attackers.ATTACKERS", ATTACKERS, audit.__doc__),
+    ],
+)
+def test_registered_names_are_in_the_docstring_that_users_read(registry, names, docstring):
+    missing = [name for name in names if f'"{name}"' not in docstring]
+    assert not missing, f"{missing} of parafair.{registry} are not in the docstring; add them there"
 
 
 @pytest.mark.parametrize(("name", "files"), [("add-a-penalty", 2), ("add-an-attacker", 1)])

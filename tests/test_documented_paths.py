@@ -106,26 +106,31 @@ def places():
     return found
 
 
-def resolve(names):
-    command = [sys.executable, "-W", "error", "-c", RESOLVE]
+# Two names that lead somewhere and two that do not, to see that the check tells them apart.
+GOOD, BAD = {"parafair.FairCP.fit", "Fit.cp"}, {"parafair.nothing", "FairCP.nothing"}
+
+
+@pytest.fixture(scope="module")
+def lost(places):
+    """The names that lead nowhere."""
+    names = sorted((places.keys() - TO_BE_WRITTEN) | GOOD | BAD)
+    command = [sys.executable, "-c", RESOLVE]
     done = subprocess.run(
         command, input=json.dumps(names), capture_output=True, text=True, check=True
     )
-    return json.loads(done.stdout)
+    return set(json.loads(done.stdout))
 
 
-def test_every_documented_name_can_be_reached(places):
-    lost = {name: sorted(places[name]) for name in resolve(sorted(places.keys() - TO_BE_WRITTEN))}
-    assert not lost, (
-        f"documented, but not there after `import parafair`: {lost}; correct the page, or import "
+def test_every_documented_name_can_be_reached(places, lost):
+    found = {name: sorted(places[name]) for name in sorted(lost - BAD)}
+    assert not found, (
+        f"documented, but not there after `import parafair`: {found}; correct the page, or import "
         "the module in the __init__.py of its package"
     )
 
 
-def test_the_check_sees_names(places):
+def test_the_check_sees_names(places, lost):
     expected = {"parafair.testing", "parafair.FairCP.predict", "parafair.dependence.pairwise"}
     assert expected | {"Audit.verdict", "parafair.frontiers.load"} <= set(places)
-    assert resolve(["parafair.nothing", "parafair.FairCP.fit", "FairCP.nothing", "Fit.cp"]) == [
-        "parafair.nothing",
-        "FairCP.nothing",
-    ]
+    assert lost >= BAD
+    assert not lost & GOOD

@@ -84,7 +84,7 @@ def test_missing_entries_and_new_people_on_the_device():
         rows = []
         for device in ("cpu", "cuda"):
             model = FairCP(3, strength=1.0, device=device, random_state=0, max_iter=5)
-            with pytest.warns(ConvergenceWarning):
+            with pytest.warns(ConvergenceWarning, match="after 5 iterations: did not converge"):
                 model.fit(
                     found.take(0, range(50)), sensitive_features=data.sensitive_features[5:55]
                 )
@@ -97,7 +97,7 @@ def test_missing_entries_and_new_people_on_the_device():
 
 
 @pytest.mark.parametrize("features", ["groups", "numbers"])
-def test_people_in_blocks_on_the_device(features):
+def test_people_in_chunks_on_the_device(features):
     rows = example_rows(400, 3, seed=0)
     rows = torch.stack([rows, rows + example_groups(400, seed=1)])
     sensitive = (

@@ -13,9 +13,12 @@ from parafair.storage import (
 
 
 def test_nothing_is_left_behind_when_writing_fails(tmp_path):
-    with pytest.raises(RuntimeError), new_folder(tmp_path / "run") as folder:
+    with (
+        pytest.raises(RuntimeError, match="the disk is full"),
+        new_folder(tmp_path / "run") as folder,
+    ):
         (folder / "fit.json").write_text("half")
-        raise RuntimeError
+        raise RuntimeError("the disk is full")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -23,9 +26,12 @@ def test_the_old_folder_survives_a_failed_replacement(tmp_path):
     old = tmp_path / "run"
     old.mkdir()
     (old / "fit.json").write_text("old")
-    with pytest.raises(RuntimeError), new_folder(old, overwrite=True) as folder:
+    with (
+        pytest.raises(RuntimeError, match="the disk is full"),
+        new_folder(old, overwrite=True) as folder,
+    ):
         (folder / "fit.json").write_text("new")
-        raise RuntimeError
+        raise RuntimeError("the disk is full")
     assert (old / "fit.json").read_text() == "old"
     with new_folder(old, overwrite=True) as folder:
         (folder / "fit.json").write_text("new")
@@ -45,22 +51,31 @@ def test_folders_with_other_files_are_never_replaced(tmp_path):
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "run").write_text("")
-    with pytest.raises(FileExistsError, match="is a file"), new_folder(tmp_path / "run"):
+    with (
+        pytest.raises(FileExistsError, match="run is a file; give the name of a folder"),
+        new_folder(tmp_path / "run"),
+    ):
         pass
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):
     file = tmp_path / "out.csv"
-    with pytest.raises(RuntimeError), new_file(file, overwrite=False) as beside:
+    with (
+        pytest.raises(RuntimeError, match="the disk is full"),
+        new_file(file, overwrite=False) as beside,
+    ):
         beside.write_text("half")
-        raise RuntimeError
+        raise RuntimeError("the disk is full")
     assert list(tmp_path.iterdir()) == []
     for overwrite in (False, True):
         with new_file(file, overwrite=overwrite) as beside:
             beside.write_text(f"whole {overwrite}")
     assert file.read_text() == "whole True"
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
-    with pytest.raises(FileExistsError, match="use --force"), new_file(file, overwrite=False):
+    with (
+        pytest.raises(FileExistsError, match="already exists; choose another file, or"),
+        new_file(file, overwrite=False),
+    ):
         pass
     with (
         pytest.raises(FileNotFoundError, match="folder of .* does not exist"),
@@ -84,7 +99,7 @@ def test_text_replaces_a_file_whole(tmp_path):
     for text in ("first\r\n", "é"):
         write_text(file, text)
         assert file.read_bytes().decode("utf-8") == text
-    with pytest.raises(UnicodeEncodeError):
+    with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
         write_text(file, "half \ud800")
     assert file.read_text(encoding="utf-8") == "é"
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
@@ -115,17 +130,19 @@ def test_json_must_be_an_object(tmp_path):
 
 
 def test_missing_and_strange_files_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="does not exist"):
+    with pytest.raises(FileNotFoundError, match="nothing.npy does not exist or is not a file"):
         read_tensor(tmp_path / "nothing.npy")
     (tmp_path / "data.xyz").write_text("1")
-    with pytest.raises(ValueError, match="file, got '.xyz'"):
+    with pytest.raises(ValueError, match="must be a .npy or .npz file, got '.xyz'"):
         read_tensor(tmp_path / "data.xyz")
 
 
 def test_the_input_of_a_run_protects_its_folder(tmp_path):
     (tmp_path / "tensor.npy").write_text("data")
     with (
-        pytest.raises(FileExistsError, match="holds other files"),
+        pytest.raises(
+            FileExistsError, match=r"holds other files \(tensor.npy\), which would be lost"
+        ),
         new_folder(tmp_path, overwrite=True),
     ):
         pass
@@ -145,5 +162,8 @@ def test_links_are_followed_and_the_current_folder_is_refused(tmp_path, monkeypa
 
 def test_a_place_that_cannot_hold_a_folder_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileExistsError, match="is a file"), new_folder(tmp_path / "file" / "run"):
+    with (
+        pytest.raises(FileExistsError, match="file is a file; give the name of a folder"),
+        new_folder(tmp_path / "file" / "run"),
+    ):
         pass

@@ -31,7 +31,7 @@ class TestResidualFit:
         assert measures.residual_fit(cp.reconstruct(), theirs) < 1e-12
 
     def test_ranks_must_agree(self):
-        with pytest.raises(ValueError, match="agree on the rank"):
+        with pytest.raises(ValueError, match="factors and weights must agree on the rank"):
             measures.residual_fit(np.ones((4, 3)), (None, [torch.ones(4, 2), torch.ones(3, 1)]))
 
     def test_shapes_must_agree(self):

@@ -68,9 +68,9 @@ def test_the_strongest_attacker_is_a_row(result):
 
 
 def test_results_are_frozen(result):
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'people'"):
         result.people = 3
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'value'"):
         result.rows[0].value = 3.0
 
 

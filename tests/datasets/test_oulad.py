@@ -105,7 +105,11 @@ def copy(real_data, tmp_path):
         ("assessments", lambda t: t.replace('"date"', '"day"'), "lacks the columns date; get it"),
         ("studentInfo", lambda t: t[:-200], "studentInfo.csv must have 32593 rows, got 3259"),
         ("studentInfo", lambda t: t.replace(",0-10%,", ",0-15%,", 1), "imd_band: .* got '0-15%'"),
-        ("studentAssessment", lambda t: t.replace(",0,78\n", ",0,780\n", 1), "must be 0 to 100"),
+        (
+            "studentAssessment",
+            lambda t: t.replace(",0,78\n", ",0,780\n", 1),
+            "column score: values must be 0 to 100",
+        ),
     ],
 )
 def test_changed_files_are_refused(copy, name, change, message):

@@ -47,9 +47,9 @@ def test_seed_size_and_order():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"shape": (5,)}, "at least 2 modes"),
-        ({"shape": (5, 0)}, "at least 2 modes"),
-        ({"shape": (1, 4)}, "at least 2 people"),
+        ({"shape": (5,)}, r"shape must have at least 2 modes .* got \(5,\)"),
+        ({"shape": (5, 0)}, r"shape must have at least 2 modes .* got \(5, 0\)"),
+        ({"shape": (1, 4)}, r"at least 2 people in the first, got \(1, 4\)"),
         ({"rank": 0}, "rank must be at least 1, got 0"),
     ],
 )

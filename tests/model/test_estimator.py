@@ -59,7 +59,7 @@ def test_transform_takes_new_people_and_checks_their_shape(data):
         ValueError, match=r"X must have shape \('people', 12, 10\), got \(40, 12, 9\)"
     ):
         model.transform(data.tensor[:, :, :9])
-    with pytest.raises(ValueError, match="X must have 3 columns"):
+    with pytest.raises(ValueError, match="X must have 3 columns, one per component; got"):
         model.inverse_transform(np.ones((2, 4)))
 
 
@@ -157,7 +157,7 @@ def test_not_converging_is_a_status_and_one_warning(data):
 
 def test_diverging_is_a_status_and_a_warning_and_leaves_finite_factors(data):
     solver = GradientBCD((1e6, 1e6), cap=False)
-    with pytest.warns(ConvergenceWarning, match="infinite or undefined"):
+    with pytest.warns(ConvergenceWarning, match="the objective became infinite or undefined"):
         model = FairCP(3, method="none", solver=solver, random_state=0).fit(data.tensor)
     assert model.fit_.status is Status.DIVERGED
     assert np.isfinite(model.embedding_).all()
@@ -190,10 +190,39 @@ def test_random_starts_find_the_units_of_the_data(data, scale):
     assert model.fit_.residual == pytest.approx(plain.fit_.residual, abs=0.02)
 
 
-def test_people_without_any_entry_get_zero(data):
+def test_people_whose_entries_are_all_zero_get_zero(data):
     model = FairCP(3, method="none", random_state=0).fit(data.tensor)
     assert not model.transform(np.zeros((2, 12, 10))).any()
     assert not model.inverse_transform(np.zeros((2, 3))).any()
+
+
+def test_people_without_observed_entries_get_the_mean_row(data):
+    holed = data.tensor.copy()
+    holed[[3, 20]] = np.nan
+    others = np.delete(np.arange(40), [3, 20])
+    model = FairCP(2, method="hsic", ridge=0.0, tol=1e-3)
+    with pytest.warns(ParafairWarning, match="no observed entries for 2 of 40 indices of mode 0"):
+        model.fit(holed, sensitive_features=data.sensitive_features)
+    expected = model.embedding_[others].mean(0)
+    np.testing.assert_allclose(model.embedding_[[3, 20]], [expected, expected])
+    # They do not change the rows of the others.
+    without = FairCP(2, method="hsic", ridge=0.0, tol=1e-3, init=start_of(others))
+    with_them = FairCP(2, method="hsic", ridge=0.0, tol=1e-3, init=start_of(np.arange(40)))
+    without.fit(holed[others], sensitive_features=data.sensitive_features[others])
+    with pytest.warns(ParafairWarning, match="no observed entries for 2 of 40 indices of mode 0"):
+        with_them.fit(holed, sensitive_features=data.sensitive_features)
+    np.testing.assert_allclose(with_them.embedding_[others], without.embedding_, rtol=1e-3)
+    # New people without entries get the same mean.
+    with pytest.warns(ParafairWarning, match="2 of 40 new people have no observed entries"):
+        rows = model.transform(holed, sensitive_features=data.sensitive_features)
+    np.testing.assert_allclose(rows[[3, 20]], [model.embedding_.mean(0)] * 2)
+
+
+def start_of(people):
+    """Factors to begin from, the same for the same people."""
+    random = np.random.default_rng(0)
+    factors = [random.uniform(size=(size, 2)) for size in (40, 12, 10)]
+    return [factors[0][people], *factors[1:]]
 
 
 def test_interrupted_model_is_usable(data):
@@ -202,7 +231,7 @@ def test_interrupted_model_is_usable(data):
             raise KeyboardInterrupt
 
     model = FairCP(3, method="none", random_state=0)
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted, match="interrupted after 2 iterations"):
         model.fit(data.tensor, on_iteration=interrupt)
     assert model.fit_.status is Status.INTERRUPTED
     assert model.record_.params["rank"] == 3
@@ -213,7 +242,7 @@ def test_interrupted_model_is_usable(data):
     ("options", "sensitive", "message"),
     [
         ({"method": "khsic"}, None, "method='khsic' needs sensitive_features, but none were given"),
-        ({"method": "ksic"}, [0, 1], "did you mean 'khsic'"),
+        ({"method": "ksic"}, [0, 1], "method must be one of .*did you mean 'khsic'"),
         (
             {"method": "hsic", "strength": -2.0},
             [0, 1],
@@ -237,7 +266,7 @@ def test_interrupted_model_is_usable(data):
         ({"method": "none", "init": "zero"}, None, "init must be one of uniform, normal, svd"),
         ({"method": "hsic"}, [0, 1], "sensitive_features has 2 rows but mode 0 .* has 40"),
         ({"method": "hsic"}, [1] * 40, "sensitive feature 'sensitive' is constant"),
-        ({"method": "hsic"}, [1, None] * 20, "has 20 missing values"),
+        ({"method": "hsic"}, [1, None] * 20, "'sensitive' has 20 missing values"),
     ],
 )
 def test_bad_settings_are_refused_before_any_work(data, options, sensitive, message):

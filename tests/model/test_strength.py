@@ -147,7 +147,7 @@ def test_interrupting_keeps_the_last_strength():
             raise KeyboardInterrupt
 
     model = FairCP(3, strength="auto", random_state=0)
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted, match=r"interrupted after \d+ iterations"):
         model.fit(MATRIX, sensitive_features=GROUPS, on_iteration=stop)
     assert model.embedding_.shape == (120, 3)
 

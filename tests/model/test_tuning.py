@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from parafair import ConvergenceWarning, FairCP, ParafairWarning, TensorData, split_cells, tune
-from parafair.audits import Verdict
+from parafair.audits import ATTACKERS, Verdict, audit, panel
 from parafair.penalties import Invariant
 
 N = 120
@@ -68,6 +68,28 @@ def test_the_least_error_among_the_fair_ones(marks, one_attacker):
     # Audits went from the least error on and stopped at the first that passed.
     audited = [c for c in tuning.candidates if c.verdict is not None]
     assert tuning.best.rmse == max(c.rmse for c in audited)
+
+
+def test_the_audit_asks_all_attackers_but_the_slow_ones(marks, monkeypatch):
+    asked = []
+
+    def quickly(*arguments, attackers, **settings):
+        asked.append(attackers)
+        return audit(*arguments, **settings, attackers=["linear"], repeats=1)
+
+    monkeypatch.setattr("parafair.model.tuning.audit", quickly)
+    tensor, groups = marks
+    tune(
+        FairCP(3, random_state=0, max_iter=30, tol=0),
+        tensor,
+        grid={"strength": [5.0]},
+        sensitive_features=groups,
+        max_leakage=0.3,
+    )
+    # The candidate, and the model fitted to all entries.
+    assert asked == [panel("thorough")] * 2
+    slow = set(ATTACKERS) - set(panel("thorough"))
+    assert {ATTACKERS[name].stage for name in slow} == {"slow"}
 
 
 def test_several_strengths_without_an_audit_are_warned_of(marks):

@@ -68,7 +68,11 @@ def test_given_factors_are_copied_and_weights_kept():
         ("unifrom", 1, "init must be one of .*did you mean 'uniform'"),
         ("svd", 2, "n_init=2 needs random starts"),
         ("uniform", 0, "n_init must be at least 1, got 0"),
-        ([torch.ones(24, 3), torch.ones(9, 3), torch.ones(7, 2)], 1, r"init must hold.*\(7, 2\)"),
+        (
+            [torch.ones(24, 3), torch.ones(9, 3), torch.ones(7, 2)],
+            1,
+            r"init must hold factors of shapes.*\(7, 2\)",
+        ),
         (
             [torch.full((n, 3), torch.nan) for n in (24, 9, 7)],
             1,

@@ -62,7 +62,7 @@ def bad(shape, index, value):
         (np.array([[1, {}]]), TypeError, "must hold numbers, got an array of object"),
         (np.ones((2, 2), dtype=complex), TypeError, "must hold numbers, got an array of complex"),
         (torch.ones(2, 2, dtype=torch.complex64), TypeError, "must hold real numbers"),
-        (np.zeros((2, 2)), ValueError, "zero everywhere"),
+        (np.zeros((2, 2)), ValueError, "X is zero everywhere; there is nothing"),
         (np.full((2, 2), 1e160), ValueError, "too large or too small for float64"),
         (np.full((2, 2), 1e-200), ValueError, "too large or too small for float64"),
         (np.full((2, 2), 1e20, dtype=np.float32), ValueError, "too small for float32.*rescale"),

@@ -97,7 +97,7 @@ def audit(  # noqa: PLR0913  (each argument is a setting of its own)
 
 # What help(audit) shows is what is registered.
 audit.__doc__ = (audit.__doc__ or "").replace(
-    "see `parafair.audits.ATTACKERS`", f"some of {', '.join(ATTACKERS)}"
+    "see `parafair.audits.ATTACKERS`", "some of " + ", ".join(f'"{name}"' for name in ATTACKERS)
 )
 
 
