@@ -62,6 +62,7 @@ def test_errors_become_one_line(capsys):
     def function() -> None:
         raise ValueError("rank must be [b]one[/b]")
 
-    with pytest.raises(typer.Exit):
+    with pytest.raises(typer.Exit) as stop:
         flatten(function, {})()
+    assert stop.value.exit_code == 2
     assert capsys.readouterr().err == "Error: rank must be [b]one[/b]\n"

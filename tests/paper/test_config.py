@@ -147,7 +147,7 @@ def test_which_printed_steps_overflow_on_the_contraceptive_data(real_data, scali
     table = load_data(CONTRACEPTIVE, 0, Setup(readings), real_data)
     for method, strength in ((BCD, None), (FATR, 0.00002), (HSIC, 4.8)):
         made = recipe(table, method, 3, readings)
-        plan = make_plan(made.model, table.tensor, sensitive_features=table.sensitive)
+        plan = make_plan(made.model, table.tensor, sensitive_features=table.sensitive, name=method)
         member = Member(method, made.strength(strength), seed=0)
         (fit,) = plan.fit([member], lambda position, fit: None)
         assert (fit.status is not Status.DIVERGED) == (method in sound)
