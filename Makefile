@@ -28,7 +28,7 @@ bench: $(VENV)/.bench
 
 # The tables and the page of docs/reproduction.md; existing rows are not computed again.
 reproduce: $(VENV)/.demo
-	$(BIN)/parafair reproduce all --jobs -1 --format png \
+	$(BIN)/parafair reproduce all --n-jobs -1 --format png \
 	    --out docs/data/reproduction --page docs/reproduction.md
 
 docs: $(VENV)/.docs

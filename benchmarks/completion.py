@@ -61,7 +61,7 @@ def _time_to_error(
 
 def ours(tensor: np.ndarray, missing: np.ndarray, start: list[np.ndarray]) -> Callable[[int], list]:
     """Our block descent."""
-    data = torch.from_numpy(np.where(missing, np.nan, tensor))
+    data = TensorData.from_array(np.where(missing, np.nan, tensor))
     starts = tuple(torch.from_numpy(factor)[None] for factor in start)
 
     def run(sweeps: int) -> list[np.ndarray]:

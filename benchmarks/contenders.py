@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from parafair.data.tensor_data import TensorData
 from parafair.solvers import BlockDescent, solve_batch
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Stop
@@ -25,7 +26,7 @@ def parafair(extrapolate: bool) -> Callable[[np.ndarray, list[np.ndarray]], Run]
     """Our block descent, with or without extrapolation."""
 
     def prepare(tensor: np.ndarray, start: list[np.ndarray]) -> Run:
-        data = torch.from_numpy(tensor)
+        data = TensorData.from_array(tensor)
         starts = tuple(torch.from_numpy(factor)[None] for factor in start)
 
         def run(sweeps: int) -> list[np.ndarray]:

@@ -41,8 +41,8 @@ def row_of(name: str, model: FairCP, result: Audit, **more: object) -> Row:
     return {
         "data": name,
         "residual": model.fit_.residual,
-        "largest advantage": max(result.advantages),
-        "smallest": min(result.advantages),
+        "largest advantage": result.strongest.advantage,
+        "smallest": min(row.advantage for row in result.attackers),
         "significantly off chance": ", ".join(off) or "none",
         "leakage": result.leakage,
         "seconds": model.fit_.seconds,
@@ -161,7 +161,7 @@ def drift() -> Iterable[Row]:
     """Drift of components with less damping of ill-determined updates (`shared.PULL`)."""
     data = datasets.synthetic(1)
     tensor = TensorData.from_array(data.tensor)
-    size = float(tensor.square().mean())
+    size = float(tensor.values.square().mean())
     problem = Problem(tensor, 8, 0, Invariant(), SensitiveFeatures.of(data.sensitive_features))
     kept = shared.PULL
     try:

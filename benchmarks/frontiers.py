@@ -44,7 +44,7 @@ def batch_on(device: str, dtype: torch.dtype) -> Row:
     data = datasets.synthetic(0)
     tensor = TensorData.from_array(data.tensor).to(device, dtype)
     problem = Problem(tensor, 8, 0, KHSIC(), SensitiveFeatures.of(data.sensitive_features))
-    grid = torch.linspace(0, 0.4, STRENGTHS, dtype=torch.float64) * len(tensor) ** 2
+    grid = torch.linspace(0, 0.4, STRENGTHS, dtype=torch.float64) * len(data.tensor) ** 2
     drawn = [make_starts(problem, "uniform", count=1, seed=seed) for seed in range(SEEDS)]
     starts = tuple(torch.cat(mode * STRENGTHS) for mode in zip(*drawn, strict=True))
     strengths = grid.repeat_interleave(SEEDS).to(device)

@@ -72,7 +72,7 @@ def main(folder: Path) -> None:
                 )
             )
     curve = join(found)
-    show(curve, leakage=0.05)
+    show(curve, max_leakage=0.05)
     title = "The paper's methods and ours on its synthetic data"
     page, *figures = write_report(curve, folder / "report.html", title=title, formats=("png",))
     console = Console()

@@ -1,15 +1,18 @@
-"""Imports point one way: a module uses only what is listed before it."""
+"""The layout: imports point one way, tests mirror the package, modules stay short."""
 
 import ast
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 import parafair
 
 SOURCE = Path(parafair.__file__).parent
+TESTS = Path(__file__).parent
 
-# Modules on the same line do not import each other.
+# Lowest first. A module imports only from layers before its own, and those on the same line do not
+# import each other.
 LAYERS = [
     {"errors", "records"},
     {"storage"},
@@ -18,8 +21,8 @@ LAYERS = [
     {"datasets", "dependence"},
     {"penalties"},
     {"solvers"},
-    {"audits", "guarantees", "testing"},
-    {"model"},
+    {"audits", "guarantees"},
+    {"model", "testing"},
     {"frontiers"},
     {"report"},
     {"paper"},
@@ -28,6 +31,28 @@ LAYERS = [
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+# Test files that are about more than one module, and what they are about.
+ABOUT_SEVERAL_MODULES = {
+    "test_architecture.py": "the layout",
+    "test_documentation.py": "the pages, and the code on them",
+    "test_documented_paths.py": "the names on the pages",
+    "test_gpu.py": "everything on another device",
+    "test_public_names.py": "the public names",
+    "dependence/test_what_khsic_guarantees.py": "the page of this name",
+    "frontiers/test_cluster.py": "a frontier on a cluster",
+    "guarantees/test_models_above_the_limit.py": "the limit against models",
+    "model/test_scikit_learn.py": "the conventions of scikit-learn",
+    "penalties/test_penalties.py": "all penalties",
+    "report/test_browser.py": "the page in a browser",
+    "solvers/test_solvers.py": "all solvers",
+    "cli/test_commands.py": "all commands",
+    "cli/test_tables.py": "all commands, on tables",
+}
+
+LONGEST_MODULE, LONGEST_MEDIAN = 400, 200
+# To be split.
+TOO_LONG = {"tests/cli/test_commands.py", "tests/cli/test_tables.py"}
 
 
 def family(path):
@@ -45,8 +70,14 @@ def imported(path):
         for inner in ast.walk(node)
     }
     for node in ast.walk(tree):
-        if id(node) in skipped or not isinstance(node, ast.ImportFrom) or node.level:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root, *rest = alias.name.split(".")
+                if root == "parafair":
+                    yield rest[0] if rest else "__init__"
+        if id(node) in skipped or not isinstance(node, ast.ImportFrom):
             continue
+        assert not node.level, f"{path} has a relative import; name the module from parafair on"
         root, _, rest = (node.module or "").partition(".")
         if root != "parafair":
             continue
@@ -63,15 +94,52 @@ FILES = sorted(SOURCE.rglob("*.py"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_one_way(path):
     own = family(path)
-    assert own in LEVEL, f"say in LAYERS where {own} belongs"
+    assert own in LEVEL, f"{own} is in no layer; add it to LAYERS in {__file__}"
     for other in imported(path):
         if other != own:
-            assert LEVEL[other] < LEVEL[own], f"{own} must not import {other}"
+            assert LEVEL[other] < LEVEL[own], (
+                f"{path.relative_to(SOURCE)} imports parafair.{other}, which is not below "
+                f"{own} in LAYERS; move the code down, or hand the object in as an argument"
+            )
 
 
 def test_the_check_sees_imports():
     assert "penalties" in set(imported(SOURCE / "solvers" / "problem.py"))
     assert "solvers" not in set(imported(SOURCE / "errors.py"))  # for type checking only
+
+
+def test_test_folders_are_packages_of_the_source():
+    folders = {path.name for path in TESTS.iterdir() if (path / "__init__.py").is_file()}
+    packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file()}
+    foreign = folders - packages - {"reference"}
+    assert not foreign, f"tests/ has folders that src/parafair does not have: {sorted(foreign)}"
+    missing = packages - folders
+    assert not missing, f"packages without a folder in tests/: {sorted(missing)}"
+
+
+def test_test_files_are_named_after_modules():
+    unknown = []
+    for path in TESTS.rglob("test_*.py"):
+        name = path.relative_to(TESTS)
+        module = SOURCE / name.parent / name.stem.removeprefix("test_")
+        if not (module.with_suffix(".py").is_file() or module.is_dir()):
+            unknown.append(name.as_posix())
+    new = sorted(set(unknown) - set(ABOUT_SEVERAL_MODULES))
+    assert not new, f"{new} are named after no module; rename them, or say what they are about here"
+    gone = sorted(set(ABOUT_SEVERAL_MODULES) - set(unknown))
+    assert not gone, f"{gone} are listed in ABOUT_SEVERAL_MODULES without need; remove them"
+
+
+def test_modules_are_short():
+    lengths = {
+        path.relative_to(TESTS.parent).as_posix(): len(path.read_text("utf-8").splitlines())
+        for folder in (TESTS, TESTS.parent / "src")
+        for path in folder.rglob("*.py")
+    }
+    long = {name: n for name, n in lengths.items() if n > LONGEST_MODULE and name not in TOO_LONG}
+    assert not long, f"longer than {LONGEST_MODULE} lines: {long}; look for the second idea in them"
+    middle = median(n for name, n in lengths.items() if name.startswith("src/"))
+    assert middle <= LONGEST_MEDIAN, f"the median module of src has {middle} lines"
 
 
 def test_no_module_is_called_utils_and_none_unpickles():

@@ -115,7 +115,7 @@ def test_commands_on_the_page_about_tables_run(tmp_path, monkeypatch):
     assert [words[1] for words in commands] == [
         "fit", "audit", "predict", "transform", "frontier", "report",
     ]  # fmt: skip
-    from tests.cli.test_commands import run
+    from tests.cli.conftest import run
 
     for words in commands:
         if words[1] in ("fit", "predict"):  # the others have tests of their own
@@ -172,7 +172,9 @@ def test_shell_commands_of_the_readme_run(tmp_path, monkeypatch):
         "factor_mode_2.csv",
         "factors.safetensors",
         "fit.json",
+        "inputs.json",
         "model.json",
+        "training.json",
     ]
 
 

@@ -47,7 +47,7 @@ def test_fits_agree_with_the_cpu(data, method, solver):
 def test_data_on_the_device_stays_there(data):
     tensor = torch.from_numpy(data.tensor).cuda()
     model = FairCP(3, method="none", random_state=0).fit(tensor)
-    assert model.fit_.settings["device"].startswith("cuda")
+    assert model.record_.device.startswith("cuda")
     np.testing.assert_allclose(model.transform(tensor), model.embedding_, rtol=1e-6, atol=1e-8)
 
 
@@ -88,7 +88,9 @@ def test_missing_entries_and_new_people_on_the_device():
                 model.fit(
                     found.take(0, range(50)), sensitive_features=data.sensitive_features[5:55]
                 )
-            new = model.transform(found.take(0, range(50, 60)), data.sensitive_features[:10])
+            new = model.transform(
+                found.take(0, range(50, 60)), sensitive_features=data.sensitive_features[:10]
+            )
             rows.append((model.embedding_, new))
         np.testing.assert_allclose(rows[0][0], rows[1][0], rtol=1e-4, atol=1e-6)
         assert np.isfinite(rows[1][1]).all()

@@ -17,6 +17,7 @@ from parafair import (
     report,
     solvers,
     storage,
+    testing,
 )
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.audits import Audit, Measure, audit
@@ -69,5 +70,6 @@ __all__ = [
     "split_cells",
     "split_people",
     "storage",
+    "testing",
     "tune",
 ]

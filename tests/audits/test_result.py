@@ -64,7 +64,7 @@ def test_a_max_leakage_that_is_no_share_is_refused(max_leakage):
 
 def test_the_strongest_attacker_is_a_row(result):
     assert result.strongest in result.rows
-    assert result.strongest.advantage == max(result.advantages)
+    assert result.strongest.advantage == max(row.advantage for row in result.attackers)
 
 
 def test_results_are_frozen(result):

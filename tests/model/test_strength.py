@@ -36,7 +36,7 @@ def test_a_loaded_model_knows_how_its_strength_was_found(model, tmp_path):
 
 
 def test_the_least_residual_that_passes_is_chosen(model):
-    passed = [trial for trial in model.selection_.trials if trial.verdict == "passes"]
+    passed = [trial for trial in model.selection_.trials if trial.clear]
     chosen = min(passed, key=lambda trial: trial.residual)
     assert model.selection_.passed
     assert chosen.criterion <= chosen.null
@@ -69,7 +69,9 @@ def verdicts(monkeypatch, *said):
     def audited(*_):
         verdict = left.pop(0) if len(left) > 1 else left[0]
         leakage = {"leaks": 0.3, "below chance": -0.1, "passes": 0.0}[verdict]
-        return strength_module._Audited(leakage, verdict, coarse=verdict == "leaks")
+        return strength_module._Audited(
+            leakage, verdict, clear=verdict == "passes", coarse=verdict == "leaks"
+        )
 
     monkeypatch.setattr(strength_module, "_audit_in_stages", audited)
     monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 10.0)

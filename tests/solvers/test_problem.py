@@ -4,11 +4,12 @@ import torch
 
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.penalties import HSIC
+from parafair.penalties import HSIC, Invariant
 from parafair.solvers.problem import Problem
 from parafair.testing import example_rows
 from tests.conftest import small_problem
 from tests.reference import paper_bcd
+from tests.solvers.conftest import PENALTIES
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
@@ -95,3 +96,26 @@ def test_bad_tensors_are_refused(value, error, message):
 def test_bad_problems_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Problem(TensorData.from_array(torch.ones(5, 4, 3)), **{"rank": 2, **options})
+
+
+def test_people_left_out_of_the_criterion_do_not_change_it():
+    rows = example_rows(24, 3, seed=3)
+    groups = ["a", "b"] * 9 + [None] * 6
+    known = SensitiveFeatures.of(groups[:18])
+    all_people = SensitiveFeatures.of(groups, missing="exclude")
+    for penalty in (*PENALTIES.values(), Invariant(5.0)):
+        if penalty is None:
+            continue
+        tensor = small_problem().data.values
+        whole = Problem(TensorData.from_array(tensor), 3, 0, penalty, all_people)
+        part = Problem(TensorData.from_array(tensor[:18]), 3, 0, penalty, known)
+        ridge = getattr(penalty, "ridge", 0.0) * rows[18:].square().sum()
+        # The invariant penalty is in units of all entries.
+        unit = float(tensor.square().mean() / tensor[:18].square().mean())
+        unit = unit if isinstance(penalty, Invariant) else 1.0
+        value, gradient = whole.bound.value_and_gradient(rows[None])
+        expected, slope = part.bound.value_and_gradient(rows[None, :18])
+        torch.testing.assert_close(value, unit * expected + ridge)
+        torch.testing.assert_close(gradient[:, :18], unit * slope)
+        if not getattr(penalty, "ridge", 0.0):
+            assert not gradient[:, 18:].any()

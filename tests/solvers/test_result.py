@@ -28,7 +28,7 @@ class TestStop:
         assert stop.judge([line(2.0), line(1.5), line(1.0)]) is Status.RUNNING
         assert stop.judge([line(1.001), line(1.0005), line(1.0)]) is Status.CONVERGED
 
-    def test_zero_tolerance_counts_rounds_only(self):
+    def test_zero_tolerance_counts_iterations_only(self):
         assert Stop(max_iter=9, tol=0).judge([line(1.0)] * 9) is Status.RUNNING
         assert Stop(max_iter=9, tol=0).judge([line(1.0)] * 10) is Status.OUT_OF_ITERATIONS
 
@@ -54,10 +54,10 @@ class TestStop:
             Stop(**options)
 
 
-class TestSaving:
-    def test_saved_and_loaded_is_the_same_fit(self, fit, tmp_path):
-        fit.save(tmp_path / "run")
-        loaded = Fit.load(tmp_path / "run")
+class TestFiles:
+    def test_written_and_loaded_is_the_same_fit(self, fit, tmp_path):
+        fit.write(tmp_path)
+        loaded = Fit.load(tmp_path)
         assert torch.equal(loaded.cp.weights, fit.cp.weights)
         assert all(map(torch.equal, loaded.cp.factors, fit.cp.factors))
         assert loaded.history == fit.history
@@ -66,42 +66,34 @@ class TestSaving:
 
     def test_undefined_numbers_of_a_diverged_fit_come_back_undefined(self, fit, tmp_path):
         diverged = Fit(fit.cp, Status.DIVERGED, (line(1.0), line(float("nan"))))
-        diverged.save(tmp_path / "run")
-        assert "NaN" not in (tmp_path / "run" / "fit.json").read_text()
-        first, last = Fit.load(tmp_path / "run").history
+        diverged.write(tmp_path)
+        assert "NaN" not in (tmp_path / "fit.json").read_text()
+        first, last = Fit.load(tmp_path).history
         assert first == line(1.0)
         assert isnan(last.objective)
 
-    def test_an_existing_run_is_refused_and_kept(self, fit, tmp_path):
-        fit.save(tmp_path / "run")
-        before = (tmp_path / "run" / "fit.json").read_bytes()
-        with pytest.raises(FileExistsError, match="already holds files.*--force"):
-            fit.save(tmp_path / "run")
-        assert (tmp_path / "run" / "fit.json").read_bytes() == before
-        fit.save(tmp_path / "run", overwrite=True)
-
     @pytest.mark.parametrize("name", ["fit.json", "factors.safetensors"])
     def test_truncated_files_are_named(self, fit, tmp_path, name):
-        fit.save(tmp_path / "run")
-        path = tmp_path / "run" / name
+        fit.write(tmp_path)
+        path = tmp_path / name
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         with pytest.raises(ValueError, match="may be truncated"):
-            Fit.load(tmp_path / "run")
+            Fit.load(tmp_path)
 
     def test_missing_parts_are_named(self, fit, tmp_path):
         with pytest.raises(FileNotFoundError, match="give the folder of a saved run"):
             Fit.load(tmp_path / "nothing")
-        fit.save(tmp_path / "run")
-        (tmp_path / "run" / "factors.safetensors").unlink()
+        fit.write(tmp_path)
+        (tmp_path / "factors.safetensors").unlink()
         with pytest.raises(ValueError, match="does not hold a complete fit"):
-            Fit.load(tmp_path / "run")
+            Fit.load(tmp_path)
 
     def test_other_formats_are_refused(self, fit, tmp_path):
-        fit.save(tmp_path / "run")
-        path = tmp_path / "run" / "fit.json"
+        fit.write(tmp_path)
+        path = tmp_path / "fit.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
         with pytest.raises(ValueError, match="has format 99, but this version"):
-            Fit.load(tmp_path / "run")
+            Fit.load(tmp_path)
 
 
 def test_repr_says_why_it_stopped(fit):

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    import tensorly
 
 Factors = Sequence[Tensor]
 
@@ -80,13 +76,6 @@ class CPTensor:
         first, *rest = self.factors
         return reconstruct([first * self.weights.unsqueeze(-2), *rest])
 
-    def to_tensorly(self) -> tensorly.cp_tensor.CPTensor:
-        """Return TensorLy's CPTensor, in the arrays of TensorLy's current backend."""
-        import tensorly
-
-        arrays = [tensorly.tensor(array.cpu().numpy()) for array in (self.weights, *self.factors)]
-        return tensorly.cp_tensor.CPTensor((arrays[0], arrays[1:]))
-
 
 def khatri_rao(factors: Factors) -> Tensor:
     """Return the column-wise Kronecker product, shape (..., product of sizes, rank)."""
@@ -122,11 +111,6 @@ def product_of(matrices: Sequence[Tensor]) -> Tensor:
 def gram(factor: Tensor) -> Tensor:
     """Return ``F.T @ F``, shape (..., rank, rank)."""
     return factor.mT @ factor
-
-
-def norm_squared(factors: Factors) -> Tensor:
-    """Return ``||[[A, B, C, ...]]||**2`` without forming the tensor, shape (...)."""
-    return product_of([gram(factor) for factor in factors]).sum((-2, -1))
 
 
 def contract_first(tensor: Tensor, factor: Tensor, order: int) -> Tensor:

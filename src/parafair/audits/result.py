@@ -98,11 +98,6 @@ class Audit:
         return tuple(r for r in self.rows if r.section == "attackers" and r.measure in SCORES)
 
     @property
-    def advantages(self) -> tuple[float, ...]:
-        """How far each attacker is above chance."""
-        return tuple(row.advantage for row in self.attackers)
-
-    @property
     def strongest(self) -> Measure:
         """The attacker furthest above chance, without correction for the selection."""
         return max(self.attackers, key=lambda row: row.advantage)

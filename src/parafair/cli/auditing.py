@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,104 +10,101 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from parafair.audits import ATTACKERS, audit
-from parafair.cli.people import People
-from parafair.cli.runs import Embedding, read_embedding
-from parafair.cli.shell import (
-    ATTACK,
+from parafair.audits import audit, check_max_leakage
+from parafair.cli.command import command
+from parafair.cli.embeddings import Embedding, read_embedding
+from parafair.cli.options import (
+    AUDIT,
+    MAX_LEAKAGE,
     PEOPLE,
     RESULT,
-    Columns,
-    Kinds,
-    Missing,
-    app,
-    echo,
+    AuditOptions,
+    Jobs,
+    MaxLeakage,
     option,
-    progress,
-    readable_errors,
 )
+from parafair.cli.people import FeatureOptions, People
+from parafair.cli.shell import echo, progress
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
 from parafair.storage import check_new_file, write_json
 
 
-@app.command(name="audit")
+@dataclass(frozen=True)
+class AuditResult:
+    """What to write besides the table."""
+
+    max_leakage: MaxLeakage = MAX_LEAKAGE
+    json: Annotated[Path | None, option(RESULT, "Also write the audit to this file.")] = None
+    picture: Annotated[Path | None, option(RESULT, "Also draw it, as .png, .svg or .pdf.")] = None
+
+
+@command("audit")
 def audit_command(
     embedding: Annotated[
         Path, typer.Argument(help="A run folder, or a table (.csv, .parquet) or .npy of rows.")
     ],
-    sensitive: Annotated[Path, option(PEOPLE, "Table (.csv, .parquet), a row per person.")],
-    columns: Columns = None,
-    kind: Kinds = None,
-    key: Annotated[
-        str | None, option(PEOPLE, "Column of the people's table that says who it is.")
-    ] = None,
-    missing: Missing = "error",
+    people: FeatureOptions,
+    audits: AuditOptions,
+    result: AuditResult,
     target: Annotated[
         str | None,
-        option(PEOPLE, "Column of the table that someone would predict; compares groups."),
+        option(PEOPLE, "Column to predict from the embedding; errors are compared by group."),
     ] = None,
-    attackers: Annotated[
-        str | None, option(ATTACK, f"Some of {', '.join(ATTACKERS)}, as a,b; by default all.")
-    ] = None,
-    folds: Annotated[int, option(ATTACK, "Folds of the cross-validation.")] = 5,
-    repeats: Annotated[int, option(ATTACK, "Repetitions with other folds.")] = 2,
-    max_people: Annotated[int, option(ATTACK, "Larger tables are sampled down.")] = 5000,
-    jobs: Annotated[int, option(ATTACK, "Processes to use; -1 is all processors.")] = 1,
-    seed: Annotated[int, option(ATTACK, "Seed of the audit.")] = 0,
-    json: Annotated[Path | None, option(RESULT, "Also write the audit to this file.")] = None,
-    picture: Annotated[Path | None, option(RESULT, "Also draw it, as .png, .svg or .pdf.")] = None,
+    n_jobs: Jobs = AUDIT["n_jobs"],
 ) -> None:
     """Measure what an embedding reveals about sensitive features.
 
     Cross-validated attackers guess each feature from the embedding; a permutation test and the
-    paper's measures stand beside them. Of a run, the people whom its criterion examined are
-    audited, found by its own key unless --key names another column. Other rows must be in the
-    order of the table, unless --key is a column of both.
+    paper's measures follow. The last line is the verdict at --max-leakage.
+
+    For a run, the people in its criterion are audited, with the table, sensitive columns, key and
+    missing policy of the run unless others are given. Other embeddings must be in the order of the
+    table, unless --key is a column of both.
     """
-    with readable_errors():
-        for path in (json, picture):
-            if path is not None:
-                check_new_file(path, overwrite=False)
-        found = read_embedding(embedding, key)
-        people = People(sensitive, columns, tuple(kind or ()), key, missing)
-        if found.mode is not None:
-            people = people.matched_by((found.key, found.mode), found.mode)
-        rows, features, wanted = _pair(found, people, target)
-        with progress("attacking") as on_progress:
-            result = audit(
-                rows,
-                sensitive_features=features,
-                target=wanted,
-                attackers=None if attackers is None else attackers.split(","),
-                folds=folds,
-                repeats=repeats,
-                max_people=max_people,
-                n_jobs=jobs,
-                random_state=seed,
-                on_progress=on_progress,
-            )
-        echo(str(result))
-        if json is not None:
-            write_json(json, result.to_dict())
-        if picture is not None:
-            result.draw(picture)
+    check_max_leakage(result.max_leakage)
+    for path in (result.json, result.picture):
+        if path is not None:
+            check_new_file(path, overwrite=False)
+    found = read_embedding(embedding, people.key)
+    people = found.inputs.complete(people)
+    if people.sensitive is None and found.inputs.sensitive is not None:
+        people = replace(people, sensitive=Path(found.inputs.sensitive))
+    rows, features, wanted = _pair(found, people, target)
+    with progress("attacking") as on_progress:
+        audited = audit(
+            rows,
+            sensitive_features=features,
+            target=wanted,
+            n_jobs=n_jobs,
+            on_progress=on_progress,
+            **audits.settings(),
+        )
+    if result.json is not None:
+        write_json(result.json, audited.to_dict())
+    if result.picture is not None:
+        audited.draw(result.picture)
+    echo(str(audited))
+    verdict = audited.verdict(result.max_leakage).value
+    echo(f"verdict at max_leakage {result.max_leakage:g}: {verdict}")
 
 
 def _pair(
-    found: Embedding, people: People, target: str | None
+    found: Embedding, options: FeatureOptions, target: str | None
 ) -> tuple[NDArray[Any], SensitiveFeatures, NDArray[Any] | None]:
-    """Return rows, features and the target of the people who can be audited; say who cannot."""
-    table = people.read()
-    if target is not None and target not in table.columns:
-        raise unknown_choice("--target", target, map(str, table.columns))
-    described = table if target is None else table.drop(columns=target)
-    chosen = np.arange(len(found.rows)) if found.penalized is None else found.penalized
+    """Return rows, features and the target of the people to audit; print how many are not."""
+    names = [] if found.mode is None else [found.inputs.key, found.mode]
+    people = People.read(options, names=[name for name in names if name is not None])
+    if target is not None and target not in people.table.columns:
+        raise unknown_choice("--target", target, map(str, people.table.columns))
+    if found.mode is not None:
+        people.require_key(found.mode)
+    chosen = found.chosen
     if people.key is not None and found.labels is not None:
         labels = found.labels[chosen]
-        features, places = people.features(described, labels), people.find(table, labels)
+        features, places = people.features(options, labels, without=target), people.find(labels)
     else:
-        features, places = people.features(described), chosen
+        features, places = people.features(options, without=target), chosen
         if len(features) != len(found.rows):
             raise ValueError(
                 f"{people.path} has {len(features)} rows but the embedding has {len(found.rows)}; "
@@ -114,16 +112,13 @@ def _pair(
             )
         features = features.take(chosen)
     known = np.ones(len(chosen), bool) if features.has_features is None else features.has_features
-    _say_who_is_missing(len(found.rows) - len(chosen), int((~known).sum()), len(found.rows))
-    wanted = None if target is None else table[target].to_numpy()[places[known]]
-    return found.rows[chosen[known]], features.with_features(), wanted
-
-
-def _say_who_is_missing(not_examined: int, unknown: int, everybody: int) -> None:
-    if not_examined:
+    everybody = len(found.rows)
+    if len(chosen) < everybody:
         echo(
-            f"left out: {not_examined} of {everybody} people, whom the run did not examine, as "
-            "their features were not known or nothing was observed of them"
+            f"left out: {everybody - len(chosen)} of {everybody} people, who were not in the "
+            "criterion of the run: they had no sensitive features or no entries"
         )
-    if unknown:
-        echo(f"left out: {unknown} of {everybody} people, of whom something is not known")
+    if not known.all():
+        echo(f"left out: {(~known).sum()} of {everybody} people, who lack sensitive features")
+    wanted = None if target is None else people.table[target].to_numpy()[places[known]]
+    return found.rows[chosen[known]], features.with_features(), wanted

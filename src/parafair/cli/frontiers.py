@@ -2,219 +2,170 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from parafair.cli.fitting import describe_inputs
-from parafair.cli.people import People, read_inputs
-from parafair.cli.runs import check_table_format, describe_source, write_run
-from parafair.cli.shell import (
-    ATTACK,
-    INTERRUPTED,
+from parafair.audits import check_max_leakage
+from parafair.cli.command import command
+from parafair.cli.fitting import hold_out
+from parafair.cli.inputs import Inputs
+from parafair.cli.models import FIT, DecompositionOptions, SolverOptions
+from parafair.cli.options import (
+    AUDIT,
+    MAX_LEAKAGE,
     MODEL,
-    PEOPLE,
     RESULT,
     SOLVER,
-    Center,
-    Columns,
-    Duplicates,
-    Force,
-    Key,
-    Kinds,
-    Missing,
-    Mode,
-    Modes,
-    Ridge,
-    TableFormat,
-    Tensor,
-    Test,
-    Value,
-    app,
-    echo,
+    AuditOptions,
+    Jobs,
+    MaxLeakage,
+    RunOptions,
+    TestSize,
+    defaults,
     numbers,
     option,
-    output,
-    progress,
-    readable_errors,
 )
-from parafair.cli.tensors import Source
+from parafair.cli.people import ModeOptions, load
+from parafair.cli.runs import check_result, write_run
+from parafair.cli.shell import INTERRUPTED, echo, output, progress
+from parafair.cli.tensors import TensorOptions
 from parafair.data.splits import split_cells
 from parafair.errors import Interrupted, unknown_choice
 from parafair.frontiers import Frontier, frontier
-from parafair.frontiers.folder import load
+from parafair.frontiers import load as load_frontier
 from parafair.frontiers.result import Point, join
-from parafair.frontiers.run import AUDIT
+from parafair.frontiers.run import AUDITS
+from parafair.model.estimator import FairCP
+from parafair.model.preparation import Settings
 from parafair.penalties.registry import METHODS
 from parafair.report import FORMATS, pick_point, write_report
-from parafair.storage import check_new_folder, read_json, write_json
 
-INPUTS_FILE = "inputs.json"
+FRONTIER, REPORT = defaults(frontier), defaults(write_report)
+# The defaults of an audit of one of many fits.
+POINT_AUDITS = AuditOptions(**{**AUDITS, "attackers": ",".join(AUDITS["attackers"])})
 
-Leakage = Annotated[float, option(RESULT, "Pick the least residual at this leakage.")]
+FrontierFolder = Annotated[Path, typer.Argument(help="A folder that `parafair frontier` wrote.")]
 
 
-@app.command(name="frontier")
-def frontier_command(
-    tensor: Tensor,
-    out: Annotated[Path, option(RESULT, "Folder for the fits; continued if it holds some.")],
-    rank: Annotated[int, option(MODEL, "Number of components.")],
-    sensitive: Annotated[
-        Path, option(PEOPLE, "Table (.csv, .parquet), a row per person; of an array, in its order.")
-    ],
-    modes: Modes = None,
-    value: Value = None,
-    duplicates: Duplicates = None,
-    test: Test = None,
-    columns: Columns = None,
-    kind: Kinds = None,
-    key: Key = None,
-    mode: Mode = None,
-    missing: Missing = "error",
-    methods: Annotated[
-        str, option(MODEL, f"Some of {', '.join(METHODS)}, as a,b.", "--methods", "--method")
-    ] = "invariant",
+@dataclass(frozen=True)
+class SweepOptions:
+    """Which fits to make."""
+
+    out: Annotated[Path, option(RESULT, "Folder for the fits; continued if it holds some.")]
+    methods: Annotated[str, option(MODEL, f"Some of {', '.join(METHODS)}, as a,b.")] = FIT["method"]
     strengths: Annotated[
         str, option(MODEL, "How many strengths to try, or the strengths, as 1,4,16.")
-    ] = "11",
-    ridge: Ridge = None,
-    center: Center = False,
-    seeds: Annotated[int, option(SOLVER, "Starts for each strength.")] = 1,
-    solver: Annotated[str, option(SOLVER, "block or gradient.")] = "block",
-    max_iter: Annotated[int, option(SOLVER, "Most rounds of a fit.")] = 500,
-    tol: Annotated[
-        float, option(SOLVER, "Stop when the objective falls by less than this share per round.")
-    ] = 1e-4,
-    attackers: Annotated[str, option(ATTACK, "Attackers of each fit, as a,b.")] = ",".join(
-        AUDIT["attackers"]
-    ),
-    repeats: Annotated[int, option(ATTACK, "Times the cross-validation is repeated.")] = 1,
-    jobs: Annotated[int, option(SOLVER, "Processes to use; -1 is all processors.")] = 1,
-    device: Annotated[str | None, option(SOLVER, "Where to compute, such as cuda.")] = None,
-    leakage: Leakage = 0.05,
+    ] = str(FRONTIER["strengths"])
+    seeds: Annotated[
+        str, option(SOLVER, "How many starts for each strength, or their seeds, as 3,5.")
+    ] = str(FRONTIER["seeds"])
+    test_size: TestSize = None
+    n_jobs: Jobs = FRONTIER["n_jobs"]
+    max_leakage: MaxLeakage = MAX_LEAKAGE
+
+
+@command("frontier")
+def frontier_command(
+    tensor: TensorOptions,
+    people: ModeOptions,
+    model: DecompositionOptions,
+    solver: SolverOptions,
+    sweep: SweepOptions,
+    audits: AuditOptions = POINT_AUDITS,
 ) -> None:
     """Fit at many strengths at once, audit every fit, and show what each level costs.
 
-    Finished fits are written as they come. If the command is interrupted, the same command goes
-    on where it was; with other settings it refuses the folder.
+    Finished fits are written at once. If the command is interrupted, the same command continues;
+    with other settings it refuses the folder.
     """
-    with readable_errors():
-        chosen = methods.split(",")
-        for method in chosen:
-            if method not in METHODS:
-                raise unknown_choice("--methods", method, METHODS)
-        count = int(strengths) if strengths.isdigit() else None
-        wanted = numbers("--strengths", strengths, float)
-        people = People.of(sensitive, columns, kind, key, missing)
-        source = Source(tensor, modes, value, duplicates)
-        inputs = read_inputs(source, people, mode)
-        split = None if test is None else split_cells(inputs.data, test_size=test, random_state=0)
-        describe_inputs(inputs)
-        found: list[Frontier] = []
-        try:
-            for method in chosen:
-                with progress(method) as advance:
+    check_max_leakage(sweep.max_leakage)
+    strengths = _count_or_list("--strengths", sweep.strengths, float)
+    seeds = _count_or_list("--seeds", sweep.seeds, int)
+    models = {name: _model(name, model, solver) for name in sweep.methods.split(",")}
+    if people.sensitive is None:
+        raise ValueError("--sensitive is missing; give the table of people, which audits need")
+    loaded = load(tensor, people)
+    train, split = hold_out(loaded, sweep.test_size, defaults(split_cells)["random_state"])
+    inputs = Inputs.of(tensor, people, test_size=sweep.test_size)
+    found: list[Frontier] = []
+    try:
+        for name, each in models.items():
+            with progress(name) as bar:
 
-                    def on_progress(what: str, done: int, total: int) -> None:
-                        advance(done, total, what)
+                def on_progress(what: str, done: int, total: int) -> None:
+                    bar(done, total, what)
 
-                    found.append(
-                        frontier(
-                            inputs.data if split is None else split.train,
-                            inputs.features,
-                            rank=rank,
-                            method=method,
-                            strengths=wanted if count is None else count,
-                            seeds=seeds,
-                            mode=inputs.mode,
-                            ridge=ridge,
-                            center=center,
-                            held_out=None if split is None else split.test,
-                            solver=solver,
-                            max_iter=max_iter,
-                            tol=tol,
-                            audits={**AUDIT, "attackers": attackers.split(","), "repeats": repeats},
-                            limit=not found,
-                            out=out,
-                            n_jobs=jobs,
-                            device=device,
-                            on_progress=on_progress,
-                        )
+                found.append(
+                    frontier(
+                        each.set_params(mode=loaded.mode),
+                        train,
+                        sensitive_features=loaded.features,
+                        strengths=strengths,
+                        seeds=seeds,
+                        audits=_changed(audits),
+                        limit=not found,
+                        X_test=None if split is None else split.test,
+                        out=sweep.out,
+                        n_jobs=sweep.n_jobs,
+                        on_progress=on_progress,
                     )
-        except (Interrupted, KeyboardInterrupt) as error:
-            echo(f"interrupted; what is finished is in {out}, and the same command goes on from it")
-            raise typer.Exit(INTERRUPTED) from error
-        write_json(out / INPUTS_FILE, describe_source(source, people, test))
-        show(join(found), leakage)
-        echo(f"written to {out}; for a page: parafair report {out}")
+                )
+    except (Interrupted, KeyboardInterrupt) as error:
+        if sweep.out.is_dir():
+            inputs.write(sweep.out)
+        echo(f"interrupted; finished fits are in {sweep.out}, and the same command continues")
+        raise typer.Exit(INTERRUPTED) from error
+    inputs.write(sweep.out)
+    show(join(found), sweep.max_leakage)
+    echo(f"written to {sweep.out}; for a page: parafair report {sweep.out}")
 
 
-@app.command()
-def pick(
-    run: Annotated[Path, typer.Argument(help="A folder that `parafair frontier` wrote.")],
-    out: Annotated[Path, option(RESULT, "Folder to create.")],
-    leakage: Leakage = 0.05,
-    table_format: TableFormat = "csv",
-    force: Force = False,
-) -> None:
-    """Write the closest fit of a frontier within a leakage, as `parafair fit` would have."""
-    with readable_errors():
-        check_new_folder(out, overwrite=force)
-        check_table_format("--format", table_format)
-        found = load(run)
-        point = found.best(leakage=leakage)
-        file, model = run / INPUTS_FILE, found.model(point)
-        record = read_json(file) if file.exists() else None
-        picked = {"frontier": str(run), "most_leakage": leakage, "leakage": point.leakage}
-        model.fit_ = replace(model.fit_, settings={**model.fit_.settings, "picked": picked})
-        write_run(out, model, record, None, table_format=table_format, force=force)
-        echo(
-            f"{point.member.id}: residual {point.residual:.4f}, leakage {point.leakage:.3f}"
-            f"{_warning(point)}\nwritten to {out}"
-        )
+@command("pick")
+def pick(run: FrontierFolder, result: RunOptions, max_leakage: MaxLeakage = MAX_LEAKAGE) -> None:
+    """Write the closest fit of a frontier that passes, as `parafair fit` would."""
+    check_result(result)
+    found = load_frontier(run)
+    point = found.best(max_leakage=max_leakage)
+    inputs = replace(Inputs.read(run), frontier=str(run), max_leakage=max_leakage)
+    write_run(result, found.model(point), inputs)
+    echo(f"{_words(point, max_leakage)}\nwritten to {result.out}")
 
 
-@app.command()
+@command("report")
 def report(
-    run: Annotated[Path, typer.Argument(help="A folder that `parafair frontier` wrote.")],
+    run: FrontierFolder,
     out: Annotated[
         Path | None, option(RESULT, "The page to write; by default report.html in the folder.")
     ] = None,
     formats: Annotated[
-        str | None, option(RESULT, f"Also draw figures: {', '.join(FORMATS)}.", "--format")
+        str | None, option(RESULT, f"Also draw figures: {', '.join(FORMATS)}, as a,b.", "--format")
     ] = None,
-    title: Annotated[str, option(RESULT, "Heading of the page.")] = "Fit and fairness",
-    leakage: Leakage = 0.05,
+    title: Annotated[str, option(RESULT, "Heading of the page.")] = REPORT["title"],
+    max_leakage: MaxLeakage = MAX_LEAKAGE,
 ) -> None:
     """Write a page with the frontier, every fit behind it and what was achieved."""
-    with readable_errors():
-        wanted = () if formats is None else tuple(formats.split(","))
-        for name in wanted:
-            if name not in FORMATS:
-                raise unknown_choice("--format", name, FORMATS)
-        page = run / "report.html" if out is None else out
-        for path in write_report(load(run), page, title=title, max_leakage=leakage, formats=wanted):
-            echo(str(path))
+    wanted = () if formats is None else tuple(formats.split(","))
+    for name in wanted:
+        if name not in FORMATS:
+            raise unknown_choice("--format", name, FORMATS)
+    check_max_leakage(max_leakage)
+    page = run / "report.html" if out is None else out
+    found = load_frontier(run)
+    for path in write_report(found, page, title=title, max_leakage=max_leakage, formats=wanted):
+        echo(str(path))
 
 
-def show(found: Frontier, leakage: float) -> None:
-    """Print the fits worth having, and the one that was picked."""
-    table = Table(
-        box=None,
-        pad_edge=False,
-        title="Fits than which no other is closer and reveals less",
-    )
-    if any(point.audit is not None and point.audit.below_chance for point in found.efficient):
-        table.caption = (
-            "! an attacker is below chance beyond doubt: people are matched across groups"
-        )
+def show(found: Frontier, max_leakage: float) -> None:
+    """Print the Pareto-efficient fits, and the one that is picked at a leakage."""
+    table = Table(box=None, pad_edge=False, title="Pareto-efficient fits", title_justify="left")
     tested = ("RMSE",) if found.baseline else ()
-    names = ("method", "strength", "seed", "residual", "leakage", "95 %", "p-value", *tested, "")
-    for name in names:
-        table.add_column(name, justify="left" if name in ("method", "") else "right")
+    names = ("method", "strength", "seed", "residual", "leakage", "95 %", "p-value", *tested)
+    for name in (*names, "verdict"):
+        table.add_column(name, justify="left" if name in ("method", "verdict") else "right")
     for point in found.efficient:
         row = point.row()
         strength = "" if row["strength"] is None else f"{row['strength']:.3g}"
@@ -227,27 +178,40 @@ def show(found: Frontier, leakage: float) -> None:
             f"{row['low']:.3f} to {row['high']:.3f}",
             f"{row['p_value']:.3g}",
             *([f"{row['rmse']:.4g}"] if tested else []),
-            "!" if row["below_chance"] else "",
+            point.verdict(max_leakage).value,
         )
     output.print(table)
     if found.baseline:
-        output.print(
-            f"RMSE of the {found.coverage.held_out if found.coverage else 0:,} held-out entries; "
-            f"without people {found.baseline.value('rmse'):.4g}",
-            highlight=False,
-        )
-    picked = pick_point(found, leakage)
+        count = found.coverage.held_out if found.coverage else 0
+        without = found.baseline.value("rmse")
+        echo(f"RMSE of the {count:,} held-out entries; without people {without:.4g}")
+    picked = pick_point(found, max_leakage)
     if picked is not None:
-        name = picked.member.id
-        reached = "" if picked.leakage <= leakage else f" (none has leakage <= {leakage:g})"
-        reached += _warning(picked)
-        output.print(
-            f"picked {name}: residual {picked.residual:.4f}, leakage {picked.leakage:.3f}{reached}",
-            highlight=False,
-        )
+        echo(f"picked {_words(picked, max_leakage)}")
 
 
-def _warning(point: Point) -> str:
-    """Say that people are matched across groups, if they are."""
-    below_chance = point.audit is not None and point.audit.below_chance
-    return "; some attackers are below chance, see the report" if below_chance else ""
+def _model(name: str, model: DecompositionOptions, solver: SolverOptions) -> FairCP:
+    """Return the model of a method; wrong settings are refused before the data is read."""
+    if name not in METHODS:
+        raise unknown_choice("--methods", name, METHODS)
+    found = FairCP(method=name, **model.settings(), **solver.settings())
+    Settings.of(found)
+    return found
+
+
+def _count_or_list(option: str, text: str, convert: type) -> Any:
+    """Return how many there are to be, or which."""
+    return int(text) if text.isdigit() else numbers(option, text, convert)
+
+
+def _changed(audits: AuditOptions) -> dict[str, Any]:
+    """Return the settings of audits that a frontier of Python would have."""
+    given = audits.settings().items()
+    return {name: v for name, v in given if name in AUDITS or v != AUDIT[name]}
+
+
+def _words(point: Point, max_leakage: float) -> str:
+    return (
+        f"{point.member.id}: residual {point.residual:.4f}, leakage {point.leakage:.3f}; verdict "
+        f"at max_leakage {max_leakage:g}: {point.verdict(max_leakage).value}"
+    )

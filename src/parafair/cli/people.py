@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast, get_args
 
 import numpy as np
 import pandas
 from numpy.typing import NDArray
 
-from parafair.cli.tensors import Source, error_prefix, find_mode
+from parafair.cli.options import PEOPLE, defaults, option, words
+from parafair.cli.tensors import TensorOptions, error_prefix, people_mode
+from parafair.data.column import Kind
 from parafair.data.frames import find_rows, open_table, read_table
 from parafair.data.labels import as_labels, preview
 from parafair.data.raw_features import Missing
@@ -19,113 +21,169 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
 
+# What to do with people without features, if nothing else is said.
+MISSING = defaults(SensitiveFeatures.from_table)["missing"]
+
 
 @dataclass(frozen=True)
-class People:
-    """A table of people, and which of its columns are what.
+class PeopleOptions:
+    """A table of people."""
 
-    Attributes:
-        path: The file.
-        columns: The sensitive columns, as "a,b"; None is all but the key.
-        kinds: Stated kinds, each as "column=kind".
-        key: The column that says who it is; None if rows are in order.
-        missing: What to do with people of whom something is not known.
-    """
+    sensitive: Annotated[
+        Path | None,
+        option(
+            PEOPLE,
+            "Table (.csv, .parquet) with a row per person; for an array, in its order.",
+        ),
+    ] = None
+    key: Annotated[
+        str | None, option(PEOPLE, "Column of this table with the labels of the people.")
+    ] = None
+    missing: Annotated[
+        str | None,
+        option(
+            PEOPLE,
+            "People without sensitive features: an error, or exclude them from the criterion. "
+            f"[default: {MISSING}]",
+            choices=get_args(Missing),
+        ),
+    ] = None
 
-    path: Path
-    columns: str | None = None
-    kinds: tuple[str, ...] = ()
-    key: str | None = None
-    missing: str = "error"
 
-    @classmethod
-    def of(
-        cls,
-        path: Path | None,
-        columns: str | None,
-        kinds: list[str] | None,
-        key: str | None,
-        missing: str,
-    ) -> People | None:
-        """Return the people, or None if no table of them was given."""
-        if path is not None:
-            return cls(path, columns, tuple(kinds or ()), key, missing)
-        if key or columns or kinds:
-            raise ValueError(
-                "--key, --sensitive-columns and --kind need the table of people: --sensitive"
-            )
-        return None
+@dataclass(frozen=True)
+class FeatureOptions(PeopleOptions):
+    """A table of people, and which of its columns are sensitive."""
 
-    def matched_by(self, names: Iterable[str | None], mode: str) -> People:
-        """Return the same people with a key: as given, or the first of these that is a column.
+    columns: Annotated[
+        str | None,
+        option(
+            PEOPLE,
+            "Sensitive columns, as a,b; by default all but the key.",
+            "--sensitive-columns",
+        ),
+    ] = None
+    kind: Annotated[
+        list[str] | None,
+        option(
+            PEOPLE,
+            f"State that a column is {' or '.join(get_args(Kind))}, as age=numeric; "
+            "can be repeated.",
+            metavar="<column=kind>",
+        ),
+    ] = None
 
-        Args:
-            names: What the column may be called; None among them counts for nothing.
-            mode: The mode whose labels it must have, for the error if there is no such column.
-        """
-        if self.key is not None:
-            return self
-        columns = read_table(self.path).columns
-        for name in names:
-            if name is not None and name in columns:
-                return replace(self, key=name)
-        raise self.without_key(mode)
-
-    def without_key(self, mode: str) -> ValueError:
-        """Return the error that nothing says whose row is whose."""
-        return ValueError(
-            f"--key is missing: the column of {self.path} that has the labels of mode {mode!r}"
-        )
-
-    def read(self) -> pandas.DataFrame:
-        """Read the table."""
-        table = read_table(self.path, labels=[] if self.key is None else [self.key])
-        if self.key is None:
-            return table
-        if self.key not in table.columns:
-            raise unknown_choice("--key", self.key, map(str, table.columns))
-        if self.key.startswith("component_"):
-            raise ValueError(
-                f"--key {self.key}: columns of this name hold the embedding; rename it"
-            )
-        self.find(table, table[self.key].tolist())  # raises if a person has two rows
-        return table
-
-    def find(self, table: pandas.DataFrame, labels: Any) -> NDArray[np.intp]:
-        """Return the row of each person, -1 where there is none."""
-        assert self.key is not None
-        with error_prefix(self.path):
-            return find_rows(open_table(table), self.key, as_labels(labels, f"column {self.key!r}"))
-
-    def features(self, table: pandas.DataFrame, labels: Any = None) -> SensitiveFeatures:
-        """Return the sensitive columns of a table, in the order of labels if these are given."""
-        wanted = self._wanted(table)
+    def kinds(self) -> dict[str, Kind]:
+        """Return the stated kinds by column."""
         stated: dict[str, Any] = {}
-        for entry in self.kinds:
+        for entry in self.kind or ():
             name, separator, value = entry.partition("=")
             if not separator:
                 raise ValueError(f"--kind must look like column=numeric, got {entry!r}")
             stated[name] = value
-        key = None if labels is None else self.key
-        missing = cast(Missing, self.missing)
+        return stated
+
+
+@dataclass(frozen=True)
+class ModeOptions(FeatureOptions):
+    """A table of people, and their mode of the tensor."""
+
+    mode: Annotated[
+        str | None,
+        option(
+            PEOPLE,
+            "The mode of the people, by name or number; by default the one called like the key, "
+            "or 0.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """A table of people that was read.
+
+    Attributes:
+        path: The file.
+        table: Its content.
+        key: The column with the labels of the people; None if rows are in order.
+        missing: What to do with people without features.
+    """
+
+    path: Path
+    table: pandas.DataFrame
+    key: str | None
+    missing: Missing
+
+    @classmethod
+    def read(cls, options: PeopleOptions, *, names: Sequence[str] = ()) -> People:
+        """Read the table, once.
+
+        Args:
+            options: The file and its key.
+            names: What the key may be called if it is not given: the first that is a column.
+        """
+        path, key = options.sensitive, options.key
+        if path is None:
+            raise ValueError("--sensitive is missing; give the table of people")
+        table = read_table(path, labels=[*names] if key is None else [key])
+        if key is None:
+            key = next((name for name in names if name in table.columns), None)
+        elif key not in table.columns:
+            raise unknown_choice("--key", key, map(str, table.columns))
+        if key is not None and key.startswith("component_"):
+            raise ValueError(f"--key {key}: columns of this name hold the embedding; rename it")
+        return cls(path, table, key, cast(Missing, options.missing or MISSING))
+
+    def require_key(self, mode: str) -> str:
+        """Return the key; raise if there is none.
+
+        Args:
+            mode: The mode whose labels it must have.
+        """
+        if self.key is None:
+            raise ValueError(
+                f"--key is missing: the column of {self.path} that has the labels of mode {mode!r}"
+            )
+        return self.key
+
+    def find(self, labels: Any) -> NDArray[np.intp]:
+        """Return the row of each person, -1 where there is none."""
+        assert self.key is not None
+        with error_prefix(self.path):
+            return find_rows(open_table(self.table), self.key, as_labels(labels, "labels"))
+
+    def features(
+        self, options: FeatureOptions, labels: Any = None, *, without: str | None = None
+    ) -> SensitiveFeatures:
+        """Return the sensitive columns, in the order of labels if these are given.
+
+        Args:
+            options: Which columns they are.
+            labels: The people; None is everybody in the order of the table.
+            without: A column that is not sensitive unless it is listed.
+        """
+        wanted = self._wanted(words(options.columns), without)
         with error_prefix(self.path):
             return SensitiveFeatures.from_table(
-                table, wanted, key=key, labels=labels, kinds=stated, missing=missing
+                self.table,
+                wanted,
+                key=self.key,
+                labels=labels,
+                kinds=options.kinds(),
+                missing=self.missing,
             )
 
-    def _wanted(self, table: pandas.DataFrame) -> list[str]:
+    def _wanted(self, columns: Sequence[str] | None, without: str | None) -> Sequence[str]:
         """Return the sensitive columns; raise if one only labels people."""
-        if self.columns is not None:
-            wanted = self.columns.split(",")
-            for name in wanted:
-                if name not in table.columns:
-                    raise unknown_choice("--sensitive-columns", name, map(str, table.columns))
-            return wanted
-        wanted = [str(name) for name in table.columns if name != self.key]
+        if columns is not None:
+            for name in columns:
+                if name not in self.table.columns:
+                    raise unknown_choice("--sensitive-columns", name, map(str, self.table.columns))
+            return columns
+        wanted = [str(name) for name in self.table.columns if name not in (self.key, without)]
         for name in wanted:
-            if pandas.api.types.is_integer_dtype(table[name]) and table[name].is_unique:
+            if pandas.api.types.is_integer_dtype(self.table[name]) and self.table[name].is_unique:
                 raise ValueError(
-                    f"column {name!r} has another whole number for every person, so it seems to "
+                    f"column {name!r} has a different whole number for each person, so it seems to "
                     "label them; name it with --key, or list the sensitive columns with "
                     "--sensitive-columns"
                 )
@@ -133,8 +191,8 @@ class People:
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
-    """What a command decomposes.
+class Loaded:
+    """What the files of a command hold.
 
     Attributes:
         data: The tensor, with the labels of its people.
@@ -146,47 +204,45 @@ class Inputs:
     mode: int
     features: SensitiveFeatures | None
 
-    @property
-    def left_out(self) -> str:
-        """How many people are not known, in words; empty if nobody is."""
+    def __str__(self) -> str:
+        lines = []
+        if self.data.coverage < 1:
+            lines.append(str(self.data).removeprefix("TensorData(").removesuffix(")"))
         known = None if self.features is None else self.features.has_features
-        if known is None:
-            return ""
-        names = self.data.labels[self.mode][~known]
-        return (
-            f"{len(names)} of {len(known)} people are not known ({preview(names)}): they are fitted, "
-            "and left out of the criterion and of audits"
-        )
+        if known is not None:
+            names = self.data.labels[self.mode][~known]
+            lines.append(
+                f"{len(names)} of {len(known)} people lack sensitive features ({preview(names)}): "
+                "they are fitted, but left out of the criterion and of audits"
+            )
+        return "\n".join(lines)
 
 
-def read_inputs(source: Source, people: People | None, mode: str | None) -> Inputs:
+def load(tensor: TensorOptions, people: ModeOptions) -> Loaded:
     """Read a tensor and its people, matched by label where the tensor has labels."""
-    table = None if people is None else people.read()
-    data = source.read()
-    number = find_mode(data.modes, mode, None if people is None else people.key)
-    if people is None or table is None:
-        return Inputs(data, number, None)
-    if source.has_labels:
-        if people.key is None:
-            raise people.without_key(data.modes[number])
-        return Inputs(data, number, people.features(table, data.labels[number]))
-    features = people.features(table)
-    if len(table) != data.shape[number]:
+    if people.sensitive is None:
+        if people.key or people.columns or people.kind or people.missing:
+            raise ValueError(
+                "--key, --sensitive-columns, --kind and --missing need the table of people: "
+                "--sensitive"
+            )
+        data = tensor.read()
+        return Loaded(data, people_mode(data, people.mode, None), None)
+    found, data = People.read(people), tensor.read()
+    mode = people_mode(data, people.mode, people.key)
+    if tensor.has_labels:
+        found.require_key(data.modes[mode])
+        return Loaded(data, mode, found.features(people, data.labels[mode]))
+    features = found.features(people)
+    if len(features) != data.shape[mode]:
         raise ValueError(
-            f"{people.path} has {len(table)} rows but mode {number} of the tensor has "
-            f"{data.shape[number]}; give one row per index, in the same order"
+            f"{found.path} has {len(features)} rows but mode {mode} of the tensor has "
+            f"{data.shape[mode]}; give one row per index, in the same order"
         )
-    if people.key is not None:
-        data = _name_people(data, number, people.key, table, named=source.modes is not None)
-    return Inputs(data, number, features)
-
-
-def _name_people(
-    data: TensorData, mode: int, key: str, table: pandas.DataFrame, *, named: bool
-) -> TensorData:
-    """Give the people of an array the labels of their table, and the mode its name."""
-    labels, modes = list(data.labels), list(data.modes)
-    labels[mode] = as_labels(table[key].tolist(), f"column {key!r}")
-    if not named:
-        modes[mode] = key
-    return replace(data, modes=tuple(modes), labels=tuple(labels))
+    if found.key is not None:
+        labels, modes = list(data.labels), list(data.modes)
+        labels[mode] = as_labels(found.table[found.key].tolist(), f"column {found.key!r}")
+        if tensor.modes is None:
+            modes[mode] = found.key
+        data = replace(data, modes=tuple(modes), labels=tuple(labels))
+    return Loaded(data, mode, features)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,98 +10,101 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from parafair.cli.shell import (
-    BAD_INPUT,
-    INTERRUPTED,
-    RESULT,
-    SOLVER,
-    app,
-    echo,
-    errors,
-    option,
-    output,
-    progress,
-    readable_errors,
-)
+from parafair.cli.command import command
+from parafair.cli.options import RESULT, Device, Jobs, defaults, option
+from parafair.cli.shell import BAD_INPUT, INTERRUPTED, echo, errors, output, progress
 from parafair.errors import Interrupted
 from parafair.paper import FULL, NAMES, QUICK, Claim, read_readings
 from parafair.paper import reproduce as reproduce_paper
-from parafair.report import FORMATS
 
 EXPERIMENT = "Experiment"
+PAPER = defaults(reproduce_paper)
 COLORS = {"reproduced": "green", "partly": "yellow", "not reproduced": "red"}
 
 
-@app.command()
-def reproduce(
-    figures: Annotated[
-        list[str] | None, typer.Argument(help=f"Some of {', '.join(NAMES)}; all by default.")
-    ] = None,
-    out: Annotated[Path, option(RESULT, "Folder for tables and pictures.")] = Path("reproduction"),
+@dataclass(frozen=True)
+class ExperimentOptions:
+    """What to run."""
+
     quick: Annotated[
         bool, option(EXPERIMENT, "Small data and few points, to see that it works.", "--quick")
-    ] = False,
+    ] = False
     data: Annotated[
         Path | None,
-        option(EXPERIMENT, "Folder with cmc/cmc.data; by default PARAFAIR_DATA or a download."),
-    ] = None,
+        option(EXPERIMENT, "Folder with cmc/cmc.data; by default $PARAFAIR_DATA or a download."),
+    ] = PAPER["data"]
     reading: Annotated[
         list[str] | None,
         option(EXPERIMENT, "Another reading of the paper, as units=mean; see the page."),
-    ] = None,
-    device: Annotated[str | None, option(SOLVER, "Where to compute, such as cuda.")] = None,
-    jobs: Annotated[int, option(SOLVER, "Processes to use; -1 is all processors.")] = 1,
-    formats: Annotated[str, option(RESULT, "Formats of the pictures.", "--format")] = ",".join(
-        FORMATS
-    ),
+    ] = None
+    device: Device = PAPER["device"]
+    n_jobs: Jobs = PAPER["n_jobs"]
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """What to write."""
+
+    out: Annotated[Path, option(RESULT, "Folder for tables and pictures.")] = Path("reproduction")
+    formats: Annotated[str, option(RESULT, "Formats of the pictures, as a,b.", "--format")] = (
+        ",".join(PAPER["formats"])
+    )
     page: Annotated[
         Path | None, option(RESULT, "The page to write; by default reproduction.md in the folder.")
+    ] = PAPER["page"]
+
+
+@command("reproduce")
+def reproduce(
+    experiment: ExperimentOptions,
+    result: PageOptions,
+    figures: Annotated[
+        list[str] | None, typer.Argument(help=f"Some of {', '.join(NAMES)}; all by default.")
     ] = None,
 ) -> None:
     """Reproduce the figures of the paper, with a verdict on each of its claims.
 
-    Rows are written as they come. If the command is interrupted, the same command goes on where
-    it was; with other settings it refuses the folder.
+    Finished rows are written at once. If the command is interrupted, the same command continues;
+    with other settings it refuses the folder.
     """
-    with readable_errors():
-        everything = not figures or "all" in figures
-        names = NAMES if everything else tuple(dict.fromkeys(figures or ()))
-        try:
-            with progress("rows") as advance:
+    everything = not figures or "all" in figures
+    names = NAMES if everything else tuple(dict.fromkeys(figures or ()))
+    try:
+        with progress("rows") as bar:
 
-                def on_progress(what: str, done: int, total: int, left: float | None) -> None:
-                    advance(done, total, what + ("" if left is None else f", {_time(left)} left"))
+            def on_progress(what: str, done: int, total: int, left: float | None) -> None:
+                bar(done, total, what + ("" if left is None else f", {_time(left)} left"))
 
-                made = reproduce_paper(
-                    names,
-                    out=out,
-                    scale=QUICK if quick else FULL,
-                    readings=read_readings(reading or ()),
-                    data=data,
-                    device=device,
-                    n_jobs=jobs,
-                    formats=formats.split(","),
-                    page=page,
-                    on_progress=on_progress,
-                )
-        except (Interrupted, KeyboardInterrupt) as error:
-            echo(f"interrupted; finished rows are in {out}, and the same command goes on from them")
-            raise typer.Exit(INTERRUPTED) from error
-        show(made.claims)
-        echo(f"tables and pictures: {out}\npage: {made.page}")
-        if made.left_out:
-            reason = next(iter(made.left_out.values()))
-            errors.print(
-                f"[bold red]Error:[/] {', '.join(made.left_out)} left out: {escape(reason)}",
-                highlight=False,
-                soft_wrap=True,
+            made = reproduce_paper(
+                names,
+                out=result.out,
+                scale=QUICK if experiment.quick else FULL,
+                readings=read_readings(experiment.reading or ()),
+                data=experiment.data,
+                device=experiment.device,
+                n_jobs=experiment.n_jobs,
+                formats=result.formats.split(","),
+                page=result.page,
+                on_progress=on_progress,
             )
-            raise typer.Exit(BAD_INPUT)
+    except (Interrupted, KeyboardInterrupt) as error:
+        echo(f"interrupted; finished rows are in {result.out}, and the same command continues")
+        raise typer.Exit(INTERRUPTED) from error
+    show(made.claims)
+    echo(f"tables and pictures: {result.out}\npage: {made.page}")
+    if made.left_out:
+        reason = next(iter(made.left_out.values()))
+        errors.print(
+            f"[bold red]Error:[/] {', '.join(made.left_out)} left out: {escape(reason)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        raise typer.Exit(BAD_INPUT)
 
 
 def show(claims: tuple[Claim, ...]) -> None:
     """Print the claims and their verdicts; the numbers are on the page."""
-    table = Table(box=None, title="What the paper says, and what came out")
+    table = Table(box=None, title="Claims of the paper and verdicts", title_justify="left")
     for name in ("", "the paper says", "verdict"):
         table.add_column(name, no_wrap=name == "verdict")
     for claim in claims:

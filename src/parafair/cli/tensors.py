@@ -2,101 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
+import typer
+
+from parafair.cli.options import DATA, defaults, option, words
+from parafair.data.long_table import Duplicates
 from parafair.data.tensor_data import TensorData
-from parafair.errors import unknown_choice
 from parafair.storage import check_file, read_tensor
 
 TABLES, ARRAYS, LISTS = (".csv", ".parquet"), (".npy", ".npz"), (".tns", ".gz")
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where a tensor comes from.
+class TensorOptions:
+    """Where a tensor comes from."""
 
-    Attributes:
-        path: The file.
-        modes: Names of the modes: columns of a table, or what to call them, as "a,b,c".
-        value: The column of a table with the numbers.
-        duplicates: What to do with several rows for one entry; None is an error.
-    """
-
-    path: Path
-    modes: str | None = None
-    value: str | None = None
-    duplicates: str | None = None
+    tensor: Annotated[
+        Path,
+        typer.Argument(
+            help="The data: a table (.csv, .parquet) or list (.tns) with a row per entry, or an "
+            "array (.npy, or .npz with one array)."
+        ),
+    ]
+    modes: Annotated[
+        str | None,
+        option(DATA, "Columns of the table that name an entry, as student,module,test."),
+    ] = None
+    value: Annotated[str | None, option(DATA, "Column of the table with the numbers.")] = None
+    duplicates: Annotated[
+        str | None,
+        option(
+            DATA,
+            "What to do with several rows for one entry. [default: "
+            f"{defaults(TensorData.from_table)['duplicates']}]",
+            choices=get_args(Duplicates),
+        ),
+    ] = None
 
     @property
     def is_table(self) -> bool:
         """Whether it is a table with a row per entry."""
-        return self.path.suffix in TABLES
+        return self.tensor.suffix in TABLES
 
     @property
     def has_labels(self) -> bool:
-        """Whether the file says who is who."""
-        return self.path.suffix not in ARRAYS
+        """Whether the file has labels of people."""
+        return self.tensor.suffix not in ARRAYS
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the modes; empty if none were given."""
-        return () if self.modes is None else tuple(self.modes.split(","))
+        return words(self.modes) or ()
 
     def read(self) -> TensorData:
-        """Read the tensor; a mistake names the file or the option."""
-        check_file(self.path, (*TABLES, *ARRAYS, *LISTS))
+        """Read the tensor; an error names the file or the option."""
+        check_file(self.tensor, (*TABLES, *ARRAYS, *LISTS))
         for name in self.names:
             if name.startswith("component_"):
                 raise ValueError(f"--modes {name}: columns of this name hold embeddings; rename it")
-        duplicates: Any = self.duplicates or "error"
+        merging: dict[str, Any] = {} if self.duplicates is None else {"duplicates": self.duplicates}
         if self.is_table:
             if self.modes is None or self.value is None:
                 raise ValueError(
-                    f"{self.path} is a table; say which columns name the entries and which one "
-                    "holds their values, such as --modes student,test --value score"
+                    f"{self.tensor} is a table; name the columns of its entries and the one with "
+                    "their values, such as --modes student,test --value score"
                 )
-            with error_prefix(self.path):
+            with error_prefix(self.tensor):
                 return TensorData.from_table(
-                    self.path, modes=self.names, value=self.value, duplicates=duplicates
+                    self.tensor, modes=self.names, value=self.value, **merging
                 )
-        if self.value is not None or (self.duplicates is not None and not self.has_labels):
-            raise ValueError(f"--value and --duplicates are for tables, but {self.path} is not one")
-        with error_prefix(self.path):
+        if self.value is not None or (merging and not self.has_labels):
+            raise ValueError(
+                f"--value and --duplicates are for tables, but {self.tensor} is not one"
+            )
+        with error_prefix(self.tensor):
             if self.has_labels:
-                data = TensorData.from_tns(self.path, duplicates=duplicates)
+                data = TensorData.from_tns(self.tensor, **merging)
             else:
-                data = TensorData.from_array(read_tensor(self.path))
+                data = TensorData.from_array(read_tensor(self.tensor))
             return replace(data, modes=self.names) if self.names else data
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what a run remembers of it."""
-        options = {"modes": self.modes, "value": self.value, "duplicates": self.duplicates}
-        return {"tensor": str(self.path), **options}
 
-
-def find_mode(modes: Sequence[str], mode: str | None, key: str | None) -> int:
-    """Return the mode of the people: as told, the one called like the key, or the first."""
+def people_mode(data: TensorData, mode: str | None, key: str | None) -> int:
+    """Return the mode of the people: as given, the one called like the key, or the first."""
     if mode is None:
-        return modes.index(key) if key in modes else 0
-    if mode in modes:
-        return modes.index(mode)
-    if not mode.isdigit():
-        raise unknown_choice("--mode", mode, modes)
-    if int(mode) >= len(modes):
-        raise ValueError(
-            f"--mode must be between 0 and {len(modes) - 1} or one of {', '.join(modes)}, got "
-            f"{mode}"
-        )
-    return int(mode)
+        return data.modes.index(key) if key in data.modes else 0
+    return data.find_mode(int(mode) if mode.isdigit() and mode not in data.modes else mode)
 
 
 @contextmanager
 def error_prefix(path: Path) -> Iterator[None]:
-    """Say in errors which file they are about."""
+    """Name the file in errors."""
     try:
         yield
     except ValueError as error:

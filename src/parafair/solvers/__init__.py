@@ -2,7 +2,7 @@
 
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.gradient_bcd import GradientBCD
-from parafair.solvers.loop import Solver, State, solve, solve_batch, solve_path
+from parafair.solvers.loop import Solver, State, solve_batch, solve_path
 from parafair.solvers.path import decompose
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop
@@ -17,7 +17,6 @@ __all__ = [
     "Status",
     "Stop",
     "decompose",
-    "solve",
     "solve_batch",
     "solve_path",
 ]

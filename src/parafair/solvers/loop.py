@@ -10,7 +10,7 @@ from typing import Protocol, Self, TypeVar, runtime_checkable
 import torch
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor, Factors
+from parafair.algebra.cp_tensor import CPTensor
 from parafair.errors import Interrupted
 from parafair.solvers.problem import Objective, Problem
 from parafair.solvers.result import Fit, Iteration, Status, Stop, best
@@ -54,27 +54,6 @@ OnFit = Callable[[int, Fit], None]
 
 # Problems before the last one on a path need only a rough solution.
 WARM_TOLERANCE, WARM_WINDOW = 1e-3, 5
-
-
-def solve(
-    problem: Problem,
-    solver: Solver[S],
-    *,
-    start: Factors,
-    stop: Stop | None = None,
-    on_iteration: OnIteration | None = None,
-) -> Fit:
-    """Run a solver from one start until `stop` ends it.
-
-    Args:
-        problem: What to minimize.
-        solver: The solver.
-        start: One factor (size, rank) per mode.
-        stop: When to stop; ``Stop()`` if None.
-        on_iteration: Called after each iteration with its number and the objective.
-    """
-    factors = tuple(factor[None] for factor in start)
-    return solve_batch(problem, solver, starts=factors, stop=stop, on_iteration=on_iteration)[0]
 
 
 def solve_batch(

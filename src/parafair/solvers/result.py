@@ -16,7 +16,7 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.solvers.problem import Problem, Sweep
-from parafair.storage import new_folder, read_json, write_json
+from parafair.storage import read_json, write_json
 
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
 FORMAT = 3
@@ -173,11 +173,6 @@ class Fit:
         plain = block.minimizer(QuadraticForm.zero(factors[problem.mode]))
         return replace(self, plain=plain[0])
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the fit into a new folder, completely or not at all."""
-        with new_folder(folder, overwrite=overwrite) as target:
-            self.write(target)
-
     def write(self, folder: Path) -> None:
         """Write the files of the fit into an existing folder."""
         factors = {f"factor_{mode}": factor for mode, factor in enumerate(self.cp.factors)}
@@ -196,7 +191,7 @@ class Fit:
 
     @classmethod
     def load(cls, folder: str | Path) -> Fit:
-        """Read a fit that `save` wrote."""
+        """Read a fit that `write` wrote."""
         folder = Path(folder)
         record = read_json(folder / FIT_FILE)
         if record.get("format") != FORMAT:

@@ -1,0 +1,80 @@
+"""Commands: functions whose parameters are groups of options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from inspect import Parameter, Signature, signature
+from typing import Any, TypeVar, get_type_hints
+
+from parafair.cli.shell import app, readable_errors
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+def command(name: str, *, more: Mapping[str, Any] | None = None) -> Callable[[F], F]:
+    """Return a decorator that makes a command of a function.
+
+    A parameter whose type is a dataclass stands for the options that are its fields. Their
+    defaults are those of the parameter's default, if it has one, or else of the fields.
+
+    Args:
+        name: What users type.
+        more: Options that are known only now, as annotated types by name, None by default; the
+            function takes those that were given as ``**options``.
+    """
+
+    def add(function: F) -> F:
+        app.command(name=name)(flatten(function, more or {}))
+        return function
+
+    return add
+
+
+def flatten(function: Callable[..., None], more: Mapping[str, Any]) -> Callable[..., None]:
+    """Return a function with one parameter for each option; see `command`."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, type] = {}
+    flat: list[Parameter] = []
+    for parameter in signature(function).parameters.values():
+        kind = hints.get(parameter.name)
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            flat += [_option(key, type_, None) for key, type_ in more.items()]
+        elif isinstance(kind, type) and is_dataclass(kind):
+            groups[parameter.name] = kind
+            flat += _fields(kind, parameter.default)
+        else:
+            flat.append(_option(parameter.name, kind, parameter.default))
+
+    def run(**given: Any) -> None:
+        arguments = dict(given)
+        for key in more:
+            if arguments[key] is None:
+                del arguments[key]
+        for group, kind in groups.items():
+            arguments[group] = kind(
+                **{field.name: arguments.pop(field.name) for field in fields(kind)}
+            )
+        with readable_errors():
+            function(**arguments)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__signature__ = Signature(flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    return run
+
+
+def _fields(kind: type, defaults: Any) -> list[Parameter]:
+    """Return the options of a group, with the defaults of an instance if one is given."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = []
+    for field in fields(kind):
+        default = Parameter.empty if field.default is MISSING else field.default
+        if defaults is not Parameter.empty:
+            default = getattr(defaults, field.name)
+        found.append(_option(field.name, hints[field.name], default))
+    return found
+
+
+def _option(name: str, kind: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)

@@ -1,0 +1,103 @@
+"""The record of where the data of a run or a frontier came from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from parafair.cli.options import words
+from parafair.cli.people import MISSING, FeatureOptions, PeopleOptions
+from parafair.cli.tensors import TensorOptions
+from parafair.storage import read_json, write_json
+
+INPUTS_FILE = "inputs.json"
+
+P = TypeVar("P", bound=PeopleOptions)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where the data came from; later commands read it in the same way.
+
+    Attributes:
+        tensor: The file of the tensor.
+        modes: Names of its modes, if they were given.
+        value: The column with the numbers.
+        duplicates: What was done with several rows for one entry; None is the default.
+        sensitive: The file of the people.
+        columns: The sensitive columns; None is all but the key.
+        kinds: Stated kinds of columns, each as "column=kind".
+        key: The column with the labels of the people.
+        missing: What was done with people without features.
+        test_size: Share of the entries that was held out.
+        frontier: The folder of the frontier it was picked from.
+        max_leakage: The leakage it was picked at.
+    """
+
+    tensor: str | None = None
+    modes: tuple[str, ...] | None = None
+    value: str | None = None
+    duplicates: str | None = None
+    sensitive: str | None = None
+    columns: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] = ()
+    key: str | None = None
+    missing: str | None = None
+    test_size: float | None = None
+    frontier: str | None = None
+    max_leakage: float | None = None
+
+    @classmethod
+    def of(
+        cls, tensor: TensorOptions, people: FeatureOptions, *, test_size: float | None = None
+    ) -> Inputs:
+        """Record the options of a command."""
+        found = cls(
+            tensor=str(tensor.tensor),
+            modes=words(tensor.modes),
+            value=tensor.value,
+            duplicates=tensor.duplicates,
+            test_size=test_size,
+        )
+        if people.sensitive is None:
+            return found
+        return replace(
+            found,
+            sensitive=str(people.sensitive),
+            columns=words(people.columns),
+            kinds=tuple(people.kind or ()),
+            key=people.key,
+            missing=people.missing or MISSING,
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write the record into an existing folder."""
+        write_json(folder / INPUTS_FILE, asdict(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> Inputs:
+        """Read what `write` wrote; a folder that was written from Python has no record."""
+        file = folder / INPUTS_FILE
+        if not file.is_file():
+            return cls()
+        record = read_json(file)
+        lists = {name: tuple(value) for name, value in record.items() if isinstance(value, list)}
+        try:
+            return cls(**{**record, **lists})
+        except TypeError as error:
+            raise ValueError(
+                f"{file} does not hold a record of inputs ({error}); fit again"
+            ) from error
+
+    def complete(self, people: P) -> P:
+        """Return options of people, with the recorded policy and columns where none are given."""
+        people = replace(people, missing=people.missing or self.missing)
+        if isinstance(people, FeatureOptions):
+            columns = None if self.columns is None else ",".join(self.columns)
+            people = replace(
+                people,
+                columns=people.columns or columns,
+                kind=people.kind or (list(self.kinds) if people.columns is None else None),
+            )
+        return people

@@ -1,0 +1,189 @@
+"""Options of the model and its solver, and the `FairCP` they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from parafair.algebra.least_squares import LOSSES
+from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, numbers, option
+from parafair.model.estimator import FairCP
+from parafair.model.tuning import tune
+from parafair.penalties.registry import METHODS
+from parafair.solvers.gradient_bcd import GradientBCD
+from parafair.solvers.init import INITS
+from parafair.solvers.registry import SOLVERS
+from parafair.solvers.ridge import DEFAULT_RIDGE, ENTRIES_PER_COMPONENT
+
+FIT, TUNE = defaults(FairCP), defaults(tune)
+
+RANK = "Number of components"
+RIDGE = (
+    "Shrinkage equal to this many extra zero entries per person; by default "
+    f"{DEFAULT_RIDGE:g} if entries are missing and some index has fewer than "
+    f"{ENTRIES_PER_COMPONENT} for each component, else 0"
+)
+STRENGTH = "Multiplier of the penalty, or auto: the closest fit that passes the audit"
+SEVERAL = "; or several to choose from, as"
+
+# Settings that `parafair tune` takes lists of.
+LISTED = {"rank": int, "ridge": float, "strength": float}
+
+
+@dataclass(frozen=True)
+class DecompositionOptions:
+    """What every decomposition needs."""
+
+    rank: Annotated[str, option(MODEL, f"{RANK}.", metavar="<int>")] = str(FIT["rank"])
+    ridge: Annotated[str | None, option(MODEL, f"{RIDGE}.", metavar="<float>")] = None
+    loss: Annotated[str, option(MODEL, "Loss to minimize.", choices=LOSSES)] = FIT["loss"]
+    center: Annotated[
+        bool,
+        option(
+            MODEL,
+            "Subtract the mean and the average deviation of each label, except of people.",
+            "--center",
+        ),
+    ] = FIT["center"]
+
+    def settings(self) -> dict[str, Any]:
+        """Return arguments of `FairCP`; a list is an error."""
+        return {name: _one(name, value) for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class ModelOptions(DecompositionOptions):
+    """A decomposition and its method."""
+
+    method: Annotated[str, option(MODEL, f"One of {', '.join(METHODS)}.")] = FIT["method"]
+    strength: Annotated[str | None, option(MODEL, f"{STRENGTH}.", metavar="<float|auto>")] = None
+    max_leakage: Annotated[
+        float | None,
+        option(MODEL, "With --strength auto: the largest leakage that passes the audit."),
+    ] = FIT["max_leakage"]
+
+
+@dataclass(frozen=True)
+class GridOptions(ModelOptions):
+    """Decompositions to choose from."""
+
+    rank: Annotated[str, option(MODEL, f"{RANK}{SEVERAL} 4,8.", metavar="<int,...>")] = str(
+        FIT["rank"]
+    )
+    ridge: Annotated[
+        str | None, option(MODEL, f"{RIDGE}{SEVERAL} 1,10.", metavar="<float,...>")
+    ] = None
+    strength: Annotated[
+        str | None, option(MODEL, f"{STRENGTH}{SEVERAL} 1,10.", metavar="<float,...|auto>")
+    ] = None
+    max_leakage: Annotated[
+        float | None,
+        option(
+            MODEL,
+            "Choose among settings that pass an audit at this leakage, such as 0.05; by default "
+            "the error alone decides.",
+        ),
+    ] = TUNE["max_leakage"]
+
+    def grid(self) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+        """Return arguments of `FairCP`, and the values to choose from where there are several."""
+        values = {name: _several(name, value) for name, value in vars(self).items()}
+        if self.max_leakage is None:
+            values["max_leakage"] = [FIT["max_leakage"]]
+        grid = {name: found for name, found in values.items() if len(found) > 1}
+        if not grid:
+            raise ValueError(
+                "there is nothing to choose from; give several values to --rank, --ridge or "
+                "--strength, such as --rank 4,8, or use parafair fit"
+            )
+        return {name: found[0] for name, found in values.items()}, grid
+
+
+def _one(name: str, value: Any) -> Any:
+    """Return the value of a setting, a number if it is one."""
+    if name not in LISTED or value is None or (name, value) == ("strength", "auto"):
+        return value
+    if "," in value:
+        raise ValueError(
+            f"--{name} must be one value, got {value}; use parafair tune to choose among several"
+        )
+    try:
+        return LISTED[name](value)
+    except ValueError as error:
+        kind = "a whole number" if LISTED[name] is int else "a number"
+        kind += " or auto" if name == "strength" else ""
+        raise ValueError(f"--{name} must be {kind}, got {value!r}") from error
+
+
+def _several(name: str, value: Any) -> list[Any]:
+    """Return the values of a setting."""
+    if not isinstance(value, str) or name not in LISTED or "," not in value:
+        return [_one(name, value)]
+    return numbers(f"--{name}", value, LISTED[name])
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """How to minimize."""
+
+    solver: Annotated[str, option(SOLVER, "How to minimize.", choices=SOLVERS)] = FIT["solver"]
+    step_sizes: Annotated[
+        str | None,
+        option(
+            SOLVER,
+            "With --solver gradient: steps for the people's mode and for the others. [default: "
+            f"{','.join(f'{step:g}' for step in GradientBCD.step_sizes)}]",
+            metavar="<float,float>",
+        ),
+    ] = None
+    inner_steps: Annotated[
+        int | None,
+        option(
+            SOLVER,
+            "With --solver gradient: steps on one factor before the next. [default: "
+            f"{GradientBCD.inner_steps}]",
+        ),
+    ] = None
+    init: Annotated[str, option(SOLVER, "Where to begin.", choices=INITS)] = FIT["init"]
+    max_iter: Annotated[int, option(SOLVER, "Maximum number of iterations.")] = FIT["max_iter"]
+    tol: Annotated[
+        float,
+        option(SOLVER, "Stop when the objective falls by less than this share per iteration."),
+    ] = FIT["tol"]
+    device: Device = FIT["device"]
+    dtype: Annotated[
+        str | None, option(COMPUTE, "float32 or float64; by default that of the data.")
+    ] = FIT["dtype"]
+
+    def settings(self) -> dict[str, Any]:
+        """Return arguments of `FairCP`."""
+        steps = ("step_sizes", "inner_steps")
+        found = {name: value for name, value in vars(self).items() if name not in steps}
+        return {**found, "solver": self._solver()}
+
+    def _solver(self) -> Any:
+        """Return the solver, with settings of its own if they are given."""
+        given: dict[str, Any] = {}
+        if self.step_sizes is not None:
+            given["step_sizes"] = tuple(numbers("--step-sizes", self.step_sizes, float))
+        if self.inner_steps is not None:
+            given["inner_steps"] = self.inner_steps
+        if not given or self.solver not in SOLVERS:
+            return self.solver
+        solver = SOLVERS[self.solver]
+        if not isinstance(solver, GradientBCD):
+            name = next(iter(given)).replace("_", "-")
+            raise ValueError(
+                f"--{name} is for --solver gradient, but --solver is {self.solver}; leave it out"
+            )
+        return replace(solver, **given)
+
+
+@dataclass(frozen=True)
+class StartOptions(SolverOptions):
+    """How to minimize, and from which starts."""
+
+    n_init: Annotated[int, option(SOLVER, "Random starts; the best is kept.")] = FIT["n_init"]
+    random_state: Annotated[
+        int, option(SOLVER, "Seed of the random starts and of the held-out entries.")
+    ] = FIT["random_state"]

@@ -1,0 +1,112 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from parafair import FairCP, Fit, split_cells
+from parafair.audits.evaluation import evaluate_predictions
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.solvers import GradientBCD
+from tests.cli.conftest import FIT, FIT_SCORES, PEOPLE, run
+
+
+def test_a_fit_of_an_array_equals_that_of_python(arrays):
+    text = run(*FIT, *PEOPLE, "--method", "hsic", "--strength", 2, "--random-state", 3)
+    assert "iterations in" in text
+    assert "written to run" in text
+    table = pd.read_csv("run/embedding.csv")
+    assert list(table.columns) == ["person", "component_0", "component_1"]
+    assert table["person"].tolist() == [f"p{i}" for i in range(40)]
+    fit, record = Fit.load("run"), json.loads((arrays / "run" / "model.json").read_text())
+    np.testing.assert_allclose(table.iloc[:, 1:], fit.cp.factors[0], rtol=1e-12)
+    assert record["seed"] == 3
+    assert (record["params"]["method"], record["params"]["strength"]) == ("hsic", 2.0)
+    assert record["versions"]["parafair"]
+    assert json.loads((arrays / "run" / "fit.json").read_text())["status"] == "CONVERGED"
+    model = FairCP(2, method="hsic", strength=2.0, random_state=3)
+    model.fit(np.load("tensor.npy"), sensitive_features=pd.read_csv("people.csv")["group"])
+    np.testing.assert_array_equal(model.embedding_, fit.cp.factors[0])
+
+
+def test_a_fit_of_a_table_equals_that_of_python(tables):
+    printed = run(
+        *FIT_SCORES, "--strength", 0.5, "--test-size", 0.2, "--random-state", 3, "--ridge", 0.2
+    )
+    data = TensorData.from_table("scores.csv", modes=["student", "module", "test"], value="score")
+    people = SensitiveFeatures.from_table(
+        "students.csv", ["gender"], key="student", labels=data.labels[0]
+    )
+    split = split_cells(data, test_size=0.2, random_state=3)
+    settings = {"max_iter": 20, "tol": 1e-2, "center": True, "random_state": 3}
+    model = FairCP(2, strength=0.5, ridge=0.2, mode="student", **settings)
+    model.fit(split.train, sensitive_features=people)
+    loaded = FairCP.load("run")
+    np.testing.assert_array_equal(loaded.embedding_, model.embedding_)
+    cells = split.test.cells.T.numpy()
+    np.testing.assert_array_equal(loaded.predict(cells), model.predict(cells))
+    errors = evaluate_predictions(split.test, model.predict(cells), sensitive_features=people)
+    record = json.loads((tables / "run" / "evaluation.json").read_text())
+    assert record["test_size"] == 0.2
+    assert record["scores"] == errors.to_list()
+    assert f"{errors.value('rmse', 'f', feature='gender'):.4g}" in printed
+    assert record["baseline"][0]["value"] > record["scores"][0]["value"]
+
+
+def test_gradient_solver_with_its_steps(arrays):
+    run(
+        *FIT, *PEOPLE, "--method", "fatr", "--strength", 0.1, "--solver", "gradient",
+        "--step-sizes", "3,1", "--inner-steps", 50, "--max-iter", 3, "--tol", 0,
+    )  # fmt: skip
+    assert FairCP.load("run").solver == GradientBCD((3.0, 1.0), 50)
+
+
+def test_init_and_precision_reach_the_model(arrays):
+    run(*FIT, *PEOPLE, "--init", "svd", "--dtype", "float32", "--max-iter", 3, "--tol", 0)
+    model = FairCP.load("run")
+    assert (model.init, model.dtype, model.embedding_.dtype) == ("svd", "float32", np.float32)
+
+
+def test_not_converging_is_said(arrays):
+    text = run(*FIT, "--method", "none", "--max-iter", 2)
+    assert "Warning: FairCP after 2 iterations: did not converge in max_iter iterations" in text
+
+
+def test_a_strength_found_by_audits_has_a_verdict(arrays, monkeypatch):
+    monkeypatch.setattr("parafair.model.strength.STAGES", ("quick",))
+    text = run(
+        *FIT, *PEOPLE, "--strength", "auto", "--max-leakage", 0.5, "--max-iter", 30, "--tol", 1e-2
+    )
+    model = FairCP.load("run")
+    trials = model.selection_.trials
+    for trial in trials:
+        assert str(trial) in text
+    chosen = model.selection_.strength
+    (verdict,) = {
+        t.verdict for t in trials if (t.strength, t.noise) == (chosen, model.selection_.noise)
+    }
+    assert f"strength {chosen:.3g} after {len(trials)} trials: {verdict}" in text
+
+
+def test_a_ridge_is_named_beside_the_penalty(tables):
+    assert ", penalty and ridge " in run(*FIT_SCORES, "--method", "none")
+    text = run(*FIT_SCORES, "--method", "none", "--ridge", 0, "--force")
+    assert ", penalty " in text
+    assert "and ridge" not in text
+
+
+def test_one_observation_per_person_works(tables):
+    table = pd.read_csv("scores.csv").drop_duplicates("student")
+    table.to_csv("scores.csv", index=False)
+    run(*FIT_SCORES, "--strength", 0.1)
+    assert np.isfinite(pd.read_csv("run/embedding.csv").iloc[:, 1:].to_numpy()).all()
+    text = run(*FIT_SCORES, "--force", "--test-size", 0.2, code=2)
+    assert "can be held out (one of every label stays in training" in text
+
+
+@pytest.mark.parametrize("share", [1.5, 0])
+def test_a_wrong_share_is_refused(tables, share):
+    text = run(*FIT_SCORES, "--test-size", share, code=2)
+    assert "must be shares that leave something for training" in text
+    assert not (tables / "run").exists()

@@ -1,0 +1,156 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from parafair import FairCP, frontier
+from parafair.frontiers import load
+from tests.cli.conftest import PEOPLE, SCORES, STUDENTS, run
+
+LINEAR = ("--attackers", "linear")
+FRONTIER = (
+    "frontier", "tensor.npy", *PEOPLE, "--rank", 2, "--out", "run", *LINEAR,
+    "--strengths", "0.1,10",
+)  # fmt: skip
+CURVE = (
+    "frontier", *SCORES, "--methods", "none,invariant", "--strengths", "30.0", *LINEAR,
+    "--out", "curve",
+)  # fmt: skip
+
+
+def test_a_frontier_and_its_page(arrays):
+    printed = run(*FRONTIER, "--methods", "invariant,correlation-removal")
+    found = load("run")
+    for point in found.efficient:
+        assert point.verdict(0.05).value in printed
+    assert "verdict at max_leakage 0.05: " in printed
+    assert "parafair report run" in printed
+    assert len(list(arrays.glob("run/*/*/audit.json"))) == 3
+    run("report", "run", "--format", "png", "--title", "<b>Title</b>")
+    page = (arrays / "run" / "report.html").read_text()
+    assert "&lt;b&gt;Title" in page
+    assert "<b>Title" not in page
+    assert (arrays / "run" / "frontier.png").stat().st_size > 10_000
+
+
+def test_a_frontier_is_that_of_python(arrays):
+    run(
+        *FRONTIER, "--solver", "gradient", "--step-sizes", "3,1", "--inner-steps", 20, "--init",
+        "normal", "--dtype", "float32", "--max-iter", 5, "--tol", 0, "--methods", "hsic",
+        "--seeds", "3,5",
+    )  # fmt: skip
+    (settings,) = load("run").settings.values()
+    assert settings["params"]["solver"]["step_sizes"] == [3.0, 1.0]
+    assert (settings["params"]["init"], settings["dtype"]) == ("normal", "float32")
+    assert {point.member.seed for point in load("run").points} == {3, 5}
+
+
+def test_a_frontier_of_python_is_continued(arrays):
+    people = pd.read_csv("people.csv")
+    model, audits = FairCP(2), {"attackers": ["linear"], "repeats": 1, "permutations": 100}
+    # Without a key the shell has no labels of people, as Python has none here.
+    frontier(
+        model, np.load("tensor.npy"), sensitive_features=people[["group"]], strengths=[0.1, 10],
+        audits=audits, out="run",
+    )  # fmt: skip
+    before = {path: path.stat().st_mtime_ns for path in arrays.glob("run/*/*/fit.json")}
+    run(*FRONTIER[:2], "--sensitive", "people.csv", "--sensitive-columns", "group", *FRONTIER[6:])
+    assert {path: path.stat().st_mtime_ns for path in arrays.glob("run/*/*/fit.json")} == before
+
+
+def test_a_frontier_is_continued_and_does_not_mix(arrays):
+    run(*FRONTIER)
+    before = {path: path.stat().st_mtime_ns for path in arrays.glob("run/*/*/fit.json")}
+    run(*FRONTIER[:-1], "0.1,1,10")
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert len(list(arrays.glob("run/*/*/fit.json"))) == 3
+    text = run(*FRONTIER, "--rank", 3, code=2)
+    assert "other settings (params rank: 2 there, 3 now)" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ((*FRONTIER, "--methods", "fair"), "--methods must be one of invariant, khsic"),
+        ((*FRONTIER, "--strengths", "x"), "--strengths must be numbers separated by commas"),
+        ((*FRONTIER, "--seeds", "1,x"), "--seeds must be whole numbers separated by commas"),
+        ((*FRONTIER, "--rank", "2,3"), "--rank must be one value, got 2,3; use parafair tune"),
+        ((*FRONTIER, "--inner-steps", 3), "--inner-steps is for --solver gradient, but"),
+        ((*FRONTIER, "--attackers", "nobody"), "every name in attackers must be one of linear"),
+        ((*FRONTIER, "--max-leakage", -1), "max_leakage must be a number from 0 to 1, got -1"),
+        (
+            ("frontier", "tensor.npy", "--out", "run"),
+            "--sensitive is missing; give the table of people, which audits need",
+        ),
+        (("report", "nowhere"), "nowhere is not a folder"),
+        (("report", ".", "--format", "gif"), "--format must be one of png, pdf, svg; got 'gif'"),
+        (("pick", "nowhere", "--out", "r"), "nowhere is not a folder"),
+    ],
+)
+def test_bad_frontiers_are_refused(arrays, command, message):
+    assert message in run(*command, code=2)
+    assert not list(arrays.glob("run/*/*/fit.json"))
+
+
+def test_a_frontier_of_a_table_has_errors_and_a_page(tables):
+    people = pd.read_csv("students.csv")
+    people.loc[people["student"] == "s03", "gender"] = None
+    people.to_csv("students.csv", index=False)
+    printed = run(*CURVE, "--test-size", 0.2, "--missing", "exclude")
+    assert "RMSE" in printed
+    assert "held-out entries; without people" in printed
+    assert len(list(tables.glob("curve/*/*/evaluation.json"))) == 2
+    text = run(*CURVE, "--missing", "exclude", code=2)
+    assert "holds results with other settings" in text
+    assert "test: " in text
+    run("report", "curve")
+    page = (tables / "curve" / "report.html").read_text()
+    for text in ("student (people)", "algebra", "1 of 40 student", "fitted entries per student"):
+        assert text in page
+
+
+def test_an_interrupted_frontier_can_be_continued(arrays, monkeypatch):
+    def interrupted(*_, out, **__):
+        out.mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parafair.cli.frontiers.frontier", interrupted)
+    text = run(*FRONTIER, code=130)
+    assert "interrupted; finished fits are in run, and the same command continues" in text
+    assert json.loads((arrays / "run" / "inputs.json").read_text())["key"] == "person"
+    monkeypatch.undo()
+    monkeypatch.chdir(arrays)
+    run(*FRONTIER)
+
+
+def test_nothing_is_picked_if_no_fit_passes(arrays):
+    printed = run(*FRONTIER[:-1], "0.1,0.2")
+    assert printed.count("leaks") >= 2  # the table, and the fit that leaks the least
+    text = run("pick", "run", "--out", "r", code=2)
+    assert "no point passes at max_leakage=0.05; the least leakage is" in text
+    assert not (arrays / "r").exists()
+
+
+def test_a_picked_fit_becomes_a_run(tables):
+    run(*CURVE)
+    text = run("pick", "curve", "--max-leakage", 1, "--out", "run")
+    curve = load("curve")
+    point = curve.best(max_leakage=1)
+    assert f"{point.member.id}: residual {point.residual:.4f}, leakage" in text
+    assert f"verdict at max_leakage 1: {point.verdict(1).value}" in text
+    model, labels = FairCP.load("run"), pd.read_csv(tables / "run" / "embedding.csv")["student"]
+    np.testing.assert_array_equal(model.embedding_, curve.pick(max_leakage=1).embedding_)
+    assert labels.tolist() == STUDENTS
+    inputs = json.loads((tables / "run" / "inputs.json").read_text())
+    assert (inputs["frontier"], inputs["max_leakage"]) == ("curve", 1.0)
+    recorded = json.loads((tables / "curve" / "inputs.json").read_text())
+    assert inputs == {**recorded, "frontier": "curve", "max_leakage": 1.0}
+    assert "already holds files" in run("pick", "curve", "--out", "run", code=2)
+    text = run("pick", "curve", "--max-leakage", -2, "--out", "r", code=2)
+    assert "max_leakage must be a number from 0 to 1, got -2" in text
+    assert not (tables / "r").exists()
+    # Later commands find people and entries as after `parafair fit`.
+    run("predict", "run", "scores.csv", "--out", "predictions.csv")
+    run("audit", "run", *LINEAR)
+    run("transform", "run", "scores.csv", "--out", "rows.csv")

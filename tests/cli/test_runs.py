@@ -1,0 +1,70 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from parafair import FairCP
+from tests.cli.conftest import FIT, FIT_SCORES, GENDER, MODULES, PEOPLE, SMALL, STUDENTS, run
+
+
+def test_a_run_has_these_files(arrays):
+    run(*FIT, *PEOPLE, "--method", "none")
+    assert sorted(path.name for path in (arrays / "run").iterdir()) == [
+        "embedding.csv",
+        "factor_mode_1.csv",
+        "factor_mode_2.csv",
+        "factors.safetensors",
+        "fit.json",
+        "inputs.json",
+        "model.json",
+        "training.json",
+    ]
+
+
+def test_an_existing_run_is_kept_unless_forced(arrays):
+    run(*FIT, "--method", "none")
+    before = (arrays / "run" / "fit.json").read_bytes()
+    text = run(*FIT, "--method", "none", "--random-state", 1, code=2)
+    assert "already holds files; choose another folder" in text
+    assert (arrays / "run" / "fit.json").read_bytes() == before
+    run(*FIT, "--method", "none", "--random-state", 1, "--force")
+    assert (arrays / "run" / "fit.json").read_bytes() != before
+    assert not [path for path in arrays.iterdir() if path.name.startswith(".")]
+
+
+def test_force_never_deletes_the_input(arrays):
+    run("datasets", "synthetic", "--out", "data", "--shape", "20,4,3", "--rank", 2)
+    text = run("fit", "data/tensor.npy", "--method", "none", "--out", "data", "--force", code=2)
+    assert "holds other files (sensitive.csv, tensor.npy), which would be lost" in text
+    assert (arrays / "data" / "tensor.npy").exists()
+
+
+def test_labels_survive_to_every_file(tables):
+    run(*FIT_SCORES, "--method", "none")
+    embedding = pd.read_csv("run/embedding.csv")
+    assert embedding["student"].tolist() == STUDENTS
+    module = pd.read_csv("run/factor_module.csv")
+    assert module["module"].tolist() == MODULES
+    assert pd.read_csv("run/factor_test.csv")["test"].tolist() == [1, 2]
+    np.testing.assert_allclose(module.iloc[:, 1:], FairCP.load("run").cp_.factors[1])
+    run(*FIT_SCORES, "--method", "none", "--force")  # its own files do not protect a run
+
+
+def test_a_mode_that_is_no_file_name_gets_its_number(tables):
+    table = pd.read_csv("scores.csv").rename(columns={"module": "../module"})
+    table.to_csv("scores.csv", index=False)
+    modes = ("--modes", "student,../module,test", "--value", "score")
+    run("fit", "scores.csv", *modes, *GENDER, *SMALL, "--method", "none", "--out", "run")
+    assert pd.read_csv("run/factor_1.csv")["../module"].tolist() == MODULES
+
+
+def test_parquet_in_and_out(tables):
+    pytest.importorskip("pyarrow")
+    pd.read_csv("scores.csv").to_parquet("scores.parquet")
+    run("fit", "scores.parquet", *FIT_SCORES[2:], "--method", "none", "--format", "parquet")
+    assert pd.read_parquet("run/factor_module.parquet")["module"].tolist() == MODULES
+
+
+def test_an_unknown_format_is_refused_before_the_fit(arrays):
+    text = run(*FIT, *PEOPLE, "--format", "xls", code=2)
+    assert text.startswith("Error: --format must be one of csv, parquet; got 'xls'")
+    assert not (arrays / "run").exists()

@@ -1,0 +1,69 @@
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pandas as pd
+import pytest
+
+from parafair import Fit, Status
+
+pytest.importorskip("typer")
+from parafair.cli import shell
+from tests.cli.conftest import run
+
+
+def test_help_teaches(working):
+    assert "parafair fit data/tensor.npy" in run("--help")
+    assert "Ctrl-C" in run("fit", "--help")
+    assert run("--version").startswith("parafair 0.")
+
+
+def test_all_commands_are_listed_in_the_order_of_work(working):
+    names = [command.name for command in shell.app.registered_commands]
+    assert names == [
+        "datasets", "fit", "tune", "audit", "frontier", "pick", "report", "parity-limit",
+        "predict", "transform", "reproduce",
+    ]  # fmt: skip
+
+
+def drain(terminal):
+    """Read until the other end is closed."""
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 1000):
+            pass
+
+
+def test_ctrl_c_leaves_a_usable_result(arrays):
+    command = [
+        sys.executable, "-m", "parafair", "fit", "tensor.npy", "--rank", "2", "--out", "run",
+        "--sensitive", "people.csv", "--key", "person", "--max-iter", "100000000",
+        "--tol", "0", "--solver", "gradient",
+    ]  # fmt: skip
+    # The bar is drawn on terminals only, so give it one and wait for its first iteration.
+    terminal, child = pty.openpty()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=child, env={**os.environ, "TERM": "xterm"}
+    )
+    os.close(child)
+    try:
+        seen, deadline = b"", time.monotonic() + 60
+        while b"residual" not in seen and time.monotonic() < deadline:
+            seen += os.read(terminal, 1000)
+        process.send_signal(signal.SIGINT)
+        # A terminal that nobody reads fills up and blocks the writer.
+        threading.Thread(target=drain, args=[terminal], daemon=True).start()
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        os.close(terminal)
+    assert process.returncode == 130, out
+    assert b"interrupted" in out
+    fit = Fit.load(arrays / "run")
+    assert fit.status is Status.INTERRUPTED
+    assert fit.n_iter > 0
+    assert len(pd.read_csv("run/embedding.csv")) == 40

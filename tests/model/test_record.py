@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+import torch
+
+from parafair import FairCP
+from parafair.dependence.kernels import Gaussian
+from parafair.penalties import KHSIC
+from parafair.solvers import GradientBCD
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "none", "solver": GradientBCD((3.0, 1.0))},
+        {"method": KHSIC(0.5, kernel=Gaussian(2.0)), "init": "svd", "random_state": 3},
+        {"method": "fatr", "strength": 0.5, "device": "cpu", "dtype": "float32", "center": True},
+        {"method": "correlation-removal", "ridge": 1.0, "n_init": 2, "verbose": 0},
+    ],
+)
+def test_a_loaded_model_has_the_parameters_of_the_saved_one(data, tmp_path, settings):
+    model = FairCP(2, **settings, max_iter=2, tol=0)
+    model.fit(data.tensor, sensitive_features=data.sensitive_features)
+    model.save(tmp_path / "run")
+    loaded = FairCP.load(tmp_path / "run")
+    assert loaded.get_params() == model.get_params()
+    assert loaded.record_ == model.record_
+    assert (loaded.n_iter_, loaded.reconstruction_err_) == (
+        model.n_iter_,
+        model.reconstruction_err_,
+    )
+    np.testing.assert_array_equal(loaded.embedding_, model.embedding_)
+
+
+def test_given_factors_are_saved_too(data, tmp_path):
+    start = FairCP(2, method="none", max_iter=2, tol=0).fit(data.tensor).cp_
+    model = FairCP(2, method="none", init=start, max_iter=2, tol=0).fit(data.tensor)
+    model.save(tmp_path / "run")
+    for mine, theirs in zip(FairCP.load(tmp_path / "run").init.factors, start.factors, strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_an_existing_model_is_replaced_only_if_asked(data, tmp_path):
+    model = FairCP(2, method="none", max_iter=2, tol=0).fit(data.tensor)
+    model.save(tmp_path / "run")
+    before = (tmp_path / "run" / "fit.json").read_bytes()
+    with pytest.raises(FileExistsError, match="already holds files; choose another folder"):
+        model.save(tmp_path / "run")
+    assert (tmp_path / "run" / "fit.json").read_bytes() == before
+    model.set_params(rank=1).fit(data.tensor).save(tmp_path / "run", overwrite=True)
+    assert FairCP.load(tmp_path / "run").cp_.rank == 1
