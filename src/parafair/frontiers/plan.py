@@ -139,8 +139,7 @@ def make_plan(
         )
     if isinstance(model.strength, str):
         raise ValueError(
-            f"strength={model.strength!r} cannot be used in a frontier, which tries many; pass "
-            "them with strengths="
+            f"strength={model.strength!r} cannot be used in a frontier; pass strengths= instead"
         )
     settings = Settings.of(model)
     if settings.penalty is not None and not is_dataclass(settings.penalty):

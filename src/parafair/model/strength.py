@@ -28,11 +28,11 @@ PATH_TOL_SHARE, PATH_WINDOW = 0.3, 20
 
 MAX_PEOPLE = 2000
 
-# Another audit, with other folds, finds a little more or less. So the search goes on after a pass
-# if the strongest attacker's raw advantage is above the level and leakage above this share of it.
+# Another audit, with other folds, finds a little more or less. So the search continues after a pass
+# if the strongest raw advantage exceeds max_leakage and leakage exceeds this share of it.
 MARGIN = 0.5
 
-# Strengths to try after attackers fall below chance: more strength makes that worse.
+# The search ends after this many strengths below chance: larger strengths make it worse.
 MOST_BELOW_CHANCE = 3
 
 # Noise, relative to the standard deviation in every whitened direction.
@@ -52,8 +52,9 @@ class Trial:
         null: Its mean over permutations of the people.
         leakage: Leakage in the audit; None without an audit.
         verdict: The audit's verdict, such as "passes", or "not audited".
-        clear: Whether it passed with room for what another audit may find.
-        noise: Noise added to the rows, as a share of their spread in every whitened direction.
+        clear: Whether it passed with a margin for the variation between audits.
+        noise: Noise added to the rows, relative to their standard deviation in every whitened
+            direction.
     """
 
     strength: float
@@ -260,12 +261,12 @@ def _audit_in_stages(rows: Tensor, problem: Problem, max_leakage: float, seed: i
 
 
 def _least_clear(found: list[tuple[Fit, Trial]]) -> float:
-    """Return the least residual of the trials that passed clearly."""
+    """Return the smallest residual among the trials that passed clearly."""
     return min((trial.residual for _, trial in found if trial.clear), default=float("inf"))
 
 
 def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
-    """Take the least residual that passed clearly, else that passed, else the weakest attackers."""
+    """Select the smallest residual that passed clearly, else passed, else the weakest attackers."""
     trials = tuple(trial for _, trial in found)
     passed = [pair for pair in found if pair[1].clear] or [p for p in found if p[1].passes]
     if passed:
