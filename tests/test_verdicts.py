@@ -8,7 +8,7 @@ import pytest
 from parafair import Audit, ConvergenceWarning, FairCP, Measure, frontier, tune
 from parafair.audits import Verdict
 from parafair.audits.result import ACCURACY
-from parafair.report import content, pick_point
+from parafair.report import content
 
 RANDOM = np.random.default_rng(0)
 GROUPS = np.repeat(["a", "b"], 20)
@@ -92,6 +92,7 @@ def test_frontier_and_report(case):
             found.pick(max_leakage=LEVEL)
     else:
         assert found.best(max_leakage=LEVEL) is point
-    assert pick_point(found, LEVEL) is point
+    assert found.best_or_none(LEVEL) is (None if case[1] is Verdict.LEAKS else point)
     (shown,) = content(found, title="", max_leakage=LEVEL)["points"]
     assert shown["verdict"] == case[1].value
+    assert shown["picked"] == (case[1] is not Verdict.LEAKS)

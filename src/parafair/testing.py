@@ -141,19 +141,19 @@ class KernelContract:
 class SolverContract:
     """Contract of a solver; provide the fixtures `solver` and `problem`."""
 
-    rounds = 5
+    iterations = 5
 
     def test_reported_objective_is_the_judges(self, solver: Solver[Any], problem: Problem) -> None:
         """The last objective in the history equals `Problem.evaluate`."""
         starts = make_starts(problem, "uniform", count=2, seed=0)
-        for fit in solve_batch(problem, solver, starts=starts, stop=Stop(self.rounds, 0)):
+        for fit in solve_batch(problem, solver, starts=starts, stop=Stop(self.iterations, 0)):
             judged = problem.evaluate([factor[None] for factor in fit.cp.factors])
             torch.testing.assert_close(float(judged.value), fit.objective, rtol=1e-7, atol=1e-12)
 
     def test_objective_falls(self, solver: Solver[Any], problem: Problem) -> None:
         """The last objective is smaller than the first."""
         starts = make_starts(problem, "uniform", count=1, seed=0)
-        (fit,) = solve_batch(problem, solver, starts=starts, stop=Stop(self.rounds, 0))
+        (fit,) = solve_batch(problem, solver, starts=starts, stop=Stop(self.iterations, 0))
         assert fit.objective < fit.history[0].objective
 
     def test_a_batch_of_one_equals_a_member_of_many(
@@ -161,10 +161,10 @@ class SolverContract:
     ) -> None:
         """Members of a batch do not affect each other."""
         starts = make_starts(problem, "uniform", count=3, seed=0)
-        together = solve_batch(problem, solver, starts=starts, stop=Stop(self.rounds, 0))
+        together = solve_batch(problem, solver, starts=starts, stop=Stop(self.iterations, 0))
         for member, fit in enumerate(together):
             alone = tuple(factor[member : member + 1] for factor in starts)
-            (expected,) = solve_batch(problem, solver, starts=alone, stop=Stop(self.rounds, 0))
+            (expected,) = solve_batch(problem, solver, starts=alone, stop=Stop(self.iterations, 0))
             torch.testing.assert_close(fit.objective, expected.objective, rtol=1e-9, atol=1e-12)
             for mine, theirs in zip(fit.cp.factors, expected.cp.factors, strict=True):
                 torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-8)

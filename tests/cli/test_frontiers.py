@@ -128,7 +128,7 @@ def test_nothing_is_picked_if_no_fit_passes(arrays):
     printed = run(*FRONTIER[:-1], "0.1,0.2")
     assert printed.count("leaks") >= 2  # the table, and the fit that leaks the least
     text = run("pick", "run", "--out", "r", code=2)
-    assert "no point passes at max_leakage=0.05; the least leakage is" in text
+    assert "no point passes at max_leakage=0.05; the smallest leakage is" in text
     assert not (arrays / "r").exists()
 
 

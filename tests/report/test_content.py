@@ -5,7 +5,7 @@ import pytest
 
 from parafair import FairCP, SensitiveFeatures, TensorData, frontier, split_cells
 from parafair.audits import Verdict
-from parafair.report import content, pick_point, write_report
+from parafair.report import content, write_report
 from parafair.report.summary import _choice
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 
@@ -31,7 +31,8 @@ def test_the_picked_fit_is_that_of_the_frontier(curve, max_leakage):
     shown = content(curve, title="", max_leakage=max_leakage)
     assert shown["max_leakage"] == max_leakage
     picked = [p["id"] for p in shown["points"] if p["picked"]]
-    assert picked == [pick_point(curve, max_leakage).member.id]
+    best = curve.best_or_none(max_leakage)
+    assert picked == ([] if best is None else [best.member.id])
 
 
 @pytest.mark.parametrize("max_leakage", [0.0, 0.2, 1.0])
@@ -45,19 +46,17 @@ def test_verdicts_are_those_of_the_audits(curve, max_leakage):
 
 def judged(verdict):
     """A summary of one audited fit with this verdict."""
-    audit = SimpleNamespace(verdict=lambda max_leakage: verdict)
-    fit = SimpleNamespace(status=None)
-    point = SimpleNamespace(residual=0.61, leakage=0.03, audit=audit, evaluation=None, fit=fit)
+    point = SimpleNamespace(residual=0.61, leakage=0.03, verdict=lambda max_leakage: verdict)
     point.member = SimpleNamespace(method="invariant", strength=16.0)
     fits = SimpleNamespace(points=[point], audited=[point], methods=("invariant",), limit=())
-    return " ".join(_choice(fits, point, 0.05))
+    return " ".join(_choice(fits, None if verdict is Verdict.LEAKS else point, 0.05))
 
 
 def test_the_summary_says_why_a_fit_does_not_pass():
     assert "leaves 37 % of the sum of squares unexplained" in judged(Verdict.PASSES)
     assert "1 of 1 audited fits pass" in judged(Verdict.PASSES)
     assert "leakage 0.030. It passes." in judged(Verdict.PASSES)
-    assert "an attacker is significantly above chance" in judged(Verdict.LEAKS)
+    assert "all of them leak. The least leakage is 0.030" in judged(Verdict.LEAKS)
     assert "significantly below chance" in judged(Verdict.BELOW_CHANCE)
     assert "0 of 1 audited fits pass" in judged(Verdict.BELOW_CHANCE)
 
@@ -142,7 +141,9 @@ def test_coverage_and_held_out_errors_are_told(table):
     evaluation = table.points[0].evaluation
     assert errors[2]["rmse"] == evaluation.value("rmse", "b", feature="team")
     assert errors[0]["baseline"] == table.baseline.value("rmse")
-    assert "held-out entries: of the picked fit" in " ".join(shown["summary"])
+    words = " ".join(shown["summary"])
+    assert "on held-out entries: of the fit with the smallest residual" in words
+    assert "None is picked, because all of them leak." in words
 
 
 def test_people_without_features_are_in_no_group(table):

@@ -240,15 +240,15 @@ class SparseObservations:
     values: Tensor
     shape: tuple[int, ...]
 
-    def pieces(self, mode: int) -> Segments:
+    def segments(self, mode: int) -> Segments:
         """Return the entries sorted by a mode; computed once per mode."""
-        if mode not in self._pieces:
+        if mode not in self._segments:
             found = Segments.of(self.indices, self.values, shape=self.shape, mode=mode)
-            self._pieces[mode] = found
-        return self._pieces[mode]
+            self._segments[mode] = found
+        return self._segments[mode]
 
     @cached_property
-    def _pieces(self) -> dict[int, Segments]:
+    def _segments(self) -> dict[int, Segments]:
         return {}
 
     def sums(self, factors: Factors) -> SparseSums:
@@ -293,7 +293,7 @@ class SparseSums:
 
     def _sums(self, mode: int) -> tuple[Tensor, Tensor]:
         if self._found is None or self._found[0] != mode:
-            self._found = (mode, *self.entries.pieces(mode).sums(self.factors))
+            self._found = (mode, *self.entries.segments(mode).sums(self.factors))
         return self._found[1:]
 
 

@@ -42,7 +42,7 @@ from parafair.frontiers.run import AUDITS
 from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
 from parafair.penalties.registry import METHODS
-from parafair.report import FORMATS, pick_point, write_report
+from parafair.report import FORMATS, write_report
 
 FRONTIER, REPORT = defaults(frontier), defaults(write_report)
 # The defaults of an audit of one of many fits.
@@ -185,9 +185,11 @@ def show(found: Frontier, max_leakage: float) -> None:
         count = found.coverage.held_out if found.coverage else 0
         without = found.baseline.value("rmse")
         echo(f"RMSE of the {count:,} held-out entries; without people {without:.4g}")
-    picked = pick_point(found, max_leakage)
+    picked = found.best_or_none(max_leakage)
     if picked is not None:
         echo(f"picked {_words(picked, max_leakage)}")
+    elif found.audited:
+        echo(f"none is picked: all fits leak at --max-leakage {max_leakage:g}")
 
 
 def _model(name: str, model: DecompositionOptions, solver: SolverOptions) -> FairCP:

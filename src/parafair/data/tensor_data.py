@@ -267,9 +267,12 @@ class TensorData:
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> TensorData:
-        """Return the data on another device or with another precision."""
+        """Return the data on another device or with another precision; itself if nothing changes."""
+        values = self.values.to(device=device, dtype=dtype)
+        if values is self.values:
+            return self
         indices = None if self.indices is None else self.indices.to(device)
-        return replace(self, values=self.values.to(device=device, dtype=dtype), indices=indices)
+        return replace(self, values=values, indices=indices)
 
     def to_dense(self) -> TensorData:
         """Return all entries, NaN where they are missing, if memory allows."""
@@ -345,9 +348,14 @@ class TensorData:
             self._set("values", self.values[~missing])
 
 
+def default_modes(order: int) -> tuple[str, ...]:
+    """Return the names of modes without names of their own."""
+    return tuple(f"mode_{mode}" for mode in range(order))
+
+
 def is_labeled(modes: Sequence[str], labels: Sequence[NDArray[Any]]) -> bool:
     """Tell whether modes have names or labels of their own, not positions only."""
-    default = _complete_modes((), len(modes))
+    default = default_modes(len(modes))
     return tuple(modes) != default or any(
         not np.array_equal(own, np.arange(len(own))) for own in labels
     )

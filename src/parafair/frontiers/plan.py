@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
 from typing import Any, TypeVar
@@ -142,11 +142,6 @@ def make_plan(
             f"strength={model.strength!r} cannot be used in a frontier; pass strengths= instead"
         )
     settings = Settings.of(model)
-    if settings.penalty is not None and not is_dataclass(settings.penalty):
-        raise TypeError(
-            f"method must be a dataclass, so that its strength can be replaced; got "
-            f"{settings.penalty!r}. Add @dataclass(frozen=True) to its class"
-        )
     if sensitive_features is None or isinstance(sensitive_features, Mapping):
         raise ValueError(
             "sensitive_features must be the features of one mode, because audits need them; pass "

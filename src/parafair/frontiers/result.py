@@ -212,7 +212,10 @@ class Frontier:
                 "no point has an audit, so none can be chosen; run the frontier with audits"
             )
         if max_leakage is not None:
-            return self._closest(max_leakage)
+            point = self.best_or_none(max_leakage)
+            if point is None:
+                raise self._all_leak(max_leakage)
+            return point
         assert max_residual is not None
         sound = [p for p in self.audited if p.audit and not p.audit.below_chance] or self.audited
         allowed = [point for point in sound if point.residual <= max_residual]
@@ -224,22 +227,21 @@ class Frontier:
             )
         return min(allowed, key=lambda point: (point.leakage, point.residual))
 
-    def _closest(self, max_leakage: float) -> Point:
-        """Return the smallest residual among points that pass, else among points below chance."""
+    def _all_leak(self, max_leakage: float) -> ValueError:
+        least = min(self.audited, key=lambda point: point.leakage)
+        why = " with an attacker significantly above chance" if least.leakage <= max_leakage else ""
+        return ValueError(
+            f"no point passes at max_leakage={max_leakage}; the smallest leakage is "
+            f"{least.leakage:.4g}{why}. Raise max_leakage, or add larger strengths"
+        )
+
+    def best_or_none(self, max_leakage: float) -> Point | None:
+        """Return the point of ``best(max_leakage=...)``, or None if every point leaks."""
         by_verdict: dict[Verdict, list[Point]] = {}
         for point in self.audited:
             by_verdict.setdefault(point.verdict(max_leakage), []).append(point)
-        for verdict in (Verdict.PASSES, Verdict.BELOW_CHANCE):
-            if verdict in by_verdict:
-                return min(by_verdict[verdict], key=lambda p: (p.residual, p.leakage))
-        least = min(self.audited, key=lambda point: point.leakage)
-        doubt = (
-            ", with an attacker significantly above chance" if least.leakage <= max_leakage else ""
-        )
-        raise ValueError(
-            f"no point passes at max_leakage={max_leakage}; the least leakage is "
-            f"{least.leakage:.4g}{doubt}. Raise max_leakage, or add larger strengths"
-        )
+        allowed = by_verdict.get(Verdict.PASSES) or by_verdict.get(Verdict.BELOW_CHANCE) or []
+        return min(allowed, key=lambda p: (p.residual, p.leakage), default=None)
 
     def pick(
         self, *, max_leakage: float | None = None, max_residual: float | None = None

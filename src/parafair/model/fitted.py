@@ -26,7 +26,8 @@ from parafair.errors import ParafairWarning
 from parafair.model.record import Record
 from parafair.model.strength import Selection
 from parafair.model.training import Training
-from parafair.penalties import Penalty, Postprocessing, ScaleFreePenalty
+from parafair.penalties import Penalty, Postprocessing
+from parafair.penalties.base import is_scale_free
 from parafair.penalties.registry import resolve_method
 from parafair.solvers.result import Fit, best
 from parafair.storage import new_folder
@@ -84,7 +85,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             features = self._read_new_features(data, sensitive_features)
         penalty = self._refining_penalty(features) if refine else None
         self._warn_of_new_people(data, features)
-        return np.asarray(self._embed(data, features, penalty).cpu())
+        return np.asarray(self._embed(self._center(data), features, penalty).cpu())
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the explained share of the sum of squares of new people's entries.
@@ -97,20 +98,20 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             y: Ignored; for compatibility with scikit-learn.
         """
         check_is_fitted(self)
-        data = self._validate(X, reset=False)
+        data = self._center(self._validate(X, reset=False))
         rows = self._embed(data, None, None)
-        offsets = self.training_.offsets
-        data = data if offsets is None else offsets.subtract(data)
         factors = [factor.to(rows) for factor in self.cp_.factors]
         factors[self.training_.mode] = rows
         norm = float(torch.linalg.vector_norm(data.entries, dtype=torch.float64))
         return 1 - data.observations.residual_squared(factors) / norm**2
 
+    def _center(self, data: TensorData) -> TensorData:
+        offsets = self.training_.offsets
+        return data if offsets is None else offsets.subtract(data)
+
     def _embed(
         self, data: TensorData, features: SensitiveFeatures | None, penalty: Penalty | None
     ) -> Tensor:
-        offsets = self.training_.offsets
-        data = data if offsets is None else offsets.subtract(data)
         factors = [factor.to(data.values) for factor in self.cp_.factors]
         plain = None if self.fit_.plain is None else self.fit_.plain.to(data.values)
         return self.training_.embed(data, factors, plain=plain, features=features, penalty=penalty)
@@ -167,7 +168,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             )
         strength = None if isinstance(self.strength, str) else self.strength
         penalty = resolve_method(self.method, strength)
-        if not isinstance(penalty, ScaleFreePenalty):
+        if not is_scale_free(penalty):
             raise ValueError(
                 "refine=True needs a scale-free penalty such as method='invariant', got "
                 f"method={self.method!r}; omit refine"

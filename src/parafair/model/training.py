@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.least_squares import squared_block
+from parafair.algebra.least_squares import LOSSES
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.centering import Offsets
 from parafair.data.labels import as_labels, locate
@@ -43,6 +43,7 @@ class Training:
         penalized: Their positions; None for everybody.
         entries: Number of observed entries.
         ridge: The ridge.
+        loss: The loss.
     """
 
     mode: int
@@ -53,6 +54,7 @@ class Training:
     penalized: NDArray[np.intp] | None
     entries: int
     ridge: float
+    loss: str
 
     @classmethod
     def of(cls, problem: Problem, offsets: Offsets | None) -> Training:
@@ -67,6 +69,7 @@ class Training:
             penalized=None if penalized is None else penalized.cpu().numpy(),
             entries=problem.count,
             ridge=problem.ridge,
+            loss=problem.loss,
         )
 
     @property
@@ -145,7 +148,8 @@ class Training:
             penalty: The penalty for joint refinement of the rows; None for no refinement.
         """
         target, gram = self._sums(data, factors)
-        block = squared_block(target[None], gram[None], norm_squared=0.0, entries=1, ridge=None)
+        make_block = LOSSES[self.loss]
+        block = make_block(target[None], gram[None], norm_squared=0.0, entries=1, ridge=None)
         rows = block.minimizer(QuadraticForm.zero(target))[0]
         counts, trained = data.observations.counts(self.mode), factors[self.mode]
         if plain is not None and features is not None:
@@ -200,7 +204,7 @@ class Training:
                 )
         target, gram = self._sums(data, factors)
         norm = torch.linalg.vector_norm(data.entries, dtype=torch.float64)
-        block = squared_block(
+        block = LOSSES[self.loss](
             target[None],
             gram[None],
             norm_squared=float(norm) ** 2,
@@ -235,6 +239,7 @@ class Training:
             "penalized": None if self.penalized is None else self.penalized.tolist(),
             "entries": self.entries,
             "ridge": self.ridge,
+            "loss": self.loss,
         }
         write_json(folder / TRAINING_FILE, record)
 

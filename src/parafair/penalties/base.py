@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from math import isfinite
 from numbers import Real
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 from torch import Tensor
 
@@ -25,7 +25,7 @@ from parafair.penalties.bound import BoundPenalty
 
 @runtime_checkable
 class Penalty(Protocol):
-    """Settings of a penalty; usually a frozen dataclass."""
+    """Settings of a penalty; must be a dataclass, usually a frozen one."""
 
     @property
     def strength(self) -> float:
@@ -49,6 +49,11 @@ class ScaleFreePenalty(Penalty, Protocol):
     """
 
     scale_free: ClassVar[Literal[True]]
+
+
+def is_scale_free(penalty: object) -> TypeGuard[ScaleFreePenalty]:
+    """Tell whether a penalty is a `ScaleFreePenalty`, and says so."""
+    return isinstance(penalty, ScaleFreePenalty) and bool(penalty.scale_free)
 
 
 @runtime_checkable

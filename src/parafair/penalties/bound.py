@@ -151,5 +151,7 @@ def scale_strength(bound: BoundPenalty, strengths: Tensor) -> BoundPenalty:
 def _wrap(
     bound: BoundPenalty, *, rows: Tensor | None = None, multipliers: Tensor | None = None
 ) -> BoundPenalty:
+    if isinstance(bound, Wrapped):  # restricted before it is scaled
+        return replace(bound, multipliers=multipliers)
     kind = WrappedInvariant if isinstance(bound, BoundInvariant) else Wrapped
     return kind(bound, rows, multipliers)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ SINGULAR = 1e-12
 
 @runtime_checkable
 class Postprocessing(Protocol):
-    """Settings of a change to an embedding after the fit; usually a frozen dataclass."""
+    """Settings of a change to an embedding after the fit; must be a dataclass."""
 
     def apply(self, factor: Tensor, sensitive: SensitiveFeatures) -> Tensor:
         """Return the changed factor, shape (n, rank)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import is_dataclass
 
 from parafair.dependence.kernels import KERNELS
 from parafair.errors import unknown_choice
@@ -41,6 +42,11 @@ def resolve_method(
             raise ValueError(
                 f"strength={strength!r} was given, but {method!r} has its own settings; set it "
                 "there and leave strength out"
+            )
+        if not is_dataclass(method):
+            raise TypeError(
+                f"method must be a dataclass, so that it can be stored and its strength replaced; "
+                f"got {method!r}. Add @dataclass(frozen=True) to its class"
             )
         return method
     if not isinstance(method, str) or method not in METHODS:

@@ -1,6 +1,6 @@
 """The report of a frontier: one page to explore, and figures to print."""
 
-from parafair.report.content import content, pick_point
+from parafair.report.content import content
 from parafair.report.figures import FORMATS, draw_embeddings, draw_frontier
 from parafair.report.html import render
 from parafair.report.writing import write_report
@@ -10,7 +10,6 @@ __all__ = [
     "content",
     "draw_embeddings",
     "draw_frontier",
-    "pick_point",
     "render",
     "write_report",
 ]

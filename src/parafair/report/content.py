@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import default_modes
 from parafair.dependence.whitening import Standardized
 from parafair.frontiers import Frontier, Point
-from parafair.report.summary import name_of, summarize, verdict_of
+from parafair.report.summary import name_of, summarize
 
 # People drawn in a picture, rows of a factor, iterations of a history: more cannot be told apart.
 MOST_PEOPLE, MOST_ROWS, MOST_ITERATIONS = 1000, 300, 200
@@ -53,15 +54,15 @@ def content(frontier: Frontier, *, title: str, max_leakage: float = 0.05) -> dic
         title: The heading.
         max_leakage: The largest leakage allowed, for the verdicts and the picked fit.
     """
-    picked = pick_point(frontier, max_leakage)
+    picked = frontier.best_or_none(max_leakage)
     people = _every(len(frontier.sensitive), MOST_PEOPLE)
     # In data sorted by group the last group would be drawn over all others.
     people = people[torch.randperm(len(people), generator=torch.Generator().manual_seed(0))]
     groups, codes = _groups(frontier.sensitive, people)
     points = []
     for point, row in zip(frontier.points, frontier.rows(), strict=True):
-        verdict = verdict_of(point, max_leakage)
-        judged = {"verdict": verdict and verdict.value, "picked": point is picked}
+        verdict = None if point.audit is None else point.verdict(max_leakage).value
+        judged = {"verdict": verdict, "picked": point is picked}
         picture = {"embedding": _picture(frontier, point, people, codes)}
         shown = {name: row[name] for name in SHOWN}
         points.append(shown | judged | picture | _details(frontier, point))
@@ -78,21 +79,6 @@ def content(frontier: Frontier, *, title: str, max_leakage: float = 0.05) -> dic
         "max_leakage": max_leakage,
         "before": _before(frontier, people, codes),
     }
-
-
-def pick_point(frontier: Frontier, max_leakage: float) -> Point | None:
-    """Return the best fit at this leakage, or the efficient fit with the least leakage.
-
-    Returns:
-        The fit that `Frontier.best` chooses; without one, the least leaking of
-        `Frontier.efficient`; None if no fit was audited.
-    """
-    if not frontier.audited:
-        return None
-    try:
-        return frontier.best(max_leakage=max_leakage)
-    except ValueError:
-        return frontier.efficient[-1]
 
 
 def _details(frontier: Frontier, point: Point) -> dict[str, Any]:
@@ -143,7 +129,7 @@ def _coverage(frontier: Frontier) -> Iterable[tuple[str, str]]:
     found = frontier.coverage
     if found is None:
         return
-    named = found.modes != tuple(f"mode {mode}" for mode in range(len(found.shape)))
+    named = found.modes != default_modes(len(found.shape))
     people = found.modes[found.mode] if named else "person"
     sizes = zip(found.shape, found.modes, strict=True)
     yield "shape", " x ".join(f"{size:,} {name}" if named else f"{size:,}" for size, name in sizes)

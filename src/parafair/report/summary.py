@@ -10,10 +10,6 @@ from parafair.solvers.result import Status
 
 WHY = {
     Verdict.PASSES: "It passes.",
-    Verdict.LEAKS: (
-        "It does not pass: its leakage is above the limit, or an attacker is significantly above "
-        "chance."
-    ),
     Verdict.BELOW_CHANCE: (
         "It does not pass: an attacker is significantly below chance. This happens when people are "
         "matched in pairs across groups; it is a warning, not a success."
@@ -26,22 +22,17 @@ def summarize(frontier: Frontier, picked: Point | None, max_leakage: float) -> l
 
     Args:
         frontier: The fits.
-        picked: The fit shown first; None if no fit was audited.
+        picked: The best fit that does not leak; None if there is none.
         max_leakage: The largest leakage allowed.
     """
     parts = [_setting(frontier)]
-    if picked is None:
-        parts.append("The fits were not audited, so it is not known what they reveal.")
-    else:
+    if frontier.audited:
         parts.append(" ".join(_choice(frontier, picked, max_leakage)))
         parts += _prediction(frontier, picked)
+    else:
+        parts.append("The fits were not audited, so it is not known what they reveal.")
     parts += _limits(frontier)
     return parts
-
-
-def verdict_of(point: Point, max_leakage: float) -> Verdict | None:
-    """Return the verdict of a point's audit; None without an audit."""
-    return None if point.audit is None else point.audit.verdict(max_leakage)
 
 
 def name_of(point: Point) -> str:
@@ -61,38 +52,43 @@ def _setting(frontier: Frontier) -> str:
     )
 
 
-def _choice(frontier: Frontier, picked: Point, max_leakage: float) -> Iterator[str]:
+def _choice(frontier: Frontier, picked: Point | None, max_leakage: float) -> Iterator[str]:
     closest = _closest(frontier)
     yield (
-        f"The closest fit has residual {closest.residual:.3f} (it leaves "
+        f"The fit with the smallest residual has residual {closest.residual:.3f} (it leaves "
         f"{_squares(closest.residual)} of the sum of squares unexplained) and leakage "
         f"{closest.leakage:.3f}."
     )
-    verdicts = [verdict_of(point, max_leakage) for point in frontier.audited]
+    verdicts = [point.verdict(max_leakage) for point in frontier.audited]
     yield (
         f"{verdicts.count(Verdict.PASSES)} of {len(verdicts)} audited fits pass: their leakage is "
         f"at most {max_leakage:g}, and no attacker is significantly above or below chance (95 %, "
         "simultaneous)."
     )
-    verdict = verdict_of(picked, max_leakage)
-    assert verdict is not None
+    if picked is None:
+        least = min(frontier.audited, key=lambda point: point.leakage)
+        yield (
+            f"None is picked, because all of them leak. The least leakage is "
+            f"{least.leakage:.3f}, of {name_of(least)}."
+        )
+        return
     yield (
         f"Picked: {name_of(picked)}, with residual {picked.residual:.3f} and leakage "
-        f"{picked.leakage:.3f}. {WHY[verdict]}"
+        f"{picked.leakage:.3f}. {WHY[picked.verdict(max_leakage)]}"
     )
 
 
-def _prediction(frontier: Frontier, picked: Point) -> Iterator[str]:
+def _prediction(frontier: Frontier, picked: Point | None) -> Iterator[str]:
     """Yield the errors on held-out entries, if there are any."""
-    if picked.evaluation is None or frontier.baseline is None:
+    smallest = _closest(frontier)
+    if smallest.evaluation is None or frontier.baseline is None:
         return
-    closest = _closest(frontier).evaluation
-    beside = "" if closest is None else f"; of the closest fit {closest.value('rmse'):.3g}"
-    yield (
-        "Root mean squared error on held-out entries: of the picked fit "
-        f"{picked.evaluation.value('rmse'):.3g}{beside}; of a baseline without people "
-        f"{frontier.baseline.value('rmse'):.3g}."
-    )
+    errors = {"the fit with the smallest residual": smallest.evaluation}
+    if picked is not None and picked.evaluation is not None:
+        errors = {"the picked fit": picked.evaluation, **errors}
+    errors["a baseline without people"] = frontier.baseline
+    listed = "; ".join(f"of {name} {found.value('rmse'):.3g}" for name, found in errors.items())
+    yield f"Root mean squared error on held-out entries: {listed}."
 
 
 def _limits(frontier: Frontier) -> Iterator[str]:

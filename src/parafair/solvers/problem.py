@@ -19,8 +19,8 @@ from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
-from parafair.penalties import BoundInvariant, BoundPenalty, Penalty, ScaleFreePenalty
-from parafair.penalties.base import check_multiplier
+from parafair.penalties import BoundInvariant, BoundPenalty, Penalty
+from parafair.penalties.base import check_multiplier, is_scale_free
 from parafair.penalties.bound import restrict_rows, scale_strength
 from parafair.solvers.ridge import ridge_diagonal
 
@@ -111,7 +111,7 @@ class Problem:
                 f"the penalty {self.penalty!r} needs sensitive features, but none were given; pass "
                 "one row per person, or use method='none' for a plain decomposition"
             )
-        if self.other_sensitive and not isinstance(self.penalty, ScaleFreePenalty):
+        if self.other_sensitive and not is_scale_free(self.penalty):
             raise ValueError(
                 "sensitive features of several modes need a scale-free penalty such as "
                 f"method='invariant', got {self.penalty!r}: other penalties depend on the scale, "
@@ -186,7 +186,7 @@ class Problem:
         for mode, sensitive in self._sensitive_by_mode.items():
             rows, features = self._select_penalized(mode, sensitive)
             bound = penalty.bind(features, self.observations.values)
-            if isinstance(penalty, ScaleFreePenalty) and not isinstance(bound, BoundInvariant):
+            if is_scale_free(penalty) and not isinstance(bound, BoundInvariant):
                 raise TypeError(
                     f"{type(penalty).__name__} is scale_free, but its bound penalty has no "
                     "`basis`; return a parafair.penalties.BoundInvariant from bind"
