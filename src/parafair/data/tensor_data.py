@@ -267,7 +267,7 @@ class TensorData:
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> TensorData:
-        """Return the data on another device or with another precision; itself if nothing changes."""
+        """Return the data on another device or in another precision; itself if nothing changes."""
         values = self.values.to(device=device, dtype=dtype)
         if values is self.values:
             return self

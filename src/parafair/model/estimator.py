@@ -241,7 +241,7 @@ class FairCP(FittedCP):
     def _select(
         self, task: Task, on_iteration: OnIteration | None, on_trial: OnTrial | None
     ) -> Selection:
-        """Select the smallest strength that passes the audit; warn if none does."""
+        """Select the fit with the smallest residual that passes the audit; warn if none does."""
         level = float(self.max_leakage)
         selection = select_strength(
             task.problem,
