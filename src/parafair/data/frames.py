@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +149,9 @@ def read_labels(frame: nw.DataFrame[Any], name: str) -> NDArray[Any]:
     """Return a column of labels: whole numbers, numbers or text, none missing."""
     series = frame[name]
     if series.dtype.is_integer() and not series.is_null().any():
-        return np.asarray(series.to_numpy(), dtype=np.int64)
+        numbers = series.to_numpy()
+        if numbers.dtype.kind == "i":
+            return np.asarray(numbers, dtype=np.int64)
     values = series.to_list()
     missing = np.array([is_missing(value) for value in values])
     if missing.any():
@@ -213,11 +214,11 @@ def find_rows(frame: nw.DataFrame[Any], key: str, labels: NDArray[Any]) -> NDArr
 def _as_written(column: pandas.Series[str]) -> Any:
     """Return a column of text as numbers if they are written as Python writes them."""
     distinct = column.dropna().unique()
-    for kind, fits in ((int, lambda number: abs(number) < 2**63), (float, isfinite)):
+    for kind in (int, float):
         try:
             numbers = {text: kind(text) for text in distinct}
         except ValueError:
             continue
-        if all(str(number) == text and fits(number) for text, number in numbers.items()):
+        if all(str(number) == text and abs(number) < 2**63 for text, number in numbers.items()):
             return column.map(numbers)
     return column
