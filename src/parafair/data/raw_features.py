@@ -159,7 +159,9 @@ def _to_array(values: Any) -> NDArray[Any]:
     Categories of pandas become text, so that numbers among them stay codes.
     """
     if isinstance(values, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
+        found: NDArray[Any] = values.data.astype(object)
+        found[np.ma.getmaskarray(values)] = None
+        return found
     if getattr(getattr(values, "dtype", None), "name", "") == "category":
         values = values.astype(object).map(
             lambda value: value if is_missing(value) else category_text(value)
