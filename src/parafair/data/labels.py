@@ -80,6 +80,8 @@ def find_labels(wanted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
 
 def first_repeated(labels: NDArray[Any]) -> Any:
     """Return a label that occurs more than once, or None."""
+    if (labels[1:] > labels[:-1]).all():  # the usual case, without a copy
+        return None
     distinct, counts = np.unique(labels, return_counts=True)
     return None if len(distinct) == len(labels) else distinct[counts > 1][0]
 
