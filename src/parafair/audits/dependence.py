@@ -51,7 +51,9 @@ def _test(
     """Return the criterion on all pairs of people, its mean under permutation and the p-value."""
     if not np.ptp(rows, axis=0).any():  # constant rows are independent of any feature
         return PermutationTest(0.0, 1.0, 0.0, permutations)
-    criterion = Criterion(sensitive, torch.zeros(0, dtype=torch.float64), chunk_size=len(sensitive))
+    criterion = Criterion(
+        sensitive, torch.zeros(0, dtype=torch.float64, device="cpu"), chunk_size=len(sensitive)
+    )
     with one_thread():
         return criterion.test(torch.from_numpy(rows), permutations=permutations, random_state=seed)
 

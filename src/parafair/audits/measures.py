@@ -15,7 +15,7 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.audits.paper_network import Network
-from parafair.data.arrays import as_tensor
+from parafair.data.arrays import as_tensor, to_tensor
 from parafair.data.checks import as_data
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
@@ -37,7 +37,7 @@ def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
     weights, factors = cp
     data = as_data(X, dtype=torch.float64)
     entries = data.observations
-    matrices = [torch.as_tensor(factor).to(entries.values) for factor in factors]
+    matrices = [to_tensor(factor, "cp").to(entries.values) for factor in factors]
     if tuple(len(matrix) for matrix in matrices) != data.shape:
         raise ValueError(
             f"cp has shape {tuple(len(matrix) for matrix in matrices)} but X has shape "
@@ -45,7 +45,7 @@ def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
         )
     checked = CPTensor.from_factors(matrices)
     if weights is not None:
-        checked = CPTensor(torch.as_tensor(weights).to(entries.values), checked.factors)
+        checked = CPTensor(to_tensor(weights, "cp").to(entries.values), checked.factors)
     matrices[0] = matrices[0] * checked.weights
     norm = float(torch.linalg.vector_norm(entries.values))
     return float(entries.residual_squared(matrices) ** 0.5 / norm)
