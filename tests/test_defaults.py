@@ -1,6 +1,8 @@
-"""Nothing depends on global defaults of torch: its dtype and its device."""
+"""Nothing depends on global state, and nothing changes it: dtype, device, warnings, seeds."""
 
 import ast
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +94,37 @@ def test_results_do_not_depend_on_torch_defaults(compute, change):
     expected = compute()
     change()
     np.testing.assert_array_equal(compute(), expected)
+
+
+# The command line collects warnings; it runs in one thread.
+MAY_CHANGE_FILTERS = {"cli/shell.py", "model/tuning.py"}
+
+
+def test_no_code_that_may_run_in_threads_changes_the_filters_of_warnings():
+    words = ("catch_warnings", "filterwarnings", "simplefilter")
+    found = {
+        str(file.relative_to(SOURCE))
+        for file in SOURCE.rglob("*.py")
+        if any(word in file.read_text() for word in words)
+    }
+    assert found <= MAY_CHANGE_FILTERS
+
+
+def test_audits_in_threads_leave_the_filters_of_warnings_as_they_were():
+    before = list(warnings.filters)
+    groups = np.array(["a"] * (PEOPLE - 2) + ["b"] * 2)  # fewer members than folds
+
+    def run(seed):
+        audit(
+            1e12 * ROWS,  # the paper's network diverges
+            sensitive_features=groups,
+            attackers=["linear"],
+            folds=3,
+            repeats=1,
+            permutations=2,
+            random_state=seed,
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(8)))
+    assert warnings.filters == before
