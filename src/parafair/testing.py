@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def example_rows(n: int, columns: int, seed: int) -> Tensor:
     """Return standard normal rows in double precision, shape (n, columns)."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(n, columns, generator=generator, dtype=torch.float64)
+    return torch.randn(n, columns, generator=generator, dtype=torch.float64, device="cpu")
 
 
 def example_groups(n: int, seed: int) -> Tensor:
@@ -54,7 +54,7 @@ class PenaltyContract:
     def bound(self, penalty: Penalty) -> tuple[Any, Tensor]:
         """Return the penalty bound to example groups, and an example factor."""
         people = SensitiveFeatures.of(example_groups(self.people, seed=1))
-        bound = penalty.bind(people, torch.ones(1, dtype=torch.float64))
+        bound = penalty.bind(people, torch.ones(1, dtype=torch.float64, device="cpu"))
         return bound, example_rows(self.people, self.rank, seed=2)
 
     def test_value_is_one_finite_number_of_at_least_zero(self, penalty: Penalty) -> None:
@@ -92,9 +92,9 @@ class PenaltyContract:
         """Permuting people with their features, or components, does not change the value."""
         bound, factor = self.bound(penalty)
         value = bound.value(factor)
-        order = torch.randperm(self.people, generator=torch.Generator().manual_seed(3))
+        order = torch.from_numpy(np.random.default_rng(3).permutation(self.people))
         people = SensitiveFeatures.of(example_groups(self.people, seed=1)[order])
-        shuffled = penalty.bind(people, torch.ones(1, dtype=torch.float64))
+        shuffled = penalty.bind(people, torch.ones(1, dtype=torch.float64, device="cpu"))
         torch.testing.assert_close(shuffled.value(factor[order]), value)
         torch.testing.assert_close(bound.value(factor.flip(1)), value)
 

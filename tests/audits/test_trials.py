@@ -1,6 +1,9 @@
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import RepeatedStratifiedKFold
 
 from parafair.audits.attackers import ATTACKERS
 from parafair.audits.trials import CrossValidation, auc, predict_all, split_folds
@@ -28,6 +31,18 @@ def test_everybody_is_tested_once_per_repeat():
     tested = np.concatenate([test for _, test in splits])
     assert (np.bincount(tested) == 2).all()
     assert not any(set(train) & set(test) for train, test in splits)
+
+
+@pytest.mark.parametrize("sizes", [(20, 20, 20), (3, 50, 7), (40, 19, 1)])
+def test_folds_are_those_of_scikit_learn(sizes):
+    codes = np.random.RandomState(0).permutation(np.repeat(["c", "a", "b"], sizes))
+    groups = SensitiveFeatures.of(codes).columns[0]
+    folds = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a group has fewer members than folds
+        expected = list(folds.split(ROWS, codes))
+    for found, wanted in zip(split_folds(groups, PLAN), expected, strict=True):
+        np.testing.assert_array_equal(np.concatenate(found), np.concatenate(wanted))
 
 
 def test_guesses_are_in_the_order_of_the_people():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from parafair.data.arrays import as_tensor
+from parafair.data.checks import check_device
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,8 @@ def test_an_array_of_size_one_may_be_reversed():
 def test_missing_and_infinite_entries_are_refused(value, message):
     with pytest.raises(ValueError, match=message):
         as_tensor(value, name="rows")
+
+
+def test_a_device_without_values_is_refused():
+    with pytest.raises(ValueError, match="device='meta' cannot be used here"):
+        check_device("meta")

@@ -189,3 +189,27 @@ def test_memory_of_parquet_is_estimated_first(tmp_path, monkeypatch):
     monkeypatch.setattr(frames, "BYTES_PER_VALUE", 10**15)
     with pytest.raises(MemoryError, match=r"reading .*x.parquet needs .* only the columns that"):
         read_table(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("who,age\n0,1,2\n1,3,4\n", 2),
+        ("who,age\n0,1,\n1,3,\n", 2),
+        ("who,age\n0,1\n1,3\n2,3,4\n", 4),
+        ('who,age\n"a\nb",1\n1,3,4\n', 4),
+        ("\nwho,age\n\n0,1,2\n", 4),
+        ("\ufeffwho,age\n0,1,2,3\n", 2),
+    ],
+)
+def test_a_row_longer_than_the_header_is_refused_with_its_line(tmp_path, text, line):
+    file = tmp_path / "people.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"people.csv .*\(line {line} has . fields, but"):
+        read_table(file)
+
+
+def test_quoted_separators_are_no_fields(tmp_path):
+    file = tmp_path / "people.csv"
+    file.write_text('who,"a,ge"\n"x,y",1\n')
+    assert read_table(file).to_dict("list") == {"who": ["x,y"], "a,ge": [1]}

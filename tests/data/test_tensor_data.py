@@ -316,8 +316,12 @@ def test_frostt_files(tmp_path):
         ("", "at least two indices and a value, got 0 lines"),
         ("1 2\n", "got 1 lines of 2 numbers"),
         ("1 1 1 2\n1 1 2\n", "could not be read .the number of columns changed"),
-        ("1 0 5\n", "has the index 0 in entry 0; indices must be whole numbers from 1 on"),
+        ("1 0 5\n", "has the index 0 in entry 0; indices must be whole numbers from 1 to 2"),
         ("1 1.5 5\n", "has the index 1.5 in entry 0; indices must be whole"),
+        ("1 inf 5\n", "has the index inf in entry 0; indices must be whole"),
+        ("1 nan 5\n", "has the index nan in entry 0; indices must be whole"),
+        ("1 1 5\n1 1e30 5\n", "has the index 1e.30 in entry 1; indices must be whole"),
+        ("1 1 inf\n", "values has 1 infinite entries"),
         ("1 x 5\n", "could not be read .could not convert string 'x'"),
         ("1 1 5\n1 1 6\n", "given more than once, such as mode_0 1, mode_1 1: 5, 6"),
         ("1 1 nan\n", "has no values: all 1 are missing"),
@@ -327,6 +331,28 @@ def test_bad_frostt_files_are_refused(tmp_path, text, message):
     (tmp_path / "x.tns").write_text(text)
     with pytest.raises(ValueError, match=message):
         TensorData.from_tns(tmp_path / "x.tns")
+
+
+def test_a_frostt_file_whose_sizes_exceed_memory_is_refused(tmp_path):
+    (tmp_path / "x.tns").write_text(f"{2**50} 1 1 2\n")
+    with pytest.raises(MemoryError, match="the largest indices of .*x.tns, needs about"):
+        TensorData.from_tns(tmp_path / "x.tns")
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.9, 1.0])
+def test_a_damaged_packed_frostt_file_is_refused(tmp_path, keep):
+    packed = bytearray(gzip.compress("".join(f"{i} {i} {i}\n" for i in range(1, 999)).encode()))
+    if keep == 1:
+        packed[len(packed) // 2] ^= 255
+    (tmp_path / "x.tns.gz").write_bytes(packed[: int(keep * len(packed))])
+    with pytest.raises(ValueError, match="x.tns.gz could not be read"):
+        TensorData.from_tns(tmp_path / "x.tns.gz")
+
+
+def test_a_text_named_as_a_packed_frostt_file_is_refused(tmp_path):
+    (tmp_path / "x.tns.gz").write_text("1 1 1 2\n")
+    with pytest.raises(ValueError, match="seems damaged or truncated"):
+        TensorData.from_tns(tmp_path / "x.tns.gz")
 
 
 def test_a_sparse_tensor_too_large_for_memory_stays_sparse():

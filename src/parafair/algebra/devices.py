@@ -1,9 +1,10 @@
-"""Sizes that depend on the device, such as how much to compute at once."""
+"""What depends on the device of a tensor."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 
@@ -15,3 +16,8 @@ def by_device(sizes: Mapping[str, int], tensor: Tensor) -> int:
         tensor: A tensor on the device.
     """
     return sizes.get(tensor.device.type, sizes["cpu"])
+
+
+def identity(size: int, like: Tensor) -> Tensor:
+    """Return an identity matrix with the dtype and on the device of a tensor."""
+    return torch.eye(size, dtype=like.dtype, device=like.device)

@@ -108,7 +108,7 @@ class CompleteObservations:
     def counts(self, mode: int) -> Tensor:
         """Return the number of entries at each index; all are equal."""
         size = self.shape[mode]
-        return torch.full((size,), self.values.numel() // size, device=self.values.device)
+        return self.values.new_full((size,), self.values.numel() // size, dtype=torch.long)
 
     def working_memory(self, rank: int) -> int:
         """Return twice the size of the contraction with the first factor."""

@@ -115,7 +115,7 @@ def _add_segments(total: Tensor, rows: Tensor, ends: Tensor, begin: int) -> None
         ends: 0, then the end of each row's segments, shape (n + 1,).
         begin: Number of the first segment in `rows`.
     """
-    edges = torch.tensor([begin, begin + len(rows)], device=ends.device)
+    edges = ends.new_tensor([begin, begin + len(rows)])
     first = int(torch.searchsorted(ends, edges[:1], right=True)) - 1
     last = int(torch.searchsorted(ends, edges[1:]))
     starts = (ends[first : last + 1] - begin).clamp(0, len(rows))

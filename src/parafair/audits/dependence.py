@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -14,7 +12,6 @@ from parafair.audits.trials import one_thread
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion, PermutationTest
-from parafair.errors import ParafairWarning
 
 # More people are sampled down: time grows with the square of their number.
 MOST_TESTED = 2000
@@ -51,7 +48,9 @@ def _test(
     """Return the criterion on all pairs of people, its mean under permutation and the p-value."""
     if not np.ptp(rows, axis=0).any():  # constant rows are independent of any feature
         return PermutationTest(0.0, 1.0, 0.0, permutations)
-    criterion = Criterion(sensitive, torch.zeros(0, dtype=torch.float64), chunk_size=len(sensitive))
+    criterion = Criterion(
+        sensitive, torch.zeros(0, dtype=torch.float64, device="cpu"), chunk_size=len(sensitive)
+    )
     with one_thread():
         return criterion.test(torch.from_numpy(rows), permutations=permutations, random_state=seed)
 
@@ -61,10 +60,8 @@ def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[
     sensitive = SensitiveFeatures((column,))
     found: list[tuple[str, float, float | None, str]] = []
     if column.kind == "categorical":
-        with one_thread(), warnings.catch_warnings():
-            # The text of the row says the same.
-            warnings.filterwarnings("ignore", "the network of unfairness", ParafairWarning)
-            network = measures.unfairness(rows, sensitive_features=sensitive, random_state=seed)
+        with one_thread():
+            network = measures.predict_groups(rows, sensitive_features=sensitive, random_state=seed)
         bound = measures.parity_bound(rows, sensitive_features=sensitive)
         about = "accuracy - 1 / groups"
         if np.isnan(network.accuracy):

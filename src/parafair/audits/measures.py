@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.audits.paper_network import Network
-from parafair.data.arrays import as_tensor
+from parafair.data.arrays import as_tensor, to_tensor
 from parafair.data.checks import as_data
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
@@ -37,7 +38,7 @@ def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
     weights, factors = cp
     data = as_data(X, dtype=torch.float64)
     entries = data.observations
-    matrices = [torch.as_tensor(factor).to(entries.values) for factor in factors]
+    matrices = [to_tensor(factor, "cp").to(entries.values) for factor in factors]
     if tuple(len(matrix) for matrix in matrices) != data.shape:
         raise ValueError(
             f"cp has shape {tuple(len(matrix) for matrix in matrices)} but X has shape "
@@ -45,7 +46,7 @@ def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
         )
     checked = CPTensor.from_factors(matrices)
     if weights is not None:
-        checked = CPTensor(torch.as_tensor(weights).to(entries.values), checked.factors)
+        checked = CPTensor(to_tensor(weights, "cp").to(entries.values), checked.factors)
     matrices[0] = matrices[0] * checked.weights
     norm = float(torch.linalg.vector_norm(entries.values))
     return float(entries.residual_squared(matrices) ** 0.5 / norm)
@@ -102,7 +103,26 @@ class Unfairness:
         return self.majority - 1 / self.groups
 
 
-def unfairness(
+def unfairness(embedding: Any, *, sensitive_features: Any, **settings: Any) -> Unfairness:
+    """Return the result of `predict_groups`, and warn if its network diverged.
+
+    Args:
+        embedding: One row per person.
+        sensitive_features: A single categorical feature.
+        settings: Further arguments of `predict_groups`.
+    """
+    found = predict_groups(embedding, sensitive_features=sensitive_features, **settings)
+    if isnan(found.accuracy):
+        warnings.warn(
+            "the network of unfairness diverged, so its figures are undefined (nan): the columns "
+            "are too large for learning_rate; rescale the embedding or lower learning_rate",
+            ParafairWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def predict_groups(
     embedding: Any,
     *,
     sensitive_features: Any,
@@ -150,13 +170,7 @@ def unfairness(
     scores, truth = network.scores(rows[test]), labels[test]
     hits = (scores.argmax(1) == truth).double()
     if not torch.isfinite(scores).all():
-        # Predictions after an overflow would look as if there were no information.
-        warnings.warn(
-            "the network of unfairness diverged, so its figures are undefined (nan): the columns "
-            "are too large for learning_rate; rescale the embedding or lower learning_rate",
-            ParafairWarning,
-            stacklevel=2,
-        )
+        # Undefined: predictions after an overflow would look as if there were no information.
         hits = torch.full_like(hits, torch.nan)
     present = [group for group in range(groups) if (truth == group).any()]
     recalls = [float(hits[truth == group].mean()) for group in present]

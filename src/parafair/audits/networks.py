@@ -36,7 +36,7 @@ class _NetworkEstimator(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows of shape (n, columns) and one category or number per row."""
         random = check_random_state(self.random_state)
-        rows = torch.tensor(np.asarray(X), dtype=torch.float32)
+        rows = torch.from_numpy(np.array(X, dtype=np.float32))
         self._train(rows, self._targets(np.asarray(y)), random)
         return self
 
@@ -46,7 +46,8 @@ class _NetworkEstimator(BaseEstimator):  # type: ignore[misc]
             self.classes_, codes = np.unique(values, return_inverse=True)
             return torch.from_numpy(codes.astype(np.int64))
         self.mean_, self.scale_ = float(values.mean()), float(values.std()) or 1.0
-        return torch.tensor((values - self.mean_) / self.scale_, dtype=torch.float32)[:, None]
+        numbers = (values - self.mean_) / self.scale_
+        return torch.from_numpy(numbers.astype(np.float32))[:, None]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class, shape (n, classes)."""
@@ -60,7 +61,7 @@ class _NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.mean_ + self.scale_ * outputs[:, 0])
 
     def _outputs(self, X: Any) -> NDArray[np.float64]:
-        rows = torch.tensor(np.asarray(X), dtype=torch.float32)
+        rows = torch.from_numpy(np.array(X, dtype=np.float32))
         with torch.no_grad():
             outputs = self._forward(rows)
         # After an overflow, predict equal probabilities or the mean.
@@ -173,7 +174,7 @@ class _TunedNetwork(_NetworkEstimator):
         widths = (rows.shape[1], self.hidden, self.hidden, self._width())
         # Members of the batch: decay by decay, and within each fold by fold.
         layers = _draw_layers(len(self.decays) * folds, widths, generator)
-        best, kept = torch.full((len(layers[0]),), torch.inf), [layer.clone() for layer in layers]
+        best, kept = rows.new_full((len(layers[0]),), torch.inf), [x.clone() for x in layers]
         for _ in self._descend(layers, rows, targets, [train for train, _ in splits], generator):
             held_out = self._validate(layers, rows, targets, [test for _, test in splits])
             better = held_out < best
@@ -194,13 +195,13 @@ class _TunedNetwork(_NetworkEstimator):
         """Take Adam's steps on all members; yield before each validation."""
         optimizer = torch.optim.Adam(layers, lr=self.learning_rate, fused=True)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
-        decays = torch.tensor(self.decays).repeat_interleave(len(folds))[:, None, None]
+        decays = rows.new_tensor(self.decays).repeat_interleave(len(folds))[:, None, None]
         size = min(self.batch_size, *map(len, folds))
         for step in range(1, self.steps + 1):
             chosen = [
                 fold
                 if len(fold) == size
-                else fold[torch.randperm(len(fold), generator=generator)[:size]]
+                else fold[torch.randperm(len(fold), generator=generator, device="cpu")[:size]]
                 for fold in folds
             ]
             batch = torch.stack(chosen).repeat(len(self.decays), 1)
@@ -219,7 +220,7 @@ class _TunedNetwork(_NetworkEstimator):
         self, layers: list[Tensor], rows: Tensor, targets: Tensor, folds: list[Tensor]
     ) -> Tensor:
         """Return the mean loss of every member on its held-out fold, shape (members,)."""
-        losses = torch.empty(len(self.decays), len(folds))
+        losses = rows.new_empty(len(self.decays), len(folds))
         with torch.no_grad():
             for i, fold in enumerate(folds):
                 own = [layer[i :: len(folds)] for layer in layers]
@@ -253,8 +254,10 @@ def _draw_layers(members: int, widths: tuple[int, ...], generator: torch.Generat
     """Return weights and biases in turn: shapes (members, in, out) and (members, 1, out)."""
     layers = []
     for inputs, outputs in pairwise(widths):
-        weights = torch.randn(members, inputs, outputs, generator=generator) * (2 / inputs) ** 0.5
-        layers += [weights, torch.zeros(members, 1, outputs)]
+        shape = (members, inputs, outputs)
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
+        weights = drawn * (2 / inputs) ** 0.5
+        layers += [weights, weights.new_zeros(members, 1, outputs)]
     layers[-2] *= 0.1  # the first outputs are near zero
     return [layer.requires_grad_() for layer in layers]
 

@@ -28,7 +28,8 @@ class Network:
         """Return untrained weights, drawn like those of PyTorch's linear layers."""
 
         def uniform(fan_in: int, *shape: int) -> Tensor:
-            return torch.empty(shape).uniform_(-(fan_in**-0.5), fan_in**-0.5, generator=generator)
+            empty = torch.empty(shape, dtype=torch.float32, device="cpu")
+            return empty.uniform_(-(fan_in**-0.5), fan_in**-0.5, generator=generator)
 
         return cls(
             uniform(inputs, inputs, hidden),
@@ -80,7 +81,7 @@ class Network:
             error -= targets
         else:
             error = torch.softmax(error, 1)
-            error[torch.arange(len(targets)), targets] -= 1
+            error[torch.arange(len(targets), device=targets.device), targets] -= 1
         error *= learning_rate / len(targets)
         back = (error @ self.second.mT).mul_(active > 0)
         self.second.addmm_(active.mT, error, alpha=-1)

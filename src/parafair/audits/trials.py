@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,8 +14,7 @@ import torch
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.stats import rankdata, spearmanr
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import ThreadpoolController
 
@@ -115,14 +113,40 @@ def predict_all(
 
 def split_folds(column: Column, plan: CrossValidation) -> list[Split]:
     """Return the training and test people of every fold, repeat after repeat."""
-    settings = {"n_splits": plan.folds, "n_repeats": plan.repeats, "random_state": plan.seed}
-    places = np.zeros(len(column.values))
-    if column.kind == "numeric":
-        return list(RepeatedKFold(**settings).split(places))
-    with warnings.catch_warnings():
-        # Two members are enough: scores pool all people, so a fold may lack a group.
-        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return list(RepeatedStratifiedKFold(**settings).split(places, column.values))
+    random = np.random.RandomState(plan.seed)
+    splits: list[Split] = []
+    for _ in range(plan.repeats):
+        if column.kind == "numeric":
+            folds = KFold(plan.folds, shuffle=True, random_state=random)
+            splits += folds.split(np.zeros(len(column.values)))
+        else:
+            number = _stratify(column.values, plan.folds, random)
+            splits += [
+                (np.flatnonzero(number != fold), np.flatnonzero(number == fold))
+                for fold in range(plan.folds)
+            ]
+    return splits
+
+
+def _stratify(
+    groups: NDArray[np.intp], folds: int, random: np.random.RandomState
+) -> NDArray[np.intp]:
+    """Return the fold of each person, with each group spread evenly over the folds.
+
+    The folds are those of scikit-learn's `StratifiedKFold`, which warns if a group has fewer
+    members than there are folds. Here this is intended: scores pool all people, so a fold may lack
+    a group.
+    """
+    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
+    codes = first.argsort().argsort()[codes]  # groups in the order of their first members
+    ordered = np.sort(codes)
+    found = np.empty(len(codes), np.intp)
+    for group in range(len(first)):
+        members = [np.count_nonzero(ordered[fold::folds] == group) for fold in range(folds)]
+        numbers = np.arange(folds).repeat(members)
+        random.shuffle(numbers)
+        found[codes == group] = numbers
+    return found
 
 
 @contextmanager
@@ -157,8 +181,7 @@ def _predict_fold(
     if attacker.max_people is not None and len(train) > attacker.max_people:
         known = SensitiveFeatures((column.take(train),))
         train = train[known.sample(attacker.max_people, np.random.RandomState(seed))]
-    with one_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the attacker is weaker; no error
+    with one_thread():
         model = make_pipeline(columns, attacker.make(column.kind, seed)).fit(
             rows[train], truth[train]
         )

@@ -50,7 +50,7 @@ def read_array(array: Any) -> RawTensor:
         return _read_xarray(array)
     if hasattr(array, "columns") and hasattr(array, "to_numpy"):
         return _read_frame(array)
-    return _dense(_to_tensor(array).contiguous())
+    return _dense(to_tensor(array).contiguous())
 
 
 def is_sparse(array: Any) -> bool:
@@ -80,7 +80,7 @@ def _dense(
 
 def _read_torch(array: Tensor) -> RawTensor:
     if array.layout == torch.strided:
-        return _dense(_to_tensor(array).contiguous())
+        return _dense(to_tensor(array).contiguous())
     stored = (array if array.layout == torch.sparse_coo else array.to_sparse_coo()).coalesce()
     if stored.dense_dim():
         raise ValueError(
@@ -89,7 +89,7 @@ def _read_torch(array: Tensor) -> RawTensor:
         )
     nothing = (None,) * stored.ndim
     return RawTensor(
-        _to_tensor(stored.values()), stored.indices(), tuple(stored.shape), nothing, nothing
+        to_tensor(stored.values()), stored.indices(), tuple(stored.shape), nothing, nothing
     )
 
 
@@ -99,7 +99,7 @@ def _read_scipy(array: Any) -> RawTensor:
     places = getattr(stored, "coords", None) or (stored.row, stored.col)  # before SciPy 1.13
     indices = torch.from_numpy(np.stack([place.astype(np.int64) for place in places]))
     nothing = (None,) * len(array.shape)
-    return RawTensor(_to_tensor(stored.data), indices, tuple(array.shape), nothing, nothing)
+    return RawTensor(to_tensor(stored.data), indices, tuple(array.shape), nothing, nothing)
 
 
 def _read_xarray(array: Any) -> RawTensor:
@@ -110,13 +110,13 @@ def _read_xarray(array: Any) -> RawTensor:
     labels = tuple(
         array.coords[name].values if name in array.coords else None for name in array.dims
     )
-    return _dense(_to_tensor(array.values), tuple(map(str, array.dims)), labels)
+    return _dense(to_tensor(array.values), tuple(map(str, array.dims)), labels)
 
 
 def _read_frame(table: Any) -> RawTensor:
     """Read a data frame as a matrix; only pandas has labels for the rows."""
     if not hasattr(table, "index"):
-        return _dense(_to_tensor(table.to_numpy()), (None, None), (None, np.array(table.columns)))
+        return _dense(to_tensor(table.to_numpy()), (None, None), (None, np.array(table.columns)))
     for axis, name in ((table.index, "index"), (table.columns, "columns")):
         if getattr(axis, "nlevels", 1) > 1:
             raise ValueError(
@@ -126,7 +126,7 @@ def _read_frame(table: Any) -> RawTensor:
     modes = tuple(
         None if axis.name is None else str(axis.name) for axis in (table.index, table.columns)
     )
-    return _dense(_to_tensor(table.to_numpy()), modes, (table.index.values, table.columns.values))
+    return _dense(to_tensor(table.to_numpy()), modes, (table.index.values, table.columns.values))
 
 
 def as_tensor(value: Any, *, name: str = "array", dtype: torch.dtype | None = None) -> Tensor:
@@ -142,7 +142,7 @@ def as_tensor(value: Any, *, name: str = "array", dtype: torch.dtype | None = No
             f"{name} has masked entries, and missing values are not allowed here; remove or impute "
             "them first"
         )
-    tensor = _to_tensor(value, name).to(dtype=dtype).contiguous()
+    tensor = to_tensor(value, name).to(dtype=dtype).contiguous()
     check_finite(tensor, name)
     return tensor
 
@@ -165,7 +165,7 @@ def check_finite(tensor: Tensor, name: str, *, missing: bool = False) -> float:
     return float(torch.linalg.vector_norm(tensor.nan_to_num(0.0), dtype=torch.float64))
 
 
-def _to_tensor(array: Any, name: str = "array") -> Tensor:
+def to_tensor(array: Any, name: str = "array") -> Tensor:
     """Return numbers as a tensor of float32 or float64, NaN where they are masked, None or NA."""
     if isinstance(array, Tensor):
         if array.is_complex():

@@ -56,8 +56,7 @@ class Offsets:
 
     def at(self, indices: Tensor) -> Tensor:
         """Return the offsets of some entries; indices (order, count)."""
-        total = torch.full((indices.shape[1],), self.mean, dtype=torch.float64)
-        total = total.to(indices.device)
+        total = indices.new_full((indices.shape[1],), self.mean, dtype=torch.float64)
         for mode, vector in self.by_mode.items():
             total = total + vector.to(total)[indices[mode]]
         return total

@@ -22,9 +22,11 @@ def resolve_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
 
 
 def check_device(device: str | torch.device | None) -> None:
-    """Raise unless tensors can be made there."""
+    """Raise unless tensors with values can be made there; None is where the data is."""
+    if device is None:
+        return
     try:
-        torch.empty(0, device=device)
+        torch.empty(0, dtype=torch.float64, device=device).cpu()
     except (RuntimeError, AssertionError) as error:
         raise ValueError(
             f"device={device!r} cannot be used here ({str(error).splitlines()[0]}); use 'cpu', or "

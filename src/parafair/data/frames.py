@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Iterable, Sequence
-from math import isfinite
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,20 +98,55 @@ def read_table(path: Path, *, labels: Sequence[str] = ()) -> pandas.DataFrame:
         else:
             size = path.stat().st_size
             check_memory(MEMORY_PER_BYTE_OF_TEXT * size, f"reading {path}", "use Parquet")
-            text = dict.fromkeys(labels, str)
-            table = pandas.read_csv(path, dtype=text, keep_default_na=False, na_values=[""])
-            for name in set(labels) & set(table.columns):
-                table[name] = _as_written(table[name])
+            table = _read_csv(path, labels)
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not encoded as UTF-8 ({error.reason} at byte {error.start}); save it as "
             "UTF-8"
         ) from error
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, csv.Error) as error:
         raise ValueError(f"{path} could not be read as a table ({error})") from error
     if table.empty:
         raise ValueError(f"{path} holds no rows; expected a header and at least one row")
     return table
+
+
+def _read_csv(path: Path, labels: Sequence[str]) -> pandas.DataFrame:
+    """Read a text file with a header; see `read_table`."""
+    import pandas
+
+    _check_fields(path, rows=1)
+    text = dict.fromkeys(labels, str)
+    try:
+        table = pandas.read_csv(path, dtype=text, keep_default_na=False, na_values=[""])
+    except pandas.errors.ParserError:
+        _check_fields(path)
+        raise
+    for name in set(labels) & set(table.columns):
+        table[name] = _as_written(table[name])
+    return table
+
+
+def _check_fields(path: Path, rows: int | None = None) -> None:
+    """Raise if a row of a text file has more fields than the header.
+
+    If this is the first row, pandas takes the first field for an index and shifts the others.
+
+    Args:
+        path: The file.
+        rows: Number of rows to read; None reads all.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        records = filter(None, reader)
+        header = next(records, [])
+        for row in islice(records, rows):
+            if len(row) > len(header):
+                raise ValueError(
+                    f"line {reader.line_num} has {len(row)} fields, but the header has "
+                    f"{len(header)}; remove separators at the end of lines, and quote text that "
+                    "contains a separator"
+                )
 
 
 def _size_of_parquet(path: Path) -> int:
@@ -150,7 +186,9 @@ def read_labels(frame: nw.DataFrame[Any], name: str) -> NDArray[Any]:
     """Return a column of labels: whole numbers, numbers or text, none missing."""
     series = frame[name]
     if series.dtype.is_integer() and not series.is_null().any():
-        return np.asarray(series.to_numpy(), dtype=np.int64)
+        numbers = series.to_numpy()
+        if numbers.dtype.kind == "i":
+            return np.asarray(numbers, dtype=np.int64)
     values = series.to_list()
     missing = np.array([is_missing(value) for value in values])
     if missing.any():
@@ -213,11 +251,11 @@ def find_rows(frame: nw.DataFrame[Any], key: str, labels: NDArray[Any]) -> NDArr
 def _as_written(column: pandas.Series[str]) -> Any:
     """Return a column of text as numbers if they are written as Python writes them."""
     distinct = column.dropna().unique()
-    for kind, fits in ((int, lambda number: abs(number) < 2**63), (float, isfinite)):
+    for kind in (int, float):
         try:
             numbers = {text: kind(text) for text in distinct}
         except ValueError:
             continue
-        if all(str(number) == text and fits(number) for text, number in numbers.items()):
+        if all(str(number) == text and abs(number) < 2**63 for text, number in numbers.items()):
             return column.map(numbers)
     return column

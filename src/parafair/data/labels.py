@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -37,20 +37,42 @@ def as_labels(values: Any, what: str) -> NDArray[Any]:
             f"{what} mixes labels of different types ({', '.join(sorted(kinds))}); make them all "
             "text or all numbers"
         )
+    if kinds & {"int", "float"}:
+        return _numeric_labels(plain, what)
     labels = np.array(plain)
-    if labels.ndim != 1 or labels.dtype.kind not in "biufU":
+    if labels.ndim != 1 or labels.dtype.kind not in "bU":
         raise ValueError(
             f"{what} must hold labels such as text or numbers, got {preview(map(repr, plain))}"
         )
-    if labels.dtype.kind == "f" and (labels == np.floor(labels)).all():
-        labels = labels.astype(np.int64)
     return labels
+
+
+def _numeric_labels(values: Sequence[float], what: str) -> NDArray[Any]:
+    """Return numbers as int64 if all are whole, else as float64; raise if one would change."""
+    outside = [value for value in values if not -(2**63) <= value < 2**63]
+    if outside:
+        raise ValueError(
+            f"{what} holds the label {outside[0]}, outside the range of 64-bit integers; make "
+            "all labels text"
+        )
+    if not all(value % 1 == 0 for value in values):
+        rounded = [value for value in values if float(value) != value]
+        if rounded:
+            raise ValueError(
+                f"{what} holds the label {rounded[0]} beside fractions, which would round it; make "
+                "all labels text"
+            )
+        return np.array(values, np.float64)
+    return np.array([int(value) for value in values], np.int64)
 
 
 def find_labels(wanted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
     """Return the position of each wanted label in `labels`, or -1."""
     if (wanted.dtype.kind == "U") != (labels.dtype.kind == "U"):  # 7 and "7" mean the same
         wanted, labels = wanted.astype(str), labels.astype(str)
+    elif (wanted.dtype.kind == "f") != (labels.dtype.kind == "f"):
+        # Python compares integers with floats exactly; NumPy rounds the integers first.
+        wanted, labels = wanted.astype(object), labels.astype(object)
     order = np.argsort(labels, kind="stable")
     places = order[np.searchsorted(labels, wanted, sorter=order).clip(max=len(labels) - 1)]
     return np.where(labels[places] == wanted, places, -1)
@@ -58,6 +80,8 @@ def find_labels(wanted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
 
 def first_repeated(labels: NDArray[Any]) -> Any:
     """Return a label that occurs more than once, or None."""
+    if (labels[1:] > labels[:-1]).all():  # the usual case, without a copy
+        return None
     distinct, counts = np.unique(labels, return_counts=True)
     return None if len(distinct) == len(labels) else distinct[counts > 1][0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -12,11 +13,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.data.arrays import RawTensor
-from parafair.data.frames import check_columns, open_table, read_labels, read_numbers
+from parafair.data.frames import (
+    MEMORY_PER_BYTE_OF_TEXT,
+    check_columns,
+    check_memory,
+    open_table,
+    read_labels,
+    read_numbers,
+)
 from parafair.data.labels import as_labels, locate
 from parafair.errors import unknown_choice
 
 Duplicates: TypeAlias = Literal["error", "mean", "sum", "max", "first", "last"]
+
+# Memory for one index of a mode: its label, and a copy while labels are checked.
+BYTES_PER_LABEL = 16
 
 
 def read_entries(
@@ -50,29 +61,50 @@ def read_entries(
 
 def read_tns(path: Path, duplicates: Duplicates) -> RawTensor:
     """Read a FROSTT file; see `TensorData.from_tns`."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
-    try:
-        rows = np.loadtxt(path, comments="#", ndmin=2, dtype=np.float64)
-    except ValueError as error:
-        raise ValueError(
-            f"{path} could not be read ({error}); expected lines of indices and a value"
-        ) from error
+    rows = _read_lines(path)
     if rows.shape[0] == 0 or rows.shape[1] < 3:
         raise ValueError(
             f"{path} must hold lines of at least two indices and a value, got {rows.shape[0]} "
             f"lines of {rows.shape[1]} numbers"
         )
     indices = rows[:, :-1].T
-    wrong = (indices < 1) | (indices != np.floor(indices))
+    # Larger indices are not exact in double precision.
+    wrong = ~((indices >= 1) & (indices < 2**53) & (indices == np.floor(indices)))
     if wrong.any():
+        entry = int(wrong.any(0).argmax())
         raise ValueError(
-            f"{path} has the index {indices[wrong][0]:g} in entry {int(wrong.any(0).argmax())}; "
-            "indices must be whole numbers from 1 on"
+            f"{path} has the index {indices[wrong[:, entry], entry][0]:g} in entry {entry}; "
+            "indices must be whole numbers from 1 to 2**53"
         )
-    labels = [np.arange(1, int(size) + 1) for size in indices.max(1)]
+    sizes = [int(size) for size in indices.max(1)]
+    check_memory(
+        BYTES_PER_LABEL * sum(sizes),
+        f"a tensor of {' x '.join(map(str, sizes))} entries, the largest indices of {path},",
+        "number the indices of each mode without gaps",
+    )
+    labels = [np.arange(1, size + 1) for size in sizes]
     modes = [f"mode_{mode}" for mode in range(len(labels))]
     return _collect(indices.astype(np.int64) - 1, rows[:, -1], duplicates, modes, labels, str(path))
+
+
+def _read_lines(path: Path) -> NDArray[np.float64]:
+    """Return the numbers of a FROSTT file, shape (lines, numbers)."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
+    check_memory(
+        MEMORY_PER_BYTE_OF_TEXT * path.stat().st_size, f"reading {path}", "use a smaller file"
+    )
+    try:
+        return np.loadtxt(path, comments="#", ndmin=2, dtype=np.float64)
+    except (EOFError, zlib.error, OSError) as error:
+        raise ValueError(
+            f"{path} could not be read ({error}); it seems damaged or truncated: copy or download "
+            "it again"
+        ) from error
+    except ValueError as error:
+        raise ValueError(
+            f"{path} could not be read ({error}); expected lines of indices and a value"
+        ) from error
 
 
 def check_mode_columns(modes: Sequence[str], value: str) -> tuple[str, ...]:

@@ -154,7 +154,14 @@ def _split_array(features: Any, names: Sequence[str] | None) -> dict[str, NDArra
 
 
 def _to_array(values: Any) -> NDArray[Any]:
-    """Return an array; pandas categories become text, so that numbers among them stay codes."""
+    """Return an array, None where it is masked.
+
+    Categories of pandas become text, so that numbers among them stay codes.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        found: NDArray[Any] = values.data.astype(object)
+        found[np.ma.getmaskarray(values)] = None
+        return found
     if getattr(getattr(values, "dtype", None), "name", "") == "category":
         values = values.astype(object).map(
             lambda value: value if is_missing(value) else category_text(value)

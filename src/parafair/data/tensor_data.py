@@ -231,7 +231,7 @@ class TensorData:
         if indices is None:
             values = values.index_select(number, chosen)
         else:
-            new = torch.full((self.shape[number],), -1, device=chosen.device)
+            new = torch.full((self.shape[number],), -1, dtype=torch.long, device=chosen.device)
             new[chosen] = torch.arange(len(chosen), device=chosen.device)
             along = new[indices[number]]
             kept = along >= 0
@@ -320,7 +320,7 @@ class TensorData:
 
     def _sort_cells(self, indices: Tensor) -> None:
         """Put the entries in order; raise if a place does not exist or occurs twice."""
-        sizes = torch.tensor(self.shape, device=indices.device)[:, None]
+        sizes = torch.tensor(self.shape, dtype=torch.long, device=indices.device)[:, None]
         wrong = (indices < 0) | (indices >= sizes)
         if wrong.any():
             mode, cell = wrong.nonzero()[0].tolist()

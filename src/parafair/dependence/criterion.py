@@ -127,7 +127,7 @@ class Criterion:
         if permutations < 1:
             raise ValueError(f"permutations must be at least 1, got {permutations}")
         random = check_random_state(random_state)
-        orders = [torch.arange(len(rows))]
+        orders = [torch.arange(len(rows), device="cpu")]
         orders += [torch.from_numpy(random.permutation(len(rows))) for _ in range(permutations)]
         low_rank = self.low_rank.to(self.prototype)
         standardized, rank = Standardized.of(rows), rows.shape[-1]
@@ -135,7 +135,7 @@ class Criterion:
             standardized.whitened.to(low_rank),
             single_columns(standardized).to(low_rank),
         )
-        totals = torch.zeros(len(orders), dtype=torch.float64)
+        totals = torch.zeros(len(orders), dtype=torch.float64, device="cpu")
         at_once = max(1, 2**23 // low_rank.numel())
         for begin in range(0, len(orders), at_once):
             shuffled = torch.stack(

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from parafair.data.arrays import to_tensor
 from parafair.dependence.gram import CenteredGram, Estimator, gram_diagonal, kernel_sum
 from parafair.dependence.kernels import Gaussian, Kernel
 
@@ -114,11 +115,12 @@ def centered_alignment(
 
 def _as_rows(name: str, sample: Tensor) -> Tensor:
     """Return a sample as floating point rows, shape (..., n, d)."""
-    sample = torch.as_tensor(sample)
+    if not isinstance(sample, Tensor):
+        sample = to_tensor(sample, name)
     if sample.ndim == 1:
         sample = sample.unsqueeze(-1)
     if sample.dtype not in (torch.float32, torch.float64):
-        sample = sample.to(torch.get_default_dtype())
+        sample = sample.double()
     if not torch.isfinite(sample).all():
         raise ValueError(f"{name} has NaN or infinite entries; remove or impute these rows")
     if sample.shape[-2] < 2:

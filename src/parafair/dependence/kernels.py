@@ -98,9 +98,11 @@ class Gaussian(Kernel):
         if len(rows) > MEDIAN_ROWS:
             # A fixed random draw: every k-th row could match a pattern in the data.
             generator = torch.Generator().manual_seed(0)
-            rows = rows[torch.randperm(len(rows), generator=generator)[:MEDIAN_ROWS]]
+            order = torch.randperm(len(rows), generator=generator, device="cpu")
+            rows = rows[order[:MEDIAN_ROWS]]
         n = len(rows)
-        distances = torch.cdist(rows, rows).square()[*torch.triu_indices(n, n, 1)]
+        above = torch.triu_indices(n, n, 1, device=rows.device)
+        distances = torch.cdist(rows, rows).square()[*above]
         distances = distances[distances > 0]
         if not len(distances):
             raise ValueError(
@@ -295,7 +297,7 @@ def _exponent_map(size: int, gamma: float, dtype: torch.dtype, device: torch.dev
     """
     with torch.inference_mode(False):  # calls outside inference mode use the cache too
         matrix = torch.eye(size, dtype=dtype, device=device) * (2 * gamma)
-        matrix[-2:, -2:] = torch.tensor([[0.0, -gamma], [-gamma, 0.0]], dtype=dtype)
+        matrix[-2:, -2:] = matrix.new_tensor([[0.0, -gamma], [-gamma, 0.0]])
         return matrix
 
 
@@ -314,7 +316,7 @@ class Delta(Kernel):
 
     def __call__(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the Gram matrix, shape (..., n, m)."""
-        dtype = first.dtype if first.is_floating_point() else torch.get_default_dtype()
+        dtype = first.dtype if first.is_floating_point() else torch.float64
         # One column after the other, so that (n, m, d) values never exist at once.
         columns = zip(first.unbind(-1), second.unbind(-1), strict=True)
         matches = (x.unsqueeze(-1) == y.unsqueeze(-2) for x, y in columns)

@@ -158,7 +158,7 @@ def stratify(sensitive: SensitiveFeatures, chunks: int) -> tuple[Tensor, ...]:
     """
     n = len(sensitive)
     if chunks == 1:
-        return (torch.arange(n),)
+        return (torch.arange(n, device="cpu"),)
     columns = sorted(sensitive.columns, key=lambda column: column.kind != "categorical")
     drawn = np.random.default_rng(0).permutation(n)
     # The last key of lexsort is the primary one.
@@ -259,7 +259,8 @@ def _spectrum(kernel: MultiscaleGaussian) -> tuple[Tensor, Tensor]:
     """
     widest = (2 * kernel.parts[-1][0]) ** 0.5
     step = 2 * math.pi / GRID_PERIOD
-    grid = step * torch.arange(math.ceil(GRID_REACH * widest / step), dtype=torch.float64)
+    points = math.ceil(GRID_REACH * widest / step)
+    grid = step * torch.arange(points, dtype=torch.float64, device="cpu")
     density = torch.zeros_like(grid)
     for gamma, weight in kernel.parts:
         density += weight * torch.exp(-grid.square() / (4 * gamma)) / gamma**0.5

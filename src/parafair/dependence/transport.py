@@ -93,7 +93,7 @@ def between(
         samples: Rows of both groups from which the potentials are computed.
     """
     guesses, slopes, plans = [], [], []
-    everything = torch.tensor(masses, dtype=x.dtype) == 1
+    everything = x.new_tensor(masses) == 1
     # If all mass is moved, potentials are unbounded, and f and g are defined up to a constant.
     ceiling = torch.where(everything, inf, 0.0).double()
     for some_x, some_y in samples:
@@ -142,7 +142,7 @@ def _potentials(cost: Tensor, masses: Sequence[float]) -> tuple[Tensor, Tensor, 
             slopes.append(max(0.0, -u[n] - v[k]))
     return (
         torch.from_numpy(np.stack(potentials)),
-        torch.tensor(slopes).double(),
+        torch.tensor(slopes, dtype=torch.float64, device="cpu"),
         torch.from_numpy(plan),
     )
 
@@ -172,7 +172,7 @@ def _rounding(groups: Sequence[Tensor]) -> float:
 
 def _transform(x: Tensor, y: Tensor, potentials: Tensor, ceiling: Tensor) -> Tensor:
     """Return ``min(ceiling_k, min_i |x_i - y_j|**2 - potentials_ki)``, shape (k, len(y))."""
-    found = torch.empty(len(potentials), len(y), dtype=y.dtype)
+    found = y.new_empty(len(potentials), len(y))
     rows = max(1, CHUNK // len(x))
     for chunk, part in zip(y.split(rows), found.split(rows, 1), strict=True):
         cost = _distances(chunk, x)

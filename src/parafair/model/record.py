@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.data.arrays import to_tensor
 from parafair.model.strength import Trial
 from parafair.penalties.registry import stored_classes as stored_methods
 from parafair.records import plain, rebuild
@@ -146,7 +147,7 @@ def _factors_of(init: Any) -> list[torch.Tensor]:
     weights = None
     if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):
         weights, parts = parts
-    factors = [torch.as_tensor(factor).detach().cpu().clone().contiguous() for factor in parts]
+    factors = [to_tensor(factor, "init").cpu().clone().contiguous() for factor in parts]
     if weights is not None:
-        factors[0] = factors[0] * torch.as_tensor(weights).to(factors[0])
+        factors[0] = factors[0] * to_tensor(weights, "init").to(factors[0])
     return factors

@@ -196,7 +196,8 @@ def _judged(
     assert problem.penalty is not None
     rows = fit.cp.factors[problem.mode]
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(rows.shape, generator=generator, dtype=torch.float64).to(rows)
+    drawn = torch.randn(rows.shape, generator=generator, dtype=torch.float64, device="cpu")
+    drawn = drawn.to(rows)
     drawn = drawn @ Standardized.of(problem.penalized_rows(rows)).basis.to(rows)
     for noise in (0.0, *NOISES):
         judged = fit.with_embedding(problem, rows + noise * drawn) if noise else fit

@@ -274,5 +274,5 @@ class Training:
 
 def _offsets(record: dict[str, Any]) -> Offsets:
     vectors = record["by_mode"].items()
-    by_mode = {int(m): torch.tensor(v, dtype=torch.float64) for m, v in vectors}
+    by_mode = {int(m): torch.tensor(v, dtype=torch.float64, device="cpu") for m, v in vectors}
     return Offsets(record["mean"], by_mode)

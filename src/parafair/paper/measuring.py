@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from parafair.audits import audit, measures
 from parafair.audits.trials import one_thread
-from parafair.errors import ParafairWarning
 from parafair.paper.config import Item
 from parafair.paper.table import COLUMNS, Row
 from parafair.solvers.result import Fit, Status
@@ -45,10 +43,8 @@ class Measuring:
         return row | self._paper(embedding, item.seed) | self._attackers(embedding)
 
     def _paper(self, embedding: NDArray[np.float64], seed: int) -> Row:
-        with one_thread(), warnings.catch_warnings():
-            # The cell stays empty instead.
-            warnings.filterwarnings("ignore", "the network of unfairness", ParafairWarning)
-            found = measures.unfairness(
+        with one_thread():
+            found = measures.predict_groups(
                 embedding, sensitive_features=self.sensitive, random_state=seed, **self.network
             )
             return {

@@ -57,7 +57,8 @@ def content(frontier: Frontier, *, title: str, max_leakage: float = 0.05) -> dic
     picked = frontier.best_or_none(max_leakage)
     people = _every(len(frontier.sensitive), MOST_PEOPLE)
     # In data sorted by group the last group would be drawn over all others.
-    people = people[torch.randperm(len(people), generator=torch.Generator().manual_seed(0))]
+    generator = torch.Generator().manual_seed(0)
+    people = people[torch.randperm(len(people), generator=generator, device="cpu")]
     groups, codes = _groups(frontier.sensitive, people)
     points = []
     for point, row in zip(frontier.points, frontier.rows(), strict=True):
@@ -161,7 +162,7 @@ def _groups(sensitive: SensitiveFeatures, people: Tensor) -> tuple[list[str], li
 
 def _every(n: int, most: int) -> Tensor:
     """Return at most `most` of n indices, evenly spaced."""
-    return torch.arange(n) if n <= most else torch.linspace(0, n - 1, most).round().long()
+    return torch.linspace(0, n - 1, min(n, most), dtype=torch.float64, device="cpu").round().long()
 
 
 def _picture(

@@ -121,7 +121,7 @@ class BlockDescent:
         objective = problem.evaluate(begin)
         if isinstance(problem.bound, BoundInvariant):
             # Shifting one of n standardized rows by 1 changes the penalty by about this much.
-            sizes = torch.tensor(problem.shape).to(ones)
+            sizes = ones.new_tensor(problem.shape)
             curvature = objective.penalty[:, None].to(ones) / sizes
         else:
             # The penalty's curvature is unknown; the loss's curvature is the first guess.
@@ -226,7 +226,7 @@ class BlockDescent:
             point, curvature, accepted = majorize(block, bound, point, curvature)
             stalls = stalls + ~accepted
             curvature = torch.where(accepted, curvature / 2, curvature).clamp_min(least)
-        column = torch.full((1,), mode, device=curvature.device)
+        column = torch.full((1,), mode, dtype=torch.long, device=curvature.device)
         adapted = state.curvature.index_copy(1, column, curvature[:, None])
         return point.factor, point.value, replace(state, curvature=adapted, stalls=stalls)
 

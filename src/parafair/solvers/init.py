@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.data.arrays import to_tensor
 from parafair.errors import unknown_choice
 from parafair.solvers.problem import Problem
 
@@ -49,7 +50,7 @@ def make_starts(
     draw = torch.rand if init == "uniform" else torch.randn
     drawn = [
         [
-            draw(size, problem.rank, generator=generator, dtype=torch.float64)
+            draw(size, problem.rank, generator=generator, dtype=torch.float64, device="cpu")
             for size in problem.shape
         ]
         for _ in range(count)
@@ -68,7 +69,7 @@ def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -
     else:
         vectors = torch.linalg.svd(unfolded, full_matrices=False)[0]
     missing = max(0, rank - vectors.shape[1])
-    filling = torch.randn(size, missing, generator=generator, dtype=torch.float64)
+    filling = torch.randn(size, missing, generator=generator, dtype=torch.float64, device="cpu")
     return torch.cat([vectors[:, :rank], filling.to(vectors)], 1)
 
 
@@ -80,9 +81,7 @@ def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ..
     else:
         weights, factors = None, parts
     # Copies: a solver must not change the caller's factors.
-    copies = [
-        torch.as_tensor(factor).detach().to(problem.prototype, copy=True) for factor in factors
-    ]
+    copies = [to_tensor(factor, "init").to(problem.prototype, copy=True) for factor in factors]
     expected = [(size, problem.rank) for size in problem.shape]
     if [tuple(copy.shape) for copy in copies] != expected:
         raise ValueError(
@@ -90,7 +89,9 @@ def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ..
             f"{[tuple(copy.shape) for copy in copies]}; one (size, rank) matrix per mode"
         )
     if weights is not None:
-        copies[problem.mode] = copies[problem.mode] * torch.as_tensor(weights).to(problem.prototype)
+        copies[problem.mode] = copies[problem.mode] * to_tensor(weights, "init").to(
+            problem.prototype
+        )
     if not all(torch.isfinite(copy).all() for copy in copies):
         raise ValueError(
             "init must have finite entries, but has NaN or infinite ones; pass finite factors"

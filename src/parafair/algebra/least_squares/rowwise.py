@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from parafair.algebra.devices import identity
 from parafair.algebra.least_squares.shared import PULL, SharedBlock
 from parafair.algebra.quadratic import QuadraticForm
 
@@ -64,7 +65,7 @@ class RowwiseBlock:
     def affine_step(self, step: Tensor) -> Callable[[Tensor], Tensor]:
         """Return the map of one gradient step; step sizes (batch, 1, 1)."""
         scale = step * (2 / self.entries)
-        stretch = torch.eye(self.gram.shape[-1]).to(self.gram) - scale.unsqueeze(-1) * self.gram
+        stretch = identity(self.gram.shape[-1], self.gram) - scale.unsqueeze(-1) * self.gram
         shift = scale * self.target
         if len(shift) == 1:
             stretch, shift = stretch[0], shift[0]
@@ -92,12 +93,12 @@ class RowwiseBlock:
             return plain
         directions, values = form.directions, 2 * form.values
         k, rank = directions.shape[1], right.shape[-1]
-        inverse = _solve(curvature, torch.eye(rank).to(right).expand_as(curvature))
+        inverse = _solve(curvature, identity(rank, right).expand_as(curvature))
         # Q.T D^-1 Q, a matrix over (direction, component) pairs.
         middle = torch.einsum("ik,birs,il->bkrls", directions, inverse, directions)
         root = values.sqrt().expand(len(right), k)
         scaled = root[:, :, None, None, None] * middle * root[:, None, None, :, None]
-        system = scaled.reshape(-1, k * rank, k * rank) + torch.eye(k * rank).to(right)
+        system = scaled.reshape(-1, k * rank, k * rank) + identity(k * rank, right)
         along = root.unsqueeze(-1) * (directions.mT @ plain)
         held = torch.linalg.solve(system, along.reshape(-1, k * rank, 1)).reshape(along.shape)
         change = directions @ (root.unsqueeze(-1) * held)

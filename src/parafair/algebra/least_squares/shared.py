@@ -17,6 +17,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from parafair.algebra.devices import identity
 from parafair.algebra.quadratic import QuadraticForm
 
 # Damping of an ill-determined factor, as a share of its columns' curvature. At 1e-3, objectives are
@@ -74,7 +75,7 @@ class SharedBlock:
         are about a quarter faster.
         """
         scale = step * (2 / self.entries)
-        stretch = torch.eye(self.gram.shape[-1]).to(self.gram) - scale * self.gram
+        stretch = identity(self.gram.shape[-1], self.gram) - scale * self.gram
         shift = scale * self.target
         if len(shift) > 1:
             return lambda factor: torch.baddbmm(shift, factor, stretch)
