@@ -80,6 +80,8 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     wanted, chosen = check_seeds(seeds), check_strengths(strengths, plan)
     problem = plan.task.problem
     folder = None if out is None else Folder(Path(out) / plan.name)
+    if folder is not None:
+        folder.check()
     curve = folder.limit if folder else ()
     if limit and not curve:
         curve = _limit(problem)

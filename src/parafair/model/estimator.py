@@ -236,7 +236,8 @@ class FairCP(FittedCP):
         """
         folder = Path(folder)
         record = Record.read(folder, penalties=tuple(penalties))
-        return cls.from_fit(Fit.load(folder), record=record, training=Training.read(folder))
+        fit = Fit.load(folder)
+        return cls.from_fit(fit, record=record, training=Training.read(folder, fit.cp.shape))
 
     def _select(
         self, task: Task, on_iteration: OnIteration | None, on_trial: OnTrial | None

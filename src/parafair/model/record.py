@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.model.strength import Trial
@@ -18,7 +18,7 @@ from parafair.penalties.registry import stored_classes as stored_methods
 from parafair.records import plain, rebuild
 from parafair.solvers.problem import Problem
 from parafair.solvers.registry import stored_classes as stored_solvers
-from parafair.storage import read_json, write_json
+from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
 RECORD_FILE, INIT_FILE = "model.json", "init.safetensors"
 FORMAT = 3
@@ -76,12 +76,12 @@ class Record:
         """Write the record into an existing folder."""
         values = {**vars(self), "params": plain_params(self.params)}
         values["trials"] = [asdict(trial) for trial in self.trials]
-        write_json(folder / RECORD_FILE, {"format": FORMAT, **plain(values)})
+        write_record(folder / RECORD_FILE, {"format": FORMAT, **plain(values)})
         init = self.params["init"]
         if not isinstance(init, str):
             factors = _factors_of(init)
             arrays = {f"factor_{mode}": factor for mode, factor in enumerate(factors)}
-            save_file(arrays, folder / INIT_FILE)
+            write_arrays(folder / INIT_FILE, arrays)
 
     @classmethod
     def read(cls, folder: Path, *, penalties: Iterable[type] = ()) -> Record:
@@ -92,25 +92,27 @@ class Record:
             penalties: Additional classes that its method may use.
         """
         file = folder / RECORD_FILE
-        record = read_json(file)
-        if record.pop("format", None) != FORMAT:
-            raise ValueError(
-                f"{file} was written by another version of parafair; this version reads "
-                f"format {FORMAT}: fit again, or install the version that wrote it"
-            )
-        try:
-            found = cls(**record)
-            params = rebuild_params(record["params"], penalties=penalties)
-            if params["init"] is None:
-                arrays = load_file(folder / INIT_FILE)
+        record = read_record(file, file_format=FORMAT)
+        with reading(file):
+            trials = tuple(Trial(**trial) for trial in record["trials"])
+            found = replace(cls(**record), shape=tuple(map(int, record["shape"])), trials=trials)
+            _check_numbers(found)
+            given = found.params["init"] is None
+        params = rebuild_params(found.params, penalties=penalties)
+        if given:
+            arrays = read_arrays(folder / INIT_FILE)
+            with reading(folder / INIT_FILE):
                 factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays))]
                 params["init"] = CPTensor.from_factors(factors)
-            trials = tuple(Trial(**trial) for trial in record["trials"])
-            return replace(found, params=params, shape=tuple(record["shape"]), trials=trials)
-        except (KeyError, TypeError) as error:
-            raise ValueError(
-                f"{file} does not hold a complete record ({error}); fit again"
-            ) from error
+        return replace(found, params=params)
+
+
+def _check_numbers(record: Record) -> None:
+    """Raise unless the resolved settings are numbers."""
+    for name in ("strength", "noise", "ridge", "seed"):
+        value = getattr(record, name)
+        if not (isinstance(value, Real) or (name == "strength" and value is None)):
+            raise ValueError(f"{name} must be a number, got {value!r}")
 
 
 def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
