@@ -16,6 +16,7 @@ TESTS = Path(__file__).parent
 LAYERS = [
     {"errors", "records"},
     {"storage"},
+    {"stored"},
     {"algebra"},
     {"data"},
     {"datasets", "dependence"},

@@ -193,6 +193,7 @@ def test_shell_commands_of_the_readme_run(tmp_path, monkeypatch):
         "factors.safetensors",
         "fit.json",
         "inputs.json",
+        "manifest.json",
         "model.json",
         "training.json",
     ]

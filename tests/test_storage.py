@@ -1,7 +1,15 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from parafair import storage
 from parafair.storage import (
+    check_new_file,
+    check_new_folder,
     check_same_settings,
     new_file,
     new_folder,
@@ -91,7 +99,7 @@ def test_factors_of_a_run_do_not_protect_its_folder(tmp_path):
         (run / name).write_text("old")
     with new_folder(run, overwrite=True) as folder:
         (folder / "fit.json").write_text("new")
-    assert [path.name for path in run.iterdir()] == ["fit.json"]
+    assert sorted(path.name for path in run.iterdir()) == ["fit.json", "manifest.json"]
 
 
 def test_text_replaces_a_file_whole(tmp_path):
@@ -167,3 +175,122 @@ def test_a_place_that_cannot_hold_a_folder_is_named(tmp_path):
         new_folder(tmp_path / "file" / "run"),
     ):
         pass
+
+
+def dead_process():
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_leftovers_of_killed_processes_are_removed(tmp_path):
+    run = tmp_path / "run"
+    with new_folder(run) as folder:
+        (folder / "fit.json").write_text("old")
+    half = tmp_path / f".run-{storage._host()}-{dead_process()}-0123456789ab" / "content"
+    half.mkdir(parents=True)
+    (half / "fit.json").write_text("half")
+    check_new_folder(run, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert (run / "fit.json").read_text() == "old"
+
+
+@pytest.mark.parametrize(("complete", "expected"), [(True, "new"), (False, "old")])
+def test_a_run_that_was_being_replaced_comes_back(tmp_path, complete, expected):
+    run = tmp_path / "run"
+    beside = tmp_path / f".run-{storage._host()}-{dead_process()}-0123456789ab"
+    for name, text in (("old", "old"), ("content", "new")):
+        (beside / name).mkdir(parents=True)
+        (beside / name / "fit.json").write_text(text)
+    if complete:
+        (beside / "content" / "manifest.json").write_text("{}")
+    with pytest.raises(FileExistsError, match="already holds files; choose another folder"):
+        check_new_folder(run, overwrite=False)
+    assert (run / "fit.json").read_text() == expected
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_files_of_processes_that_run_are_kept(tmp_path):
+    with new_file(tmp_path / "a.csv") as beside, new_folder(tmp_path / "run") as folder:
+        beside.write_text("half")
+        check_new_file(tmp_path / "a.csv")
+        check_new_folder(tmp_path / "run", overwrite=False)
+        assert beside.exists()
+        assert folder.exists()
+    left = tmp_path / f".a-{storage._host()}-{dead_process()}-0123456789ab.csv"
+    other = tmp_path / f".a-elsewhere-{dead_process()}-0123456789ab.csv"
+    for path in (left, other):
+        path.write_text("half")
+    check_new_file(tmp_path / "a.csv", overwrite=True)
+    assert not left.exists()
+    assert other.exists()
+    os.utime(other, (0, 0))
+    check_new_file(tmp_path / "a.csv", overwrite=True)
+    assert not other.exists()
+
+
+def test_of_two_that_create_the_same_folder_one_wins(tmp_path):
+    with (
+        pytest.raises(FileExistsError, match="already holds files; choose another folder"),
+        new_folder(tmp_path / "run") as slow,
+    ):
+        with new_folder(tmp_path / "run") as fast:
+            (fast / "fit.json").write_text("fast")
+        (slow / "fit.json").write_text("slow")
+    assert (tmp_path / "run" / "fit.json").read_text() == "fast"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_of_two_that_create_the_same_file_one_wins(tmp_path):
+    with (
+        pytest.raises(FileExistsError, match="already exists; choose another file"),
+        new_file(tmp_path / "a") as slow,
+    ):
+        with new_file(tmp_path / "a") as fast:
+            fast.write_text("fast")
+        slow.write_text("slow")
+    assert (tmp_path / "a").read_text() == "fast"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+from parafair.storage import new_folder, write_json, write_text
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+def run():
+    with new_folder("new/run") as folder:
+        (folder / "fit.json").write_text("x" * 5000)
+for write in (
+    lambda: write_text(Path("page.html"), "x" * 5000),
+    lambda: write_json(Path("audit.json"), {"x": "x" * 5000}),
+    run,
+):
+    try:
+        write()
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(Path(storage.__file__).parents[1])}
+    command = [sys.executable, "-c", LIMITED]
+    found = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["27", "27", "27"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_that_cannot_be_written_to_are_refused_at_once(tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "fit.json").write_text("old")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    with pytest.raises(PermissionError, match="the folder of .*a.json cannot be written to"):
+        check_new_file(tmp_path / "a.json")
+    for name in ("run", "new", "new/run"):
+        with pytest.raises(PermissionError, match="cannot be written to; choose another folder"):
+            check_new_folder(tmp_path / name, overwrite=True)

@@ -55,7 +55,7 @@ def rebuild(described: Mapping[str, Any], classes: Mapping[str, type]) -> Any:
     if name not in classes:
         raise ValueError(
             f"the record names the class {name!r}, which is not known here; pass your own classes, "
-            "for example FairCP.load(folder, penalties=[MyPenalty])"
+            "for example FairCP.load(folder, classes=[MyPenalty])"
         )
     arguments = {key: _value(value, classes) for key, value in described.items() if key != "name"}
     try:

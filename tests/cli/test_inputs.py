@@ -1,4 +1,3 @@
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,6 +7,7 @@ pytest.importorskip("typer")
 from parafair.cli.inputs import INPUTS_FILE, Inputs
 from parafair.cli.people import FeatureOptions, PeopleOptions
 from parafair.cli.tensors import TensorOptions
+from parafair.stored import read_record, write_record
 from tests.cli.conftest import FIT_SCORES, GENDER, run
 
 TENSOR = TensorOptions(Path("scores.csv"), "a,b", "score", "last")
@@ -26,8 +26,8 @@ def test_inputs_survive_a_file(tmp_path):
 
 
 def test_a_record_of_something_else_is_refused(tmp_path):
-    (tmp_path / INPUTS_FILE).write_text('{"people": 3}')
-    with pytest.raises(ValueError, match="inputs.json does not hold a record of inputs"):
+    write_record(tmp_path / INPUTS_FILE, {"people": 3})
+    with pytest.raises(ValueError, match="inputs.json is damaged or incomplete"):
         Inputs.read(tmp_path)
 
 
@@ -43,7 +43,7 @@ def test_options_come_before_the_record():
 
 def test_a_run_records_its_inputs(tables):
     run(*FIT_SCORES, "--method", "none", "--duplicates", "last")
-    record = json.loads((tables / "run" / "inputs.json").read_text())
+    record = read_record(tables / "run" / "inputs.json")
     assert record == {
         "tensor": "scores.csv", "modes": ["student", "module", "test"], "value": "score",
         "duplicates": "last", "sensitive": "students.csv", "columns": ["gender"], "kinds": [],

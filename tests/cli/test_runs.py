@@ -15,6 +15,7 @@ def test_a_run_has_these_files(arrays):
         "factors.safetensors",
         "fit.json",
         "inputs.json",
+        "manifest.json",
         "model.json",
         "training.json",
     ]

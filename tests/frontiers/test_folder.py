@@ -9,6 +9,7 @@ import pytest
 from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, frontier
 from parafair.frontiers import load
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
+from tests.test_stored import changed_bytes
 
 SCRIPT = """
 import sys
@@ -65,6 +66,9 @@ def test_a_damaged_fit_is_made_again(tmp_path):
         again = small(out=tmp_path)
     # A batch of one rounds differently from a batch of two.
     assert again.points[0].residual == pytest.approx(whole.points[0].residual, rel=1e-3)
+    read = load(tmp_path)
+    assert read.to_frame().equals(again.to_frame())
+    assert read.pick(max_leakage=1.0).embedding_.shape == (60, 3)
 
 
 def test_other_features_are_refused(tmp_path):
@@ -84,6 +88,42 @@ def test_other_people_are_refused(tmp_path):
     frontier(FairCP(2), first, **settings)
     with pytest.raises(ValueError, match=r"holds results with other settings \(data: "):
         frontier(FairCP(2), second, **settings)
+
+
+@pytest.mark.parametrize("name", ["fit.json", "factors.safetensors", "member.json", "audit.json"])
+def test_no_changed_byte_of_a_fit_is_read(tmp_path, name):
+    whole = small(out=tmp_path, strengths=(0.1,))
+    path = tmp_path / "invariant" / whole.points[0].member.id / name
+    for data in (*changed_bytes(path), b"{}", b"[" * 100_000):
+        path.write_bytes(data)
+        with pytest.raises(
+            ValueError,
+            match=rf"{name} (is damaged|does not match|is not readable|has format|must be)",
+        ):
+            load(tmp_path)
+    with pytest.warns(ParafairWarning, match="could not be read .* and computed again"):
+        small(out=tmp_path, strengths=(0.1,))
+    assert load(tmp_path).points[0].residual == pytest.approx(whole.points[0].residual)
+
+
+@pytest.mark.parametrize("name", ["frontier.json", "training.json", "manifest.json"])
+def test_no_changed_byte_of_the_settings_is_read(tmp_path, name):
+    small(out=tmp_path, strengths=(0.1,))
+    path = tmp_path / "invariant" / name
+    for data in (*changed_bytes(path), b"{}"):
+        path.write_bytes(data)
+        with pytest.raises(
+            ValueError, match=rf"{name} (is damaged|does not match|is not readable|has format)"
+        ):
+            load(tmp_path)
+
+
+def test_folders_of_other_kinds_are_refused_before_the_work(tmp_path):
+    (tmp_path / "invariant").mkdir()
+    (tmp_path / "invariant" / "model.json").write_text("precious")
+    with pytest.raises(FileExistsError, match="invariant already holds files; choose another"):
+        small(out=tmp_path)
+    assert [path.name for path in (tmp_path / "invariant").iterdir()] == ["model.json"]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +153,7 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
     whole = small(strengths=(0.01, 0.1, 1.0, 10.0), seeds=2)
     expected = {point.member.id: point.residual for point in whole.points}
     assert after == pytest.approx(expected, rel=1e-3)
-    assert not list(members.glob(".*-old"))
+    assert not list(members.glob(".*"))
 
 
 @pytest.mark.parametrize(

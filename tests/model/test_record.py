@@ -1,6 +1,9 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 
 from parafair import FairCP
 from parafair.dependence.kernels import Gaussian
@@ -48,3 +51,33 @@ def test_an_existing_model_is_replaced_only_if_asked(data, tmp_path):
     assert (tmp_path / "run" / "fit.json").read_bytes() == before
     model.set_params(rank=1).fit(data.tensor).save(tmp_path / "run", overwrite=True)
     assert FairCP.load(tmp_path / "run").cp_.rank == 1
+
+
+def test_weights_of_given_factors_survive(data, tmp_path):
+    plain = FairCP(2, method="none", max_iter=2, tol=0).fit(data.tensor).cp_
+    init = ([2.0, 3.0], list(plain.factors))
+    model = FairCP(2, method="none", mode=1, solver="gradient", init=init, max_iter=2, tol=0)
+    model.fit(data.tensor).save(tmp_path / "run")
+    again = clone(FairCP.load(tmp_path / "run")).fit(data.tensor)
+    assert again.fit_.residual == pytest.approx(model.fit_.residual, rel=1e-9)
+
+
+def test_a_random_generator_is_stored_as_the_seed_it_gave(data, tmp_path):
+    random = np.random.RandomState(3)
+    model = FairCP(2, method="none", random_state=random, max_iter=2, tol=0).fit(data.tensor)
+    model.save(tmp_path / "run")
+    again = clone(FairCP.load(tmp_path / "run")).fit(data.tensor)
+    np.testing.assert_array_equal(again.embedding_, model.embedding_)
+
+
+@dataclass(frozen=True)
+class OwnSolver(GradientBCD):
+    """A solver of one's own."""
+
+
+def test_a_solver_of_ones_own_is_loaded_with_its_class(data, tmp_path):
+    model = FairCP(2, method="none", solver=OwnSolver(inner_steps=2), max_iter=2, tol=0)
+    model.fit(data.tensor).save(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"names the class 'OwnSolver'.*classes=\["):
+        FairCP.load(tmp_path / "run")
+    assert FairCP.load(tmp_path / "run", classes=[OwnSolver]).solver == model.solver

@@ -156,7 +156,7 @@ def test_a_calibrated_penalty_finds_its_strength(tensor):
 def test_a_model_is_saved_and_loaded_if_the_class_is_given(tensor, tmp_path, strength):
     model = FairCP(2, method=Mine(20.0, share=0.2), strength=strength, max_leakage=0.5, tol=1e-2)
     model.fit(tensor, sensitive_features=GROUPS).save(tmp_path / "run")
-    loaded = FairCP.load(tmp_path / "run", penalties=[Mine])
+    loaded = FairCP.load(tmp_path / "run", classes=[Mine])
     assert loaded.get_params() == model.get_params()
     assert loaded.method == Mine(20.0, share=0.2)
     assert loaded.record_ == model.record_
@@ -168,8 +168,8 @@ def test_a_model_is_saved_and_loaded_if_the_class_is_given(tensor, tmp_path, str
 def test_without_the_class_loading_names_it_and_the_remedy(model, tmp_path):
     model.save(tmp_path / "run")
     for others in ((), [Modest]):
-        with pytest.raises(ValueError, match=r"names the class 'Mine'.*penalties=\[MyPenalty\]"):
-            FairCP.load(tmp_path / "run", penalties=others)
+        with pytest.raises(ValueError, match=r"names the class 'Mine'.*classes=\[MyPenalty\]"):
+            FairCP.load(tmp_path / "run", classes=others)
 
 
 def test_a_model_is_picked_from_a_frontier_on_disk(tensor, tmp_path):
@@ -185,7 +185,7 @@ def test_a_model_is_picked_from_a_frontier_on_disk(tensor, tmp_path):
         out=tmp_path,
     )
     assert found.methods == ("mine",)
-    loaded = frontiers.load(tmp_path, penalties=[Mine])
+    loaded = frontiers.load(tmp_path, classes=[Mine])
     picked = [source.pick(max_leakage=0.5) for source in (found, loaded)]
     strength = found.best(max_leakage=0.5).member.strength
     assert picked[0].method == picked[1].method == Mine(strength, share=0.2)
@@ -195,7 +195,7 @@ def test_a_model_is_picked_from_a_frontier_on_disk(tensor, tmp_path):
     assert strong.method == Mine(100.0, share=0.2)
     # The picked model is a whole one.
     strong.save(tmp_path / "picked")
-    again = FairCP.load(tmp_path / "picked", penalties=[Mine])
+    again = FairCP.load(tmp_path / "picked", classes=[Mine])
     np.testing.assert_array_equal(again.embedding_, strong.embedding_)
-    with pytest.raises(ValueError, match=r"names the class 'Mine'.*penalties=\[MyPenalty\]"):
+    with pytest.raises(ValueError, match=r"names the class 'Mine'.*classes=\[MyPenalty\]"):
         frontiers.load(tmp_path).pick(max_leakage=0.5)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from parafair.cli.options import words
 from parafair.cli.people import MISSING, FeatureOptions, PeopleOptions
 from parafair.cli.tensors import TensorOptions
-from parafair.storage import read_json, write_json
+from parafair.stored import read_record, reading, write_record
 
 INPUTS_FILE = "inputs.json"
 
@@ -73,7 +73,7 @@ class Inputs:
 
     def write(self, folder: Path) -> None:
         """Write the record into an existing folder."""
-        write_json(folder / INPUTS_FILE, asdict(self))
+        write_record(folder / INPUTS_FILE, asdict(self))
 
     @classmethod
     def read(cls, folder: Path) -> Inputs:
@@ -81,14 +81,10 @@ class Inputs:
         file = folder / INPUTS_FILE
         if not file.is_file():
             return cls()
-        record = read_json(file)
-        lists = {name: tuple(value) for name, value in record.items() if isinstance(value, list)}
-        try:
+        record = read_record(file)
+        with reading(file):
+            lists = {name: tuple(v) for name, v in record.items() if isinstance(v, list)}
             return cls(**{**record, **lists})
-        except TypeError as error:
-            raise ValueError(
-                f"{file} does not hold a record of inputs ({error}); fit again"
-            ) from error
 
     def complete(self, people: P) -> P:
         """Return options of people, with the recorded policy and columns where none are given."""

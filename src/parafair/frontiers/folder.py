@@ -17,10 +17,14 @@ from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.result import Frontier, Member, Point, join
 from parafair.model.record import current_versions
 from parafair.model.training import Training
-from parafair.solvers.result import Fit
-from parafair.storage import check_same_settings, new_folder, read_json, write_json
+from parafair.solvers.result import FACTORS_FILE, Fit
+from parafair.storage import check_new_folder, check_same_settings, new_folder
+from parafair.stored import read_record, reading, write_record
 
 FORMAT = 4
+# No file of another kind is ever deleted to make place for a frontier.
+NOTHING: frozenset[str] = frozenset()
+RUN_AGAIN = "run the frontier again in another folder"
 SETTINGS_FILE, MEMBER_FILE = "frontier.json", "member.json"
 AUDIT_FILE, EVALUATION_FILE = "audit.json", "evaluation.json"
 
@@ -38,12 +42,7 @@ class Folder:
             found: The frontier before its first point.
             settings: The settings that affect the results; must be equal to those in the folder.
         """
-        file = self.path / SETTINGS_FILE
-        if file.exists():
-            check_same_settings(self.path, read_json(file).get("settings", {}), settings)
-            return
-        self.path.mkdir(parents=True, exist_ok=True)
-        found.training[settings["name"]].write(self.path)
+        self.check()
         record = {
             "format": FORMAT,
             "settings": settings,
@@ -53,14 +52,36 @@ class Folder:
             "coverage": found.coverage and found.coverage.to_dict(),
             "baseline": found.baseline and found.baseline.to_list(),
         }
-        write_json(file, record)
+        if not self.exists:
+            try:
+                with new_folder(self.path, ours=NOTHING) as target:
+                    found.training[settings["name"]].write(target)
+                    write_record(target / SETTINGS_FILE, record)
+            except FileExistsError:
+                if not self.exists:  # another process may have created the same frontier
+                    raise
+        check_same_settings(self.path, self._settings().get("settings", {}), settings)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a frontier in the folder."""
+        return (self.path / SETTINGS_FILE).is_file()
+
+    def check(self) -> None:
+        """Raise if the folder holds anything but a frontier; call it before any work is done."""
+        if not self.exists:
+            check_new_folder(self.path, overwrite=False, ours=NOTHING)
 
     @property
     def limit(self) -> tuple[tuple[float, float], ...]:
         """The limit, if an earlier run computed it."""
-        file = self.path / SETTINGS_FILE
-        pairs = read_json(file).get("limit", []) if file.exists() else []
-        return tuple((leakage, residual) for leakage, residual in pairs)
+        if not self.exists:
+            return ()
+        with reading(self.path / SETTINGS_FILE, RUN_AGAIN):
+            return _pairs(self._settings()["limit"])
+
+    def _settings(self) -> dict[str, Any]:
+        return read_record(self.path / SETTINGS_FILE, file_format=FORMAT)
 
     def write(self, member: Member, fit: Fit) -> None:
         """Write a fit, completely or not at all; an existing one is kept."""
@@ -69,16 +90,16 @@ class Folder:
         with new_folder(self.path / member.id) as target:
             fit.write(target)
             record = {"method": member.method, "strength": member.strength, "seed": member.seed}
-            write_json(target / MEMBER_FILE, record)
+            write_record(target / MEMBER_FILE, record)
 
     def write_audit(self, member: Member, audit: Audit) -> None:
         """Write the audit of a fit."""
-        write_json(self.path / member.id / AUDIT_FILE, audit.to_dict())
+        write_record(self.path / member.id / AUDIT_FILE, audit.to_dict())
 
     def write_evaluation(self, member: Member, evaluation: Evaluation) -> None:
         """Write the errors of a fit on held-out entries."""
         record = {"scores": evaluation.to_list()}
-        write_json(self.path / member.id / EVALUATION_FILE, record)
+        write_record(self.path / member.id / EVALUATION_FILE, record)
 
     def read(self, member: Member) -> Point | None:
         """Return a member's fit, with its audit and errors if they exist; None without a fit.
@@ -91,7 +112,7 @@ class Folder:
         try:
             return _read_point(path)
         except (ValueError, OSError) as error:
-            aside = path.with_name(f".{path.name}-{uuid4().hex}")
+            aside = path.with_name(f".{path.name}-damaged-{uuid4().hex[:12]}")
             path.rename(aside)
             warnings.warn(
                 f"{path} could not be read ({error}); renamed to {aside.name} and computed again",
@@ -101,53 +122,71 @@ class Folder:
             return None
 
 
-def load(path: str | Path, *, penalties: Iterable[type] = ()) -> Frontier:
+def load(path: str | Path, *, classes: Iterable[type] = ()) -> Frontier:
     """Read the frontiers of all methods in a folder.
 
     Args:
         path: A folder that `frontier` or the command line wrote.
-        penalties: Classes of your own penalties; required to pick a model that uses one.
+        classes: Your own classes of penalties and solvers; required to pick a model with one.
     """
     path = Path(path)
     if not path.is_dir():
         raise FileNotFoundError(f"{path} is not a folder; pass one that `parafair frontier` wrote")
-    parts = sorted(file.parent for file in path.glob(f"*/{SETTINGS_FILE}"))
-    parts += [path] if (path / SETTINGS_FILE).is_file() else []
-    own = tuple(penalties)
+    parts = _folders_with(SETTINGS_FILE, path)
+    parts += [path] if Folder(path).exists else []
+    own = tuple(classes)
     found = [part for part in (_load_one(part, own) for part in parts) if len(part)]
     if not found:
         raise ValueError(f"{path} has no finished fit of a frontier; run `parafair frontier`")
     return join(found)
 
 
-def _load_one(path: Path, penalties: tuple[type, ...]) -> Frontier:
-    record = read_json(path / SETTINGS_FILE)
-    if record.get("format") != FORMAT:
-        raise ValueError(
-            f"{path / SETTINGS_FILE} has format {record.get('format')!r}, but this version of "
-            f"parafair reads format {FORMAT}; run the frontier again"
-        )
-    points = [_read_point(file.parent) for file in sorted(path.glob(f"*/{MEMBER_FILE}"))]
+def _folders_with(file: str, path: Path) -> list[Path]:
+    """Return the folders in `path` that hold a file; what is hidden was put aside."""
+    found = (file.parent for file in path.glob(f"*/{file}"))
+    return sorted(folder for folder in found if not folder.name.startswith("."))
+
+
+def _load_one(path: Path, classes: tuple[type, ...]) -> Frontier:
+    file = path / SETTINGS_FILE
+    record = read_record(file, file_format=FORMAT)
+    training = Training.read(path)
+    points = [_read_point(folder) for folder in _folders_with(MEMBER_FILE, path)]
+    for point in points:
+        with reading(path / point.member.id / FACTORS_FILE, RUN_AGAIN):
+            training.check(point.fit.cp.shape)
     points.sort(key=lambda p: (p.member.strength or 0.0, p.member.seed))
-    name = record["settings"]["name"]
-    coverage, baseline = record.get("coverage"), record.get("baseline")
-    return Frontier(
-        points=tuple(points),
-        limit=tuple((leakage, residual) for leakage, residual in record["limit"]),
-        sensitive=SensitiveFeatures.from_list(record["sensitive"]),
-        settings={name: {**record["settings"], **record["versions"]}},
-        training={name: Training.read(path)},
-        coverage=coverage and Coverage.from_dict(coverage),
-        baseline=baseline and Evaluation.from_list(baseline),
-        penalties=penalties,
-    )
+    with reading(file, RUN_AGAIN):
+        name = record["settings"]["name"]
+        coverage, baseline = record["coverage"], record["baseline"]
+        return Frontier(
+            points=tuple(points),
+            limit=_pairs(record["limit"]),
+            sensitive=SensitiveFeatures.from_list(record["sensitive"]),
+            settings={name: {**record["settings"], **record["versions"]}},
+            training={name: training},
+            coverage=coverage and Coverage.from_dict(coverage),
+            baseline=baseline and Evaluation.from_list(baseline),
+            classes=classes,
+        )
 
 
 def _read_point(path: Path) -> Point:
-    record = read_json(path / MEMBER_FILE)
-    member = Member(record["method"], record["strength"], record["seed"])
+    file = path / MEMBER_FILE
+    record = read_record(file)
+    with reading(file, RUN_AGAIN):
+        member = Member(record["method"], record["strength"], record["seed"])
+    audit = errors = None
     file = path / AUDIT_FILE
-    audit = Audit.from_dict(read_json(file)) if file.exists() else None
+    if file.exists():
+        with reading(file, RUN_AGAIN):
+            audit = Audit.from_dict(read_record(file))
     file = path / EVALUATION_FILE
-    errors = Evaluation.from_list(read_json(file)["scores"]) if file.exists() else None
+    if file.exists():
+        with reading(file, RUN_AGAIN):
+            errors = Evaluation.from_list(read_record(file)["scores"])
     return Point(member, Fit.load(path), audit, errors)
+
+
+def _pairs(values: Iterable[Any]) -> tuple[tuple[float, float], ...]:
+    return tuple((float(leakage), float(residual)) for leakage, residual in values)

@@ -122,7 +122,7 @@ class Frontier:
         coverage: Counts of observed data; None if unavailable.
         baseline: Errors on held-out entries of predictions from offsets alone, without people;
             None without held-out entries.
-        penalties: The caller's own penalty classes that methods may use.
+        classes: The caller's own classes that methods and solvers may have.
     """
 
     points: tuple[Point, ...]
@@ -132,7 +132,7 @@ class Frontier:
     training: Mapping[str, Training] = field(default_factory=dict)
     coverage: Coverage | None = None
     baseline: Evaluation | None = None
-    penalties: tuple[type, ...] = ()
+    classes: tuple[type, ...] = ()
 
     def __len__(self) -> int:
         return len(self.points)
@@ -161,7 +161,7 @@ class Frontier:
             limit=self.limit or other.limit,
             settings={**self.settings, **other.settings},
             training={**self.training, **other.training},
-            penalties=(*self.penalties, *other.penalties),
+            classes=(*self.classes, *other.classes),
         )
 
     @property
@@ -258,7 +258,7 @@ class Frontier:
             params["method"] = {**params["method"], "strength": member.strength}
         elif member.strength is not None:
             params["strength"] = member.strength
-        params = rebuild_params(params, penalties=self.penalties) | {"random_state": member.seed}
+        params = rebuild_params(params, classes=self.classes) | {"random_state": member.seed}
         record = Record(
             params=FairCP(**params).get_params(deep=False),
             strength=member.strength,

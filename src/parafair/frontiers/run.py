@@ -80,6 +80,8 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     wanted, chosen = check_seeds(seeds), check_strengths(strengths, plan)
     problem = plan.task.problem
     folder = None if out is None else Folder(Path(out) / plan.name)
+    if folder is not None:
+        folder.check()
     curve = folder.limit if folder else ()
     if limit and not curve:
         curve = _limit(problem)
@@ -92,7 +94,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
         training={plan.name: Training.of(problem, plan.task.offsets)},
         coverage=Coverage.of(problem, plan.X_test),
         baseline=_baseline(plan, X),
-        penalties=() if isinstance(model.method, str) else (type(model.method),),
+        classes=tuple(type(p) for p in (model.method, model.solver) if not isinstance(p, str)),
     )
     if folder is not None:
         folder.open(found, plan.settings)

@@ -226,17 +226,18 @@ class FairCP(FittedCP):
         return self.fit(X, y, sensitive_features=sensitive_features).embedding_
 
     @classmethod
-    def load(cls, folder: str | Path, *, penalties: Iterable[type] = ()) -> Self:
+    def load(cls, folder: str | Path, *, classes: Iterable[type] = ()) -> Self:
         """Read a model that `save` or the command line wrote.
 
         Args:
             folder: The folder of the model.
-            penalties: Classes of your own penalties, if the model uses one. Classes are never
+            classes: Your own classes of penalties and solvers that the model uses. They are never
                 imported by name.
         """
         folder = Path(folder)
-        record = Record.read(folder, penalties=tuple(penalties))
-        return cls.from_fit(Fit.load(folder), record=record, training=Training.read(folder))
+        record = Record.read(folder, classes=tuple(classes))
+        fit = Fit.load(folder)
+        return cls.from_fit(fit, record=record, training=Training.read(folder, fit.cp.shape))
 
     def _select(
         self, task: Task, on_iteration: OnIteration | None, on_trial: OnTrial | None

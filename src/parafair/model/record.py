@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.data.arrays import to_tensor
 from parafair.model.strength import Trial
 from parafair.penalties.registry import stored_classes as stored_methods
 from parafair.records import plain, rebuild
+from parafair.solvers.init import read_factors
 from parafair.solvers.problem import Problem
 from parafair.solvers.registry import stored_classes as stored_solvers
-from parafair.storage import read_json, write_json
+from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
 RECORD_FILE, INIT_FILE = "model.json", "init.safetensors"
 FORMAT = 3
@@ -75,49 +75,56 @@ class Record:
 
     def write(self, folder: Path) -> None:
         """Write the record into an existing folder."""
-        values = {**vars(self), "params": plain_params(self.params)}
+        params = plain_params(self.params)
+        if params["random_state"] is None:
+            # A generator, or none: the seed that it gave repeats the fit.
+            params["random_state"] = self.seed
+        values = {**vars(self), "params": params}
         values["trials"] = [asdict(trial) for trial in self.trials]
-        write_json(folder / RECORD_FILE, {"format": FORMAT, **plain(values)})
+        write_record(folder / RECORD_FILE, {"format": FORMAT, **plain(values)})
         init = self.params["init"]
         if not isinstance(init, str):
-            factors = _factors_of(init)
-            arrays = {f"factor_{mode}": factor for mode, factor in enumerate(factors)}
-            save_file(arrays, folder / INIT_FILE)
+            given = read_factors(init)
+            arrays = {f"factor_{mode}": factor for mode, factor in enumerate(given.factors)}
+            write_arrays(folder / INIT_FILE, {"weights": given.weights, **arrays})
 
     @classmethod
-    def read(cls, folder: Path, *, penalties: Iterable[type] = ()) -> Record:
+    def read(cls, folder: Path, *, classes: Iterable[type] = ()) -> Record:
         """Read a record that `write` wrote.
 
         Args:
             folder: The folder of the model.
-            penalties: Additional classes that its method may use.
+            classes: Additional classes that its method or solver may use.
         """
         file = folder / RECORD_FILE
-        record = read_json(file)
-        if record.pop("format", None) != FORMAT:
-            raise ValueError(
-                f"{file} was written by another version of parafair; this version reads "
-                f"format {FORMAT}: fit again, or install the version that wrote it"
-            )
-        try:
-            found = cls(**record)
-            params = rebuild_params(record["params"], penalties=penalties)
-            if params["init"] is None:
-                arrays = load_file(folder / INIT_FILE)
-                factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays))]
-                params["init"] = CPTensor.from_factors(factors)
+        record = read_record(file, file_format=FORMAT)
+        with reading(file):
             trials = tuple(Trial(**trial) for trial in record["trials"])
-            return replace(found, params=params, shape=tuple(record["shape"]), trials=trials)
-        except (KeyError, TypeError) as error:
-            raise ValueError(
-                f"{file} does not hold a complete record ({error}); fit again"
-            ) from error
+            found = replace(cls(**record), shape=tuple(map(int, record["shape"])), trials=trials)
+            _check_numbers(found)
+            given = found.params["init"] is None
+        params = rebuild_params(found.params, classes=classes)
+        if given:
+            arrays = read_arrays(folder / INIT_FILE)
+            with reading(folder / INIT_FILE):
+                factors = tuple(arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1))
+                params["init"] = CPTensor(arrays["weights"], factors)
+        return replace(found, params=params)
+
+
+def _check_numbers(record: Record) -> None:
+    """Raise unless the resolved settings are numbers."""
+    for name in ("strength", "noise", "ridge", "seed"):
+        value = getattr(record, name)
+        if not (isinstance(value, Real) or (name == "strength" and value is None)):
+            raise ValueError(f"{name} must be a number, got {value!r}")
 
 
 def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a model as values for JSON.
 
-    Given initial factors become None; they are stored in a separate file.
+    Given initial factors become None; they are stored in a separate file. A device or precision
+    becomes its name, and a random generator None.
     """
     found = dict(params)
     if not isinstance(found["init"], str):
@@ -131,23 +138,11 @@ def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
     return described
 
 
-def rebuild_params(params: Mapping[str, Any], *, penalties: Iterable[type] = ()) -> dict[str, Any]:
+def rebuild_params(params: Mapping[str, Any], *, classes: Iterable[type] = ()) -> dict[str, Any]:
     """Return the arguments of a model from the result of `plain_params`."""
-    found = dict(params)
-    classes = {"method": stored_methods(penalties), "solver": stored_solvers()}
-    for name, known in classes.items():
+    found, own = dict(params), tuple(classes)
+    families = {"method": stored_methods(own), "solver": stored_solvers(own)}
+    for name, known in families.items():
         if isinstance(found[name], Mapping):
             found[name] = rebuild(found[name], known)
     return found
-
-
-def _factors_of(init: Any) -> list[torch.Tensor]:
-    """Return given initial factors, with the weights multiplied in."""
-    parts = list(init)
-    weights = None
-    if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):
-        weights, parts = parts
-    factors = [to_tensor(factor, "init").cpu().clone().contiguous() for factor in parts]
-    if weights is not None:
-        factors[0] = factors[0] * to_tensor(weights, "init").to(factors[0])
-    return factors

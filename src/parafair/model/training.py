@@ -24,7 +24,7 @@ from parafair.model.out_of_sample import minimize_rows, nearest_trained
 from parafair.penalties import Penalty
 from parafair.solvers.problem import Problem
 from parafair.solvers.ridge import ridge_diagonal
-from parafair.storage import read_json, write_json
+from parafair.stored import read_record, reading, write_record
 
 TRAINING_FILE = "training.json"
 FORMAT = 3
@@ -241,35 +241,54 @@ class Training:
             "ridge": self.ridge,
             "loss": self.loss,
         }
-        write_json(folder / TRAINING_FILE, record)
+        write_record(folder / TRAINING_FILE, record)
 
     @classmethod
-    def read(cls, folder: Path) -> Training:
-        """Read metadata that `write` wrote."""
+    def read(cls, folder: Path, shape: tuple[int, ...] | None = None) -> Training:
+        """Read metadata that `write` wrote.
+
+        Args:
+            folder: The folder of the model.
+            shape: The shape of the model, which the labels must have; None if it is not known yet.
+        """
         file = folder / TRAINING_FILE
-        record = read_json(file)
-        if record.pop("format", None) != FORMAT:
-            raise ValueError(
-                f"{file} was written by another version of parafair; this version reads "
-                f"format {FORMAT}: fit again, or install the version that wrote it"
-            )
-        try:
-            sizes = record.pop("sizes")
+        record = read_record(file, file_format=FORMAT)
+        with reading(file):
+            sizes = tuple(map(int, record.pop("sizes")))
             labels = record["labels"] or [range(size) for size in sizes]
             offsets, features = record["offsets"], record["features"]
-            found = cls(**record)
-            return replace(
-                found,
-                modes=tuple(found.modes),
+            penalized = record["penalized"]
+            found = replace(
+                cls(**record),
+                modes=tuple(record["modes"]),
                 labels=tuple(np.asarray(entry) for entry in labels),
                 offsets=offsets and _offsets(offsets),
                 features=features and SensitiveFeatures.from_list(features),
-                penalized=None if found.penalized is None else np.asarray(found.penalized, np.intp),
+                penalized=None if penalized is None else np.asarray(penalized, np.intp),
             )
-        except (KeyError, TypeError, ValueError) as error:
+            found.check(sizes if shape is None else shape)
+            return found
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Raise unless the metadata fits a model of this shape."""
+        sizes = tuple(len(labels) for labels in self.labels)
+        if sizes != tuple(shape) or len(self.modes) != len(sizes):
             raise ValueError(
-                f"{file} does not hold a complete model ({error}); fit again"
-            ) from error
+                f"it has {sizes} labels of the modes {self.modes}, but the model has the shape "
+                f"{tuple(shape)}"
+            )
+        if type(self.mode) is not int or not 0 <= self.mode < len(sizes):
+            raise ValueError(f"mode must be from 0 to {len(sizes) - 1}, got {self.mode!r}")
+        for name in ("entries", "ridge"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+                raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+        people, penalized = sizes[self.mode], self.penalized
+        if penalized is not None and not ((penalized >= 0) & (penalized < people)).all():
+            raise ValueError(f"penalized people must have positions from 0 to {people - 1}")
+        expected = people if penalized is None else len(penalized)
+        if self.features is not None and len(self.features) != expected:
+            raise ValueError(f"it has features of {len(self.features)} people, not of {expected}")
 
 
 def _offsets(record: dict[str, Any]) -> Offsets:

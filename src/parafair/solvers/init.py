@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.data.arrays import to_tensor
 from parafair.errors import unknown_choice
 from parafair.solvers.problem import Problem
 
@@ -73,25 +72,30 @@ def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -
     return torch.cat([vectors[:, :rank], filling.to(vectors)], 1)
 
 
+def read_factors(init: CPTensor | Sequence[Any]) -> CPTensor:
+    """Return factors as a CP tensor, from one, from (weights, factors) or from a list."""
+    parts = list(init)
+    weights = None
+    if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):
+        weights, parts = parts
+    factors = [torch.as_tensor(factor).detach() for factor in parts]
+    if weights is None:
+        return CPTensor.from_factors(factors)
+    return CPTensor(torch.as_tensor(weights).detach(), tuple(factors))
+
+
 def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ...]:
     """Check factors given by the user and add a batch dimension."""
-    parts = list(init)
-    if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):
-        weights, factors = parts
-    else:
-        weights, factors = None, parts
+    given = read_factors(init)
     # Copies: a solver must not change the caller's factors.
-    copies = [to_tensor(factor, "init").to(problem.prototype, copy=True) for factor in factors]
+    copies = [factor.to(problem.prototype, copy=True) for factor in given.factors]
     expected = [(size, problem.rank) for size in problem.shape]
     if [tuple(copy.shape) for copy in copies] != expected:
         raise ValueError(
             f"init must hold factors of shapes {expected}, got "
             f"{[tuple(copy.shape) for copy in copies]}; one (size, rank) matrix per mode"
         )
-    if weights is not None:
-        copies[problem.mode] = copies[problem.mode] * to_tensor(weights, "init").to(
-            problem.prototype
-        )
+    copies[problem.mode] = copies[problem.mode] * given.weights.to(problem.prototype)
     if not all(torch.isfinite(copy).all() for copy in copies):
         raise ValueError(
             "init must have finite entries, but has NaN or infinite ones; pass finite factors"

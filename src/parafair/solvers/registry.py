@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from parafair.errors import unknown_choice
@@ -22,6 +23,11 @@ def resolve_solver(solver: str | Solver[Any]) -> Solver[Any]:
     return SOLVERS[solver]
 
 
-def stored_classes() -> dict[str, type]:
-    """Return the classes of solvers that a stored model may use, by name."""
-    return {type(solver).__name__: type(solver) for solver in SOLVERS.values()}
+def stored_classes(own: Iterable[type] = ()) -> dict[str, type]:
+    """Return the classes that a stored solver may have, by name.
+
+    Args:
+        own: Additional classes.
+    """
+    classes: list[type] = [*(type(solver) for solver in SOLVERS.values()), *own]
+    return {kind.__name__: kind for kind in classes}

@@ -9,14 +9,12 @@ from math import isfinite, nan
 from numbers import Integral
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.solvers.problem import Problem, Sweep
-from parafair.storage import read_json, write_json
+from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
 FORMAT = 3
@@ -179,7 +177,7 @@ class Fit:
         arrays = {"weights": self.cp.weights, **factors}
         if self.plain is not None:
             arrays["plain"] = self.plain
-        save_file({name: a.cpu().contiguous() for name, a in arrays.items()}, folder / FACTORS_FILE)
+        write_arrays(folder / FACTORS_FILE, arrays)
         record = {
             "format": FORMAT,
             "status": self.status.name,
@@ -187,36 +185,33 @@ class Fit:
             "counts": dict(self.counts),
             "history": [asdict(iteration) for iteration in self.history],
         }
-        write_json(folder / FIT_FILE, record)
+        write_record(folder / FIT_FILE, record)
 
     @classmethod
     def load(cls, folder: str | Path) -> Fit:
         """Read a fit that `write` wrote."""
         folder = Path(folder)
-        record = read_json(folder / FIT_FILE)
-        if record.get("format") != FORMAT:
-            raise ValueError(
-                f"{folder / FIT_FILE} has format {record.get('format')!r}, but this version of "
-                f"parafair reads format {FORMAT}; fit again or install the version that wrote it"
-            )
-        try:
-            arrays = load_file(folder / FACTORS_FILE)
+        record = read_record(folder / FIT_FILE, file_format=FORMAT)
+        arrays = read_arrays(folder / FACTORS_FILE)
+        with reading(folder / FACTORS_FILE):
             plain = arrays.pop("plain", None)
             factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
+            cp = CPTensor(arrays["weights"], tuple(factors))
+            if not all(array.isfinite().all() for array in arrays.values()):
+                raise ValueError("its factors have entries that are not finite")
+            if plain is not None and plain.shape not in {factor.shape for factor in factors}:
+                raise ValueError(f"its plain rows have the shape {tuple(plain.shape)} of no factor")
+        with reading(folder / FIT_FILE):
             return cls(
-                cp=CPTensor(arrays["weights"], tuple(factors)),
+                cp=cp,
                 status=Status[record["status"]],
                 history=tuple(
-                    Iteration(**{k: nan if v is None else v for k, v in entry.items()})
+                    Iteration(**{k: nan if v is None else float(v) for k, v in entry.items()})
                     for entry in record["history"]
                 ),
-                counts=record["counts"],
+                counts=dict(record["counts"]),
                 plain=plain,
             )
-        except (SafetensorError, OSError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{folder} does not hold a complete fit ({error}); it may be truncated: fit again"
-            ) from error
 
 
 def best(fits: Sequence[Fit]) -> Fit:

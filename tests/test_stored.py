@@ -1,0 +1,123 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from parafair import FairCP
+from parafair.storage import new_folder, seal
+from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
+
+MODEL_FILES = ("model.json", "fit.json", "training.json", "factors.safetensors", "manifest.json")
+DAMAGED = "(does not match its checksum|is damaged|is not readable|has format|must hold a JSON)"
+
+
+def changed_bytes(path, count=12):
+    """Contents of a file with one bit flipped, at places all over it."""
+    data = path.read_bytes()
+    for place in np.linspace(0, len(data) - 2, count).astype(int):
+        changed = bytearray(data)
+        changed[place] ^= 1 << place % 7
+        if bytes(changed).split() != data.split():
+            yield bytes(changed)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A small model on disk."""
+    data = np.random.default_rng(0).random((8, 4, 3))
+    model = FairCP(2, max_iter=2, tol=0).fit(data, sensitive_features=np.arange(8) % 2)
+    model.save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def rewrite(path, change):
+    """Change a record as someone would who also repairs its checksum; drop the manifest's."""
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(seal(record)))
+    manifest = path.with_name("manifest.json")
+    files = json.loads(manifest.read_text())["files"]
+    manifest.write_text(
+        json.dumps(seal({"files": {k: v for k, v in files.items() if k != path.name}}))
+    )
+
+
+@pytest.mark.parametrize("name", MODEL_FILES)
+def test_no_changed_byte_of_a_model_is_read(run, name):
+    for data in changed_bytes(run / name):
+        (run / name).write_bytes(data)
+        with pytest.raises(ValueError, match=f"{DAMAGED}.*"):
+            FairCP.load(run)
+
+
+@pytest.mark.parametrize("name", MODEL_FILES)
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"[" * 100_000, b"\xff"])
+def test_other_content_is_refused_by_name(run, name, data):
+    (run / name).write_bytes(data)
+    with pytest.raises(ValueError, match=rf"{name} {DAMAGED}"):
+        FairCP.load(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("training.json", lambda r: r.update(mode=-1), "mode must be from 0 to 2, got -1"),
+        ("training.json", lambda r: r.update(mode=3), "mode must be from 0 to 2, got 3"),
+        ("training.json", lambda r: r.update(ridge="x"), "ridge must be a number .* got 'x'"),
+        ("training.json", lambda r: r.update(sizes=[7, 4, 3]), r"but the model has the shape"),
+        ("training.json", lambda r: r.update(labels=[["a"], [], []]), "has .* labels of the modes"),
+        (
+            "training.json",
+            lambda r: r.update(penalized=[9]),
+            "penalized people must have positions",
+        ),
+        ("training.json", lambda r: r.pop("modes"), "damaged or incomplete .TypeError: .*'modes'"),
+        ("model.json", lambda r: r.update(ridge="x"), "ridge must be a number, got 'x'"),
+        ("model.json", lambda r: r.update(trials=3), "model.json is damaged or incomplete"),
+        ("fit.json", lambda r: r.update(history=[3]), "fit.json is damaged or incomplete"),
+        ("fit.json", lambda r: r.update(status="DONE"), "damaged or incomplete .KeyError: 'DONE'"),
+    ],
+)
+def test_records_that_no_model_has_are_refused(run, name, change, message):
+    rewrite(run / name, change)
+    with pytest.raises(ValueError, match=message):
+        FairCP.load(run)
+
+
+def test_factors_must_be_finite(run, tmp_path):
+    model = FairCP.load(run)
+    model.cp_.factors[1][0, 0] = float("nan")
+    model.save(tmp_path / "other")
+    with pytest.raises(ValueError, match="its factors have entries that are not finite"):
+        FairCP.load(tmp_path / "other")
+
+
+def test_a_file_of_another_model_is_refused(run, tmp_path):
+    model = FairCP.load(run)
+    model.record_.params["verbose"] = 1
+    model.save(tmp_path / "other")
+    (run / "model.json").write_bytes((tmp_path / "other" / "model.json").read_bytes())
+    with pytest.raises(ValueError, match="model.json does not match its checksum"):
+        FairCP.load(run)
+
+
+def test_records_and_arrays_come_back(tmp_path):
+    with new_folder(tmp_path / "run") as folder:
+        write_record(folder / "fit.json", {"format": 2, "loss": float("nan")})
+        write_arrays(folder / "factors.safetensors", {"a": torch.ones(2, 3)})
+    assert read_record(tmp_path / "run" / "fit.json", file_format=2) == {"loss": None}
+    assert torch.equal(read_arrays(tmp_path / "run" / "factors.safetensors")["a"], torch.ones(2, 3))
+    with pytest.raises(
+        ValueError, match="has format 2, but this version of parafair reads format 3"
+    ):
+        read_record(tmp_path / "run" / "fit.json", file_format=3)
+
+
+def test_errors_about_a_file_name_it_once(tmp_path):
+    file = tmp_path / "a.json"
+    message = "a.json is damaged or incomplete .IndexError: 3.; fit again"
+    with pytest.raises(ValueError, match=message), reading(file):
+        raise IndexError(3)
+    with pytest.raises(ValueError, match=f"^{file} is bad$"), reading(file):
+        raise ValueError(f"{file} is bad")
