@@ -84,9 +84,10 @@ class Record:
         write_record(folder / RECORD_FILE, {"format": FORMAT, **plain(values)})
         init = self.params["init"]
         if not isinstance(init, str):
-            given = read_factors(init)
-            arrays = {f"factor_{mode}": factor for mode, factor in enumerate(given.factors)}
-            write_arrays(folder / INIT_FILE, {"weights": given.weights, **arrays})
+            weights, factors = read_factors(init)
+            arrays = {f"factor_{mode}": factor for mode, factor in enumerate(factors)}
+            arrays["weights"] = torch.ones_like(factors[0][0]) if weights is None else weights
+            write_arrays(folder / INIT_FILE, arrays)
 
     @classmethod
     def read(cls, folder: Path, *, classes: Iterable[type] = ()) -> Record:
@@ -107,8 +108,8 @@ class Record:
         if given:
             arrays = read_arrays(folder / INIT_FILE)
             with reading(folder / INIT_FILE):
-                factors = tuple(arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1))
-                params["init"] = CPTensor(arrays["weights"], factors)
+                stored = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
+                params["init"] = CPTensor(arrays["weights"], tuple(stored))
         return replace(found, params=params)
 
 

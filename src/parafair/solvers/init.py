@@ -72,30 +72,29 @@ def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -
     return torch.cat([vectors[:, :rank], filling.to(vectors)], 1)
 
 
-def read_factors(init: CPTensor | Sequence[Any]) -> CPTensor:
-    """Return factors as a CP tensor, from one, from (weights, factors) or from a list."""
+def read_factors(init: CPTensor | Sequence[Any]) -> tuple[Tensor | None, list[Tensor]]:
+    """Return weights, or None, and factors of a CP tensor, of such a pair or of a list."""
     parts = list(init)
     weights = None
     if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):
         weights, parts = parts
     factors = [torch.as_tensor(factor).detach() for factor in parts]
-    if weights is None:
-        return CPTensor.from_factors(factors)
-    return CPTensor(torch.as_tensor(weights).detach(), tuple(factors))
+    return None if weights is None else torch.as_tensor(weights).detach(), factors
 
 
 def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ...]:
     """Check factors given by the user and add a batch dimension."""
-    given = read_factors(init)
+    weights, factors = read_factors(init)
     # Copies: a solver must not change the caller's factors.
-    copies = [factor.to(problem.prototype, copy=True) for factor in given.factors]
+    copies = [factor.to(problem.prototype, copy=True) for factor in factors]
     expected = [(size, problem.rank) for size in problem.shape]
     if [tuple(copy.shape) for copy in copies] != expected:
         raise ValueError(
             f"init must hold factors of shapes {expected}, got "
             f"{[tuple(copy.shape) for copy in copies]}; one (size, rank) matrix per mode"
         )
-    copies[problem.mode] = copies[problem.mode] * given.weights.to(problem.prototype)
+    if weights is not None:
+        copies[problem.mode] = copies[problem.mode] * weights.to(problem.prototype)
     if not all(torch.isfinite(copy).all() for copy in copies):
         raise ValueError(
             "init must have finite entries, but has NaN or infinite ones; pass finite factors"
