@@ -24,7 +24,7 @@ def resolve_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
 def check_device(device: str | torch.device | None) -> None:
     """Raise unless tensors can be made there."""
     try:
-        torch.empty(0, device=device)
+        torch.empty(0, device=device).cpu()
     except (RuntimeError, AssertionError) as error:
         raise ValueError(
             f"device={device!r} cannot be used here ({str(error).splitlines()[0]}); use 'cpu', or "
