@@ -74,7 +74,9 @@ def main(folder: Path) -> None:
     curve = join(found)
     show(curve, max_leakage=0.05)
     title = "The paper's methods and ours on its synthetic data"
-    page, *figures = write_report(curve, folder / "report.html", title=title, formats=("png",))
+    page, *figures = write_report(
+        curve, folder / "report.html", title=title, formats=("png",), overwrite=True
+    )
     console = Console()
     console.print(f"figures: {', '.join(map(str, figures))}", highlight=False, soft_wrap=True)
     console.print(f"page: {page}", highlight=False, soft_wrap=True)

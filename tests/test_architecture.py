@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {"errors", "records"},
+    {"errors", "interrupts", "records"},
     {"storage"},
     {"stored"},
     {"algebra"},
@@ -41,6 +41,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_documented_paths.py": "the names on the pages",
     "test_error_matches.py": "the tests",
     "test_gpu.py": "everything on another device",
+    "test_main.py": "__main__",
     "test_verdicts.py": "the one rule for what passes, everywhere",
     "test_public_names.py": "the public names",
     "dependence/test_what_khsic_guarantees.py": "the page of this name",

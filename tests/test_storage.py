@@ -145,6 +145,14 @@ def test_missing_and_strange_files_are_named(tmp_path):
         read_tensor(tmp_path / "data.xyz")
 
 
+@pytest.mark.parametrize("header", [b"(" * 300, b"{", b"[" * 5000, b"\xff" * 9])
+def test_strange_headers_of_arrays_are_refused(tmp_path, header):
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    (tmp_path / "a.npy").write_bytes(data)
+    with pytest.raises(ValueError, match="a.npy could not be read as a NumPy array"):
+        read_tensor(tmp_path / "a.npy")
+
+
 def test_the_input_of_a_run_protects_its_folder(tmp_path):
     (tmp_path / "tensor.npy").write_text("data")
     with (
@@ -289,7 +297,7 @@ def test_folders_that_cannot_be_written_to_are_refused_at_once(tmp_path, monkeyp
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "fit.json").write_text("old")
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
-    with pytest.raises(PermissionError, match="the folder of .*a.json cannot be written to"):
+    with pytest.raises(PermissionError, match="cannot be written to; choose another folder"):
         check_new_file(tmp_path / "a.json")
     for name in ("run", "new", "new/run"):
         with pytest.raises(PermissionError, match="cannot be written to; choose another folder"):

@@ -9,7 +9,6 @@ from parafair.storage import new_folder, seal
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
 MODEL_FILES = ("model.json", "fit.json", "training.json", "factors.safetensors", "manifest.json")
-DAMAGED = "(does not match its checksum|is damaged|is not readable|has format|must hold a JSON)"
 
 
 def changed_bytes(path, count=12):
@@ -47,7 +46,9 @@ def rewrite(path, change):
 def test_no_changed_byte_of_a_model_is_read(run, name):
     for data in changed_bytes(run / name):
         (run / name).write_bytes(data)
-        with pytest.raises(ValueError, match=f"{DAMAGED}.*"):
+        with pytest.raises(
+            ValueError, match="(does not match its checksum|is damaged|is not readable|has format)"
+        ):
             FairCP.load(run)
 
 
@@ -55,7 +56,9 @@ def test_no_changed_byte_of_a_model_is_read(run, name):
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"[" * 100_000, b"\xff"])
 def test_other_content_is_refused_by_name(run, name, data):
     (run / name).write_bytes(data)
-    with pytest.raises(ValueError, match=rf"{name} {DAMAGED}"):
+    with pytest.raises(
+        ValueError, match=f"{name} (does not match its|is damaged|is not|has format|must hold)"
+    ):
         FairCP.load(run)
 
 
@@ -119,5 +122,5 @@ def test_errors_about_a_file_name_it_once(tmp_path):
     message = "a.json is damaged or incomplete .IndexError: 3.; fit again"
     with pytest.raises(ValueError, match=message), reading(file):
         raise IndexError(3)
-    with pytest.raises(ValueError, match=f"^{file} is bad$"), reading(file):
-        raise ValueError(f"{file} is bad")
+    with pytest.raises(ValueError, match=f"^{file} holds something else$"), reading(file):
+        raise ValueError(f"{file} holds something else")

@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+import parafair.interrupts  # noqa: F401  (first, because the other imports take seconds)
 from parafair import (
     algebra,
     audits,

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from uuid import uuid4
 from zipfile import BadZipFile
@@ -60,6 +61,7 @@ DAMAGE = (
     EOFError,
     BadZipFile,
     zlib.error,
+    TokenError,
     SafetensorError,
 )
 
@@ -133,8 +135,7 @@ def check_new_folder(
     if not above.is_dir():
         raise FileExistsError(f"{above} is a file; give the name of a folder to create")
     for changed in (folder, folder.parent) if folder.exists() else (above,):
-        if not os.access(changed, os.W_OK):
-            raise PermissionError(f"{changed} cannot be written to; choose another folder")
+        check_writable(changed)
     present = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if present and not overwrite:
         raise _already_holds_files(folder)
@@ -144,6 +145,12 @@ def check_new_folder(
             f"{folder} holds other files ({', '.join(foreign[:5])}), which would be lost; choose "
             "another folder"
         )
+
+
+def check_writable(folder: Path) -> None:
+    """Raise unless files can be created in a folder."""
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{folder} cannot be written to; choose another folder")
 
 
 def _already_holds_files(folder: Path) -> FileExistsError:
@@ -190,8 +197,7 @@ def check_new_file(path: str | Path, *, overwrite: bool = False) -> None:
     folder = path.absolute().parent
     if not folder.is_dir():
         raise FileNotFoundError(f"the folder of {path} does not exist; create it first")
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(f"the folder of {path} cannot be written to; choose another file")
+    check_writable(folder)
     _remove_leftovers(path)
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
+from safetensors.torch import load, save_file
 from torch import Tensor
 
 from parafair.records import plain
@@ -80,7 +80,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Tensor]) -> None:
     """Write arrays in the format of safetensors, whole or not at all."""
     with new_file(path, overwrite=True) as file:
         found = {name: array.detach().cpu().contiguous() for name, array in arrays.items()}
-        safetensors.torch.save_file(found, file)
+        save_file(found, file)
 
 
 def read_arrays(path: Path) -> dict[str, Tensor]:
@@ -89,7 +89,7 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
         data = read_bytes(path)
         if _manifest(path.parent).get(path.name) != hashlib.sha256(data).hexdigest():
             raise _changed(path)
-        return safetensors.torch.load(data)
+        return load(data)
 
 
 def _manifest(folder: Path) -> dict[str, str]:

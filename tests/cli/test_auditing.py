@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -113,3 +114,35 @@ def test_a_model_saved_from_python_is_audited_by_its_labels(tables):
     assert run(*audit, "students.csv") == named
     assert "--key is missing: the column of unnamed.csv" in run(*audit, "unnamed.csv", code=2)
     assert "--sensitive is missing; give the table" in run("audit", "run", *QUICK, code=2)
+
+
+def test_results_of_an_audit_are_replaced_only_if_asked(arrays):
+    pytest.importorskip("matplotlib")
+    run(*FIT, *PEOPLE, "--method", "none")
+    for name in ("audit.json", "audit.png"):
+        (arrays / name).write_text("precious")
+    command = ("audit", "run", *QUICK, "--json", "audit.json", "--picture", "audit.png")
+    assert "audit.json already exists; choose another file" in run(*command, code=2)
+    command = ("audit", "run", *QUICK, "--picture", "audit.png")
+    assert "audit.png already exists; choose another file" in run(*command, code=2)
+    run(*command, "--json", "audit.json", "--force")
+    assert read_audit(arrays / "audit.json").attackers
+    assert (arrays / "audit.png").read_bytes().startswith(b"\x89PNG")
+    assert not [path for path in arrays.iterdir() if path.name.startswith(".")]
+
+
+def test_what_cannot_be_written_is_refused_before_the_audit(arrays, monkeypatch):
+    run(*FIT, *PEOPLE, "--method", "none")
+
+    def refuse(*_, **__):
+        raise AssertionError("audited")
+
+    monkeypatch.setattr("parafair.cli.auditing.audit", refuse)
+    text = run("audit", "run", "--picture", "audit.gif", code=2)
+    assert "path must end in .png, .pdf, .svg, got 'audit.gif'" in text
+    monkeypatch.setattr("parafair.report.figures.find_spec", lambda name: None)
+    text = run("audit", "run", "--picture", "audit.png", code=2)
+    assert "drawing needs matplotlib; install it with" in text
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
+    text = run("audit", "run", "--json", "audit.json", code=2)
+    assert "cannot be written to; choose another folder" in text

@@ -6,6 +6,7 @@ import pytest
 
 from parafair import FairCP, frontier
 from parafair.frontiers import load
+from parafair.stored import read_record
 from tests.cli.conftest import PEOPLE, SCORES, STUDENTS, run
 
 LINEAR = ("--attackers", "linear")
@@ -110,9 +111,34 @@ def test_a_frontier_of_a_table_has_errors_and_a_page(tables):
         assert text in page
 
 
+def test_nothing_is_replaced_without_being_asked_to(arrays):
+    (arrays / "run" / "invariant").mkdir(parents=True)
+    (arrays / "run" / "inputs.json").write_text("precious")
+    assert "inputs.json already exists, but run holds no frontier" in run(*FRONTIER, code=2)
+    assert (arrays / "run" / "inputs.json").read_text() == "precious"
+    (arrays / "run" / "inputs.json").rename(arrays / "run" / "invariant" / "model.json")
+    assert "invariant already holds files; choose another folder" in run(*FRONTIER, code=2)
+    assert (arrays / "run" / "invariant" / "model.json").read_text() == "precious"
+
+
+def test_a_report_replaces_files_only_if_asked(arrays):
+    pytest.importorskip("matplotlib")
+    run(*FRONTIER)
+    (arrays / "precious.csv").write_text("precious")
+    command = ("report", "run", "--out", "precious.csv")
+    assert "precious.csv already exists; choose another file" in run(*command, code=2)
+    (arrays / "frontier.png").write_text("precious")
+    command = ("report", "run", "--out", "page.html", "--format", "png")
+    assert "frontier.png already exists; choose another file" in run(*command, code=2)
+    assert not (arrays / "page.html").exists()
+    run(*command, "--force")
+    assert (arrays / "frontier.png").read_bytes().startswith(b"\x89PNG")
+    assert (arrays / "precious.csv").read_text() == "precious"
+
+
 def test_an_interrupted_frontier_can_be_continued(arrays, monkeypatch):
-    def interrupted(*_, out, **__):
-        out.mkdir()
+    def interrupted(*arguments, **settings):
+        frontier(*arguments, **{**settings, "strengths": (0.1,)})
         raise KeyboardInterrupt
 
     monkeypatch.setattr("parafair.cli.frontiers.frontier", interrupted)
@@ -142,9 +168,9 @@ def test_a_picked_fit_becomes_a_run(tables):
     model, labels = FairCP.load("run"), pd.read_csv(tables / "run" / "embedding.csv")["student"]
     np.testing.assert_array_equal(model.embedding_, curve.pick(max_leakage=1).embedding_)
     assert labels.tolist() == STUDENTS
-    inputs = json.loads((tables / "run" / "inputs.json").read_text())
+    inputs = read_record(tables / "run" / "inputs.json")
     assert (inputs["frontier"], inputs["max_leakage"]) == ("curve", 1.0)
-    recorded = json.loads((tables / "curve" / "inputs.json").read_text())
+    recorded = read_record(tables / "curve" / "inputs.json")
     assert inputs == {**recorded, "frontier": "curve", "max_leakage": 1.0}
     assert "already holds files" in run("pick", "curve", "--out", "run", code=2)
     text = run("pick", "curve", "--max-leakage", -2, "--out", "r", code=2)

@@ -18,7 +18,9 @@ def test_predictions_of_any_cells(tables):
     assert list(found.columns) == ["note", "test", "student", "module", "prediction"]
     expected = FairCP.load("run").predict(found[MODES])
     np.testing.assert_allclose(found["prediction"], expected)
-    assert "already exists; choose another file, or use --force" in run(*predict, code=2)
+    assert "already exists; choose another file, or allow overwriting (--force" in run(
+        *predict, code=2
+    )
     run(*predict, "--force", "--column", "guess")
     assert "guess" in pd.read_csv("out.csv")
     run("predict", "run", "out.csv", "--out", "two.csv")

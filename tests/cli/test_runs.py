@@ -58,6 +58,41 @@ def test_a_mode_that_is_no_file_name_gets_its_number(tables):
     assert pd.read_csv("run/factor_1.csv")["../module"].tolist() == MODULES
 
 
+def test_every_mode_has_a_table_of_its_own(tables):
+    table = pd.read_csv("scores.csv").rename(columns={"module": "a/b", "test": "1"})
+    table.assign(A=0, a=0).to_csv("scores.csv", index=False)
+    modes = ("--modes", "student,a/b,1,A,a", "--value", "score")
+    run("fit", "scores.csv", *modes, *GENDER, *SMALL, "--method", "none", "--out", "run")
+    tables_found = sorted(path.name for path in (tables / "run").glob("factor_*.csv"))
+    assert tables_found == ["factor_1.csv", "factor_1_.csv", "factor_A.csv", "factor_a_.csv"]
+    assert pd.read_csv("run/factor_1.csv")["a/b"].tolist() == MODULES
+    assert pd.read_csv("run/factor_1_.csv")["1"].tolist() == [1, 2]
+    run(
+        *FIT_SCORES[:1], "scores.csv", *modes, *SMALL, "--method", "none", "--out", "run", "--force"
+    )
+
+
+def test_labels_cannot_be_formulas_of_a_spreadsheet(tables):
+    names = {"algebra": "=HYPERLINK(1)", "art": "@x", "biology": "-y", "music": "-1.5"}
+    table = pd.read_csv("scores.csv")
+    table.assign(module=table["module"].map(names)).to_csv("scores.csv", index=False)
+    run(*FIT_SCORES, "--method", "none")
+    found = pd.read_csv("run/factor_module.csv")["module"].tolist()
+    assert sorted(found) == ["'-y", "'=HYPERLINK(1)", "'@x", "-1.5"]
+    assert set(FairCP.load("run").training_.labels[1]) == set(names.values())
+    run(*FIT_SCORES, "--method", "none", "--force", "--raw-labels")
+    assert set(pd.read_csv("run/factor_module.csv")["module"]) == set(names.values())
+
+
+def test_missing_packages_are_named_before_the_fit(arrays, monkeypatch):
+    monkeypatch.setattr("parafair.data.frames.find_spec", lambda name: None)
+    text = run(*FIT, *PEOPLE, "--format", "parquet", code=2)
+    assert "--format parquet needs the package 'pyarrow'; install it with" in text
+    (arrays / "people.parquet").write_text("")
+    text = run(*FIT, "--sensitive", "people.parquet", "--key", "person", code=2)
+    assert "people.parquet needs the package 'pyarrow'; install it with" in text
+
+
 def test_parquet_in_and_out(tables):
     pytest.importorskip("pyarrow")
     pd.read_csv("scores.csv").to_parquet("scores.parquet")

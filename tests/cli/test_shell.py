@@ -14,7 +14,7 @@ from parafair import Fit, Status
 
 pytest.importorskip("typer")
 from parafair.cli import shell
-from tests.cli.conftest import run
+from tests.cli.conftest import FIT, FIT_SCORES, run
 
 
 def test_help_teaches(working):
@@ -67,3 +67,32 @@ def test_ctrl_c_leaves_a_usable_result(arrays):
     assert fit.status is Status.INTERRUPTED
     assert fit.n_iter > 0
     assert len(pd.read_csv("run/embedding.csv")) == 40
+
+
+ESCAPES = "\x1b]0;title\x07\x1b[31m\x9b2J\u202e"
+
+
+def test_labels_cannot_control_the_terminal(tables):
+    for name, column in (("students.csv", "gender"), ("scores.csv", "module")):
+        table = pd.read_csv(name)
+        table[column] = table[column].map(lambda text: f"{ESCAPES}{text}")
+        table.to_csv(name, index=False)
+    text = run(*FIT_SCORES, "--method", "none", "--test-size", 0.3)
+    assert "\\x1b[31m\\x9b2J\\u202ef" in text
+    text += run("audit", "run", "--attackers", "linear", "--repeats", 1, "--permutations", 5)
+    assert not set(text) & set("\x1b\x07\x9b\u202e")
+    text = run("fit", f"{ESCAPES}.npy", "--out", "other", code=2)
+    assert "\\x1b]0;title\\x07" in text
+    assert "\x1b" not in text
+
+
+def test_ctrl_c_while_reading_ends_quietly(arrays, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parafair.cli.fitting.load", interrupted)
+    assert run(*FIT, code=130) == "interrupted; nothing was written"
+
+
+def test_a_device_without_memory_is_refused(arrays):
+    assert "device='meta' cannot be used here" in run(*FIT, "--device", "meta", code=2)

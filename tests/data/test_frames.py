@@ -20,8 +20,22 @@ def test_missing_and_strange_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nothing.csv does not exist or is not a file"):
         read_table(tmp_path / "nothing.csv")
     (tmp_path / "data.xyz").write_text("1")
-    with pytest.raises(ValueError, match="must be a .csv or .parquet file, got '.xyz'"):
+    with pytest.raises(
+        ValueError, match="must be a .csv or .tsv or .tab or .txt or .parquet file, got '.xyz'"
+    ):
         read_table(tmp_path / "data.xyz")
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", "|"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt"])
+def test_the_header_shows_the_separator(tmp_path, separator, suffix):
+    file = tmp_path / f"a{suffix}"
+    rows = [["id", "a, b; c", "score"], ["x", "y", "1"], ["z", "w, v", "2"]]
+    lines = [separator.join(f'"{text}"' for text in row) for row in rows]
+    file.write_text("\n".join(lines), encoding="utf-8-sig")
+    table = read_table(file)
+    assert table.columns.tolist() == rows[0]
+    assert table["score"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(

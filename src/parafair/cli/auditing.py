@@ -19,6 +19,7 @@ from parafair.cli.options import (
     PEOPLE,
     RESULT,
     AuditOptions,
+    Force,
     Jobs,
     MaxLeakage,
     option,
@@ -27,7 +28,8 @@ from parafair.cli.people import FeatureOptions, People
 from parafair.cli.shell import echo, progress
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
-from parafair.storage import check_new_file, write_json
+from parafair.report.figures import check_figure
+from parafair.storage import check_new_file, new_file, write_json
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class AuditResult:
     max_leakage: MaxLeakage = MAX_LEAKAGE
     json: Annotated[Path | None, option(RESULT, "Also write the audit to this file.")] = None
     picture: Annotated[Path | None, option(RESULT, "Also draw it, as .png, .svg or .pdf.")] = None
+    force: Force = False
 
 
 @command("audit")
@@ -63,9 +66,10 @@ def audit_command(
     table, unless --key is a column of both.
     """
     check_max_leakage(result.max_leakage)
-    for path in (result.json, result.picture):
-        if path is not None:
-            check_new_file(path, overwrite=False)
+    if result.json is not None:
+        check_new_file(result.json, overwrite=result.force)
+    if result.picture is not None:
+        check_figure(result.picture, overwrite=result.force)
     found = read_embedding(embedding, people.key)
     people = found.inputs.complete(people)
     if people.sensitive is None and found.inputs.sensitive is not None:
@@ -81,9 +85,10 @@ def audit_command(
             **audits.settings(),
         )
     if result.json is not None:
-        write_json(result.json, audited.to_dict())
+        write_json(result.json, audited.to_dict(), overwrite=result.force)
     if result.picture is not None:
-        audited.draw(result.picture)
+        with new_file(result.picture, overwrite=result.force) as file:
+            audited.draw(file)
     echo(str(audited))
     verdict = audited.verdict(result.max_leakage).value
     echo(f"verdict at max_leakage {result.max_leakage:g}: {verdict}")

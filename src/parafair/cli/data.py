@@ -13,6 +13,7 @@ from rich.table import Table
 
 from parafair.cli.command import command
 from parafair.cli.options import RESULT, Force, numbers, option
+from parafair.cli.runs import write_table
 from parafair.cli.shell import echo, output
 from parafair.data.tensor_data import TensorData
 from parafair.datasets import DATASETS, Dataset
@@ -67,10 +68,10 @@ def datasets(
     found = DATASETS[name].load(**_arguments(name, options))
     with new_folder(out, overwrite=force, ours=DATASET_FILES) as folder:
         if isinstance(found.tensor, TensorData):
-            found.tensor.to_table().to_csv(folder / "entries.csv", index=False)
+            write_table(found.tensor.to_table(), folder / "entries.csv")
         else:
             np.save(folder / "tensor.npy", found.tensor)
-        _people(found).to_csv(folder / "sensitive.csv", index=False)
+        write_table(_people(found), folder / "sensitive.csv")
     echo(f"{found.about}\nwritten to {out}")
 
 

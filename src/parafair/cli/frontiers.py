@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from rich.table import Table
 from parafair.audits import check_max_leakage
 from parafair.cli.command import command
 from parafair.cli.fitting import hold_out
-from parafair.cli.inputs import Inputs
+from parafair.cli.inputs import INPUTS_FILE, Inputs
 from parafair.cli.models import FIT, DecompositionOptions, SolverOptions
 from parafair.cli.options import (
     AUDIT,
@@ -21,6 +22,7 @@ from parafair.cli.options import (
     RESULT,
     SOLVER,
     AuditOptions,
+    Force,
     Jobs,
     MaxLeakage,
     RunOptions,
@@ -37,6 +39,7 @@ from parafair.data.splits import split_cells
 from parafair.errors import Interrupted, unknown_choice
 from parafair.frontiers import Frontier, frontier
 from parafair.frontiers import load as load_frontier
+from parafair.frontiers.folder import Folder, method_folders
 from parafair.frontiers.result import Point, join
 from parafair.frontiers.run import AUDITS
 from parafair.model.estimator import FairCP
@@ -88,6 +91,7 @@ def frontier_command(
     models = {name: _model(name, model, solver) for name in sweep.methods.split(",")}
     if people.sensitive is None:
         raise ValueError("--sensitive is missing; give the table of people, which audits need")
+    _check_folder(sweep.out, models)
     loaded = load(tensor, people)
     train, split = hold_out(loaded, sweep.test_size, defaults(split_cells)["random_state"])
     inputs = Inputs.of(tensor, people, test_size=sweep.test_size)
@@ -115,7 +119,7 @@ def frontier_command(
                     )
                 )
     except (Interrupted, KeyboardInterrupt) as error:
-        if sweep.out.is_dir():
+        if method_folders(sweep.out):
             inputs.write(sweep.out)
         echo(f"interrupted; finished fits are in {sweep.out}, and the same command continues")
         raise typer.Exit(INTERRUPTED) from error
@@ -146,6 +150,7 @@ def report(
     ] = None,
     title: Annotated[str, option(RESULT, "Heading of the page.")] = REPORT["title"],
     max_leakage: MaxLeakage = MAX_LEAKAGE,
+    force: Force = False,
 ) -> None:
     """Write a page with the frontier, every fit behind it and what was achieved."""
     wanted = () if formats is None else tuple(formats.split(","))
@@ -154,9 +159,27 @@ def report(
             raise unknown_choice("--format", name, FORMATS)
     check_max_leakage(max_leakage)
     page = run / "report.html" if out is None else out
-    found = load_frontier(run)
-    for path in write_report(found, page, title=title, max_leakage=max_leakage, formats=wanted):
+    written = write_report(
+        load_frontier(run),
+        page,
+        title=title,
+        max_leakage=max_leakage,
+        formats=wanted,
+        overwrite=force,
+    )
+    for path in written:
         echo(str(path))
+
+
+def _check_folder(out: Path, methods: Iterable[str]) -> None:
+    """Raise if files in the folder would be lost that are no frontier's."""
+    if (out / INPUTS_FILE).exists() and not method_folders(out):
+        raise FileExistsError(
+            f"{out / INPUTS_FILE} already exists, but {out} holds no frontier; choose another "
+            "folder"
+        )
+    for name in methods:
+        Folder(out / name).check()
 
 
 def show(found: Frontier, max_leakage: float) -> None:

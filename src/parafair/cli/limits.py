@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from parafair.cli.command import command
-from parafair.cli.options import RESULT, defaults, option
+from parafair.cli.options import RESULT, Force, defaults, option
 from parafair.cli.people import ModeOptions, load
 from parafair.cli.shell import echo
 from parafair.cli.tensors import TensorOptions
@@ -37,6 +37,7 @@ def parity_limit_command(
     people: ModeOptions,
     limit: LimitOptions,
     json: Annotated[Path | None, option(RESULT, "Also write the limit to this file.")] = None,
+    force: Force = False,
 ) -> None:
     """Compute the least residual that parity allows to any model.
 
@@ -44,7 +45,7 @@ def parity_limit_command(
     the best attacker. The tensor must be complete.
     """
     if json is not None:
-        check_new_file(json, overwrite=False)
+        check_new_file(json, overwrite=force)
     if people.sensitive is None:
         raise ValueError("--sensitive is missing; give the table of people")
     loaded = load(tensor, people)
@@ -52,5 +53,5 @@ def parity_limit_command(
         loaded.data, sensitive_features=loaded.features, mode=loaded.mode, **vars(limit)
     )
     if json is not None:
-        write_json(json, found.to_dict())
+        write_json(json, found.to_dict(), overwrite=force)
     echo(str(found))

@@ -68,6 +68,15 @@ Device = Annotated[
     str | None, option(COMPUTE, "Where to compute, such as cuda; by default where the data is.")
 ]
 Force = Annotated[bool, option(RESULT, "Replace an earlier result.", "--force")]
+RawLabels = Annotated[
+    bool,
+    option(
+        RESULT,
+        "Write text in CSV as it is. By default text that a spreadsheet would run as a formula, "
+        "which begins with = + - @ or a tab, gets an apostrophe in front.",
+        "--raw-labels",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -105,6 +114,7 @@ class RunOptions:
     table_format: Annotated[
         str, option(RESULT, "Format of the tables.", "--format", choices=TABLE_FORMATS)
     ] = TABLE_FORMATS[0]
+    raw_labels: RawLabels = False
     force: Force = False
 
 
@@ -113,4 +123,5 @@ class TableOptions:
     """Where to write a table."""
 
     out: Annotated[Path, option(RESULT, "Table to write, .csv or .parquet.")]
+    raw_labels: RawLabels = False
     force: Force = False

@@ -50,7 +50,7 @@ def predict(
         raise ValueError(f"{cells} has a column {column!r}; choose another name with --column")
     with error_prefix(cells):
         found = model.predict(table[list(modes)])
-    write_table_file(table.assign(**{column: found}), result.out, force=result.force)
+    write_table_file(table.assign(**{column: found}), result)
     echo(f"{len(table):,} predictions written to {result.out}")
 
 
@@ -94,7 +94,7 @@ def transform(
         raise ValueError("--key and --missing need the table of people: --sensitive")
     with error_prefix(tensor.tensor):
         rows = model.transform(data, sensitive_features=features, refine=refine)
-    write_table_file(rows_as_table(rows, labels, name), result.out, force=result.force)
+    write_table_file(rows_as_table(rows, labels, name), result)
     echo(f"embeddings of {len(rows):,} people written to {result.out}")
 
 

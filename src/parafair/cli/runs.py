@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ from rich.table import Table
 
 from parafair.audits.evaluation import Evaluation, evaluate_predictions
 from parafair.cli.inputs import Inputs
-from parafair.cli.options import TABLE_FORMATS, RunOptions
+from parafair.cli.options import TABLE_FORMATS, RunOptions, TableOptions
 from parafair.data.centering import Offsets
+from parafair.data.frames import check_parquet
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import Split
 from parafair.data.tensor_data import TensorData
@@ -91,11 +91,8 @@ def check_table_format(option: str, name: str) -> None:
     """Raise unless tables of this format can be written."""
     if name not in TABLE_FORMATS:
         raise unknown_choice(option, name, TABLE_FORMATS)
-    if name == "parquet" and find_spec("pyarrow") is None:
-        raise ValueError(
-            f"{option} parquet needs the package 'pyarrow'; install it with "
-            "pip install 'parafair[parquet]', or use csv"
-        )
+    if name == "parquet":
+        check_parquet(f"{option} parquet")
 
 
 def write_run(
@@ -123,7 +120,8 @@ def write_run(
         inputs.write(folder)
         for mode, factor in enumerate(model.cp_.factors):
             table = rows_as_table(factor.cpu().numpy(), training.labels[mode], training.modes[mode])
-            _write_table(table, folder / f"{names[mode]}.{result.table_format}")
+            path = folder / f"{names[mode]}.{result.table_format}"
+            write_table(table, path, raw_labels=result.raw_labels)
         if held_out is not None:
             write_json(folder / EVALUATION_FILE, held_out.to_dict())
         if tuning is not None:
@@ -138,23 +136,49 @@ def rows_as_table(rows: NDArray[Any], labels: NDArray[Any], mode: str) -> pandas
     return table
 
 
-def write_table_file(table: pandas.DataFrame, path: Path, *, force: bool) -> None:
-    """Write a table, whole or not at all."""
-    with new_file(path, overwrite=force) as file:
-        _write_table(table, file)
+def write_table_file(table: pandas.DataFrame, result: TableOptions) -> None:
+    """Write the table of a command, whole or not at all."""
+    with new_file(result.out, overwrite=result.force) as file:
+        write_table(table, file, raw_labels=result.raw_labels)
 
 
-def _write_table(table: pandas.DataFrame, path: Path) -> None:
+def write_table(table: pandas.DataFrame, path: Path, *, raw_labels: bool = False) -> None:
+    """Write a table as CSV or Parquet.
+
+    Args:
+        table: The table.
+        path: The file, .csv or .parquet.
+        raw_labels: Whether text in CSV stays as it is even if a spreadsheet would run it.
+    """
     if path.suffix == ".parquet":
         table.to_parquet(path, index=False)
-    else:
-        table.to_csv(path, index=False)
+        return
+    if not raw_labels:
+        table = table.rename(columns=_inert)
+        for name, column in table.items():
+            if not pandas.api.types.is_numeric_dtype(column):
+                table[name] = column.map(_inert, na_action="ignore")
+    table.to_csv(path, index=False)
+
+
+def _inert(value: Any) -> Any:
+    """Return text that a spreadsheet would read as a formula with an apostrophe in front."""
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    return (
+        value if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", value, re.I) else f"'{value}"
+    )
 
 
 def _file_names(modes: tuple[str, ...]) -> list[str]:
-    """Return a name for the file of each mode; those that cannot be one get their number."""
-    names = [f"factor_{name}" for name in modes]
-    return [
-        name if re.fullmatch(r"[\w. -]{1,100}", name) else f"factor_{mode}"
-        for mode, name in enumerate(names)
-    ]
+    """Return another name for the file of each mode, its number where its own cannot be one."""
+    names: list[str] = []
+    for mode, label in enumerate(modes):
+        name = f"factor_{label}"
+        if not re.fullmatch(r"[\w. -]{1,100}", name):
+            name = f"factor_{mode}"
+        # Some file systems do not distinguish upper and lower case.
+        while name.casefold() in {taken.casefold() for taken in names}:
+            name += "_"
+        names.append(name)
+    return names

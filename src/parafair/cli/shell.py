@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -19,6 +20,8 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.segment import Segment
+from rich.text import Text
 
 from parafair import __version__
 from parafair.errors import ParafairWarning
@@ -44,7 +47,40 @@ With tables of your own:
   --sensitive-columns gender --key student --rank 4 --strength 1 --out run
 """,
 )
-output, errors = Console(), Console(stderr=True)
+
+
+class SafeConsole(Console):
+    """A console on which text from files cannot control the terminal.
+
+    Everything that is printed passes through `render`: lines, cells of tables, errors and bars.
+    """
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Return text to print, before its width is measured."""
+        return super().render_str(visible(text), **settings)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield what is printed, with control characters as visible text."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield segment._replace(text=visible(segment.text))
+
+
+def visible(text: str) -> str:
+    r"""Return text with control characters, also those that reverse text, written as escapes.
+
+    >>> print(visible("red: " + chr(27) + "[31m"))
+    red: \x1b[31m
+    """
+    return CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+output, errors = SafeConsole(), SafeConsole(stderr=True)
 
 INTERRUPTED, BAD_INPUT = 130, 2
 
@@ -76,6 +112,9 @@ def readable_errors() -> Iterator[None]:
             text = str(error) or "not enough memory; use a smaller tensor"
             errors.print(f"[bold red]Error:[/] {escape(text)}", highlight=False)
             raise typer.Exit(BAD_INPUT) from error
+        except KeyboardInterrupt as error:
+            errors.print("interrupted; nothing was written", highlight=False)
+            raise typer.Exit(INTERRUPTED) from error
         finally:
             for warning in caught:
                 if issubclass(warning.category, ParafairWarning):

@@ -11,11 +11,12 @@ from typing import Annotated, Any, get_args
 import typer
 
 from parafair.cli.options import DATA, defaults, option, words
+from parafair.data.frames import SUFFIXES
 from parafair.data.long_table import Duplicates
 from parafair.data.tensor_data import TensorData
 from parafair.storage import check_file, read_tensor
 
-TABLES, ARRAYS, LISTS = (".csv", ".parquet"), (".npy", ".npz"), (".tns", ".gz")
+ARRAYS, LISTS = (".npy", ".npz"), (".tns", ".gz")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class TensorOptions:
     @property
     def is_table(self) -> bool:
         """Whether it is a table with a row per entry."""
-        return self.tensor.suffix in TABLES
+        return self.tensor.suffix in SUFFIXES
 
     @property
     def has_labels(self) -> bool:
@@ -61,7 +62,7 @@ class TensorOptions:
 
     def read(self) -> TensorData:
         """Read the tensor; an error names the file or the option."""
-        check_file(self.tensor, (*TABLES, *ARRAYS, *LISTS))
+        check_file(self.tensor, (*SUFFIXES, *ARRAYS, *LISTS))
         for name in self.names:
             if name.startswith("component_"):
                 raise ValueError(f"--modes {name}: columns of this name hold embeddings; rename it")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     import narwhals as nw
     import pandas
 
-SUFFIXES = (".csv", ".parquet")
+TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
+SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
+SEPARATORS = ",\t;|"
 
 # Upper bound of the memory for a text file of numbers and short labels, as a multiple of its size.
 # Measured: 8 for columns of labels, 2 for numbers only.
@@ -73,9 +77,10 @@ def frame_of(rows: Any, *, for_what: str) -> pandas.DataFrame:
 
 
 def read_table(path: Path, *, labels: Sequence[str] = ()) -> pandas.DataFrame:
-    """Read a table from a .csv or .parquet file.
+    """Read a table from a text file (.csv, .tsv, .tab, .txt) or a .parquet file.
 
-    Only empty cells are missing, because NA may be a group.
+    The columns of text are separated by commas, tabs, semicolons or bars: by the one that is most
+    frequent in the header. Only empty cells are missing, because NA may be a group.
 
     Args:
         path: The file.
@@ -92,6 +97,7 @@ def read_table(path: Path, *, labels: Sequence[str] = ()) -> pandas.DataFrame:
     check_file(path, SUFFIXES)
     try:
         if path.suffix == ".parquet":
+            check_parquet(path)
             needed, remedy = _size_of_parquet(path), "write only the columns that are needed"
             check_memory(needed, f"reading {path}", remedy)
             table = pandas.read_parquet(path)
@@ -115,29 +121,33 @@ def _read_csv(path: Path, labels: Sequence[str]) -> pandas.DataFrame:
     """Read a text file with a header; see `read_table`."""
     import pandas
 
-    _check_fields(path, rows=1)
+    separator = _separator(path)
+    _check_fields(path, separator, rows=1)
     text = dict.fromkeys(labels, str)
     try:
-        table = pandas.read_csv(path, dtype=text, keep_default_na=False, na_values=[""])
+        table = pandas.read_csv(
+            path, sep=separator, dtype=text, keep_default_na=False, na_values=[""]
+        )
     except pandas.errors.ParserError:
-        _check_fields(path)
+        _check_fields(path, separator)
         raise
     for name in set(labels) & set(table.columns):
         table[name] = _as_written(table[name])
     return table
 
 
-def _check_fields(path: Path, rows: int | None = None) -> None:
+def _check_fields(path: Path, separator: str, rows: int | None = None) -> None:
     """Raise if a row of a text file has more fields than the header.
 
     If this is the first row, pandas takes the first field for an index and shifts the others.
 
     Args:
         path: The file.
+        separator: The separator of its fields.
         rows: Number of rows to read; None reads all.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
+        reader = csv.reader(file, delimiter=separator)
         records = filter(None, reader)
         header = next(records, [])
         for row in islice(records, rows):
@@ -149,12 +159,26 @@ def _check_fields(path: Path, rows: int | None = None) -> None:
                 )
 
 
+def _separator(path: Path) -> str:
+    """Return the separator that occurs most often in the header, outside quotes."""
+    with path.open(encoding="utf-8-sig") as stream:
+        header = re.sub('"[^"]*"', "", stream.readline())
+    return max(SEPARATORS, key=header.count)
+
+
+def check_parquet(path: str | Path) -> None:
+    """Raise unless Parquet can be read and written here."""
+    if find_spec("pyarrow") is None:
+        raise ImportError(
+            f"{path} needs the package 'pyarrow'; install it with: pip install "
+            "'parafair[parquet]', or use .csv"
+        )
+
+
 def _size_of_parquet(path: Path) -> int:
     """Return a lower bound of the memory for the table of a file, from its metadata."""
-    try:
-        from pyarrow.parquet import read_metadata
-    except ImportError:  # the error of pandas names what is missing
-        return 0
+    from pyarrow.parquet import read_metadata
+
     found = read_metadata(path)
     stored: int = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
     # Repeated values are stored once in the file, but not in memory.

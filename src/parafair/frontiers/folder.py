@@ -18,7 +18,7 @@ from parafair.frontiers.result import Frontier, Member, Point, join
 from parafair.model.record import current_versions
 from parafair.model.training import Training
 from parafair.solvers.result import FACTORS_FILE, Fit
-from parafair.storage import check_new_folder, check_same_settings, new_folder
+from parafair.storage import check_new_folder, check_same_settings, check_writable, new_folder
 from parafair.stored import read_record, reading, write_record
 
 FORMAT = 4
@@ -69,7 +69,9 @@ class Folder:
 
     def check(self) -> None:
         """Raise if the folder holds anything but a frontier; call it before any work is done."""
-        if not self.exists:
+        if self.exists:
+            check_writable(self.path)
+        else:
             check_new_folder(self.path, overwrite=False, ours=NOTHING)
 
     @property
@@ -132,13 +134,18 @@ def load(path: str | Path, *, classes: Iterable[type] = ()) -> Frontier:
     path = Path(path)
     if not path.is_dir():
         raise FileNotFoundError(f"{path} is not a folder; pass one that `parafair frontier` wrote")
-    parts = _folders_with(SETTINGS_FILE, path)
+    parts = method_folders(path)
     parts += [path] if Folder(path).exists else []
     own = tuple(classes)
     found = [part for part in (_load_one(part, own) for part in parts) if len(part)]
     if not found:
         raise ValueError(f"{path} has no finished fit of a frontier; run `parafair frontier`")
     return join(found)
+
+
+def method_folders(path: Path) -> list[Path]:
+    """Return the folders of the methods of a frontier."""
+    return _folders_with(SETTINGS_FILE, path)
 
 
 def _folders_with(file: str, path: Path) -> list[Path]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parafair.storage import new_file
+from parafair.storage import check_new_file, new_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +30,7 @@ SETTINGS: dict[Any, Any] = {
 }
 
 
-def draw_frontier(data: Mapping[str, Any], path: str | Path) -> Figure:
+def draw_frontier(data: Mapping[str, Any], path: str | Path, *, overwrite: bool = False) -> Figure:
     """Draw residual against leakage of all audited fits, and write the figure.
 
     Filled marks are Pareto-efficient within their method and connected. The ring is the picked
@@ -38,6 +39,7 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path) -> Figure:
     Args:
         data: What `render` takes.
         path: Where to write it: a .png, .pdf or .svg file.
+        overwrite: Whether to replace an existing file.
     """
     points = [p for p in data["points"] if _known(p["residual"]) and _known(p["leakage"])]
     if not points:
@@ -45,7 +47,7 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path) -> Figure:
             f"none of the {len(data['points'])} points has both a residual and a leakage; audit "
             "at least one fit"
         )
-    with sheet((6.5, 4.0), path) as figure:
+    with sheet((6.5, 4.0), path, overwrite=overwrite) as figure:
         panel = figure.subplots()
         for index, method in enumerate(dict.fromkeys(p["method"] for p in data["points"])):
             _draw_method(panel, [p for p in points if p["method"] == method], method, index)
@@ -68,7 +70,9 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path) -> Figure:
     return figure
 
 
-def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
+def draw_embeddings(
+    data: Mapping[str, Any], path: str | Path, *, overwrite: bool = False
+) -> Figure:
     """Draw the people in two dimensions, before and after, and write the figure.
 
     "After" is the picked fit, or the first efficient one if none is picked.
@@ -76,6 +80,7 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
     Args:
         data: What `render` takes.
         path: Where to write it: a .png, .pdf or .svg file.
+        overwrite: Whether to replace an existing file.
     """
     points = [point for point in data["points"] if point["embedding"]["x"]]
     if not points:
@@ -86,7 +91,7 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
     pictures = [(f"after: {chosen['method']}{strength}", chosen["embedding"])]
     if data["before"]:
         pictures.insert(0, (f"before: {data['before']['title']}", data["before"]))
-    with sheet((3.2 * len(pictures) + 0.3, 3.3), path) as figure:
+    with sheet((3.2 * len(pictures) + 0.3, 3.3), path, overwrite=overwrite) as figure:
         panels = figure.subplots(1, len(pictures), squeeze=False)[0]
         for panel, (title, embedding) in zip(panels, pictures, strict=True):
             mark = _draw_people(panel, embedding, data["groups"])
@@ -100,25 +105,31 @@ def draw_embeddings(data: Mapping[str, Any], path: str | Path) -> Figure:
     return figure
 
 
-@contextmanager
-def sheet(size: tuple[float, float], path: str | Path) -> Iterator[Figure]:
-    """Yield an empty figure without a window, and write it when the block succeeds."""
+def check_figure(path: str | Path, *, overwrite: bool) -> None:
+    """Raise if a figure cannot be drawn or written; call it before any work is done."""
     suffixes = [f".{name}" for name in FORMATS]
     if Path(path).suffix.lower() not in suffixes:
         raise ValueError(f"path must end in {', '.join(suffixes)}, got {str(path)!r}")
-    try:
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "drawing needs matplotlib; install it with: pip install 'parafair[plot]'"
-        ) from error
+    if find_spec("matplotlib") is None:
+        raise ImportError("drawing needs matplotlib; install it with: pip install 'parafair[plot]'")
+    check_new_file(path, overwrite=overwrite)
+
+
+@contextmanager
+def sheet(
+    size: tuple[float, float], path: str | Path, *, overwrite: bool = True
+) -> Iterator[Figure]:
+    """Yield an empty figure without a window, and write it when the block succeeds."""
+    check_figure(path, overwrite=overwrite)
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     with rc_context(SETTINGS):
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)  # no window with any backend
         yield figure
-        with new_file(Path(path), overwrite=True) as file:
+        with new_file(path, overwrite=overwrite) as file:
             figure.savefig(file, dpi=300)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parafair.frontiers import Frontier
 from parafair.report.content import content
-from parafair.report.figures import draw_embeddings, draw_frontier
+from parafair.report.figures import check_figure, draw_embeddings, draw_frontier
 from parafair.report.html import render
 from parafair.storage import check_new_file, write_text
 
@@ -19,29 +19,31 @@ def write_report(
     title: str = "Fit and fairness",
     max_leakage: float = 0.05,
     formats: Sequence[str] = (),
+    overwrite: bool = False,
 ) -> list[Path]:
     """Write a report: one HTML page that needs no network, and figures for print if wanted.
 
     Args:
         frontier: The fits to report.
-        path: The HTML file to write; an existing file is replaced.
+        path: The HTML file to write.
         title: The heading of the page.
         max_leakage: The largest leakage allowed. It decides the verdict of each fit
             (`Audit.verdict`) and which fit is shown first (`Frontier.best`).
         formats: Formats of the figures, some of "png", "pdf" and "svg". The figures are called
             frontier and embeddings and are written to the folder of the page.
+        overwrite: Whether to replace existing files.
 
     Returns:
         The files written, the page first.
     """
     page = Path(path)
-    check_new_file(page, overwrite=True)
+    draws = {"frontier": draw_frontier, "embeddings": draw_embeddings}
+    figures = {page.with_name(f"{n}.{end}"): draw for end in formats for n, draw in draws.items()}
+    check_new_file(page, overwrite=overwrite)
+    for figure in figures:
+        check_figure(figure, overwrite=overwrite)
     shown = content(frontier, title=title, max_leakage=max_leakage)
-    written = [page]
-    write_text(page, render(shown))
-    for name in formats:
-        for draw, stem in ((draw_frontier, "frontier"), (draw_embeddings, "embeddings")):
-            figure = page.with_name(f"{stem}.{name}")
-            draw(shown, figure)
-            written.append(figure)
-    return written
+    write_text(page, render(shown), overwrite=overwrite)
+    for figure, draw in figures.items():
+        draw(shown, figure, overwrite=overwrite)
+    return [page, *figures]
