@@ -254,7 +254,11 @@ def test_interrupted_model_is_usable(data):
         ({"method": "none", "loss": "huber"}, None, "loss must be one of squared; got 'huber'"),
         ({"method": "none", "dtype": "float16"}, None, "dtype must be one of float32, float64"),
         ({"method": "none", "max_iter": 2.5}, None, "max_iter must be a whole number"),
-        ({"method": "none", "random_state": -1}, None, "random_state must be between 0 and"),
+        (
+            {"method": "none", "random_state": -1},
+            None,
+            "random_state must be a whole number between 0 and",
+        ),
         ({"method": "none", "device": "gpu"}, None, "device='gpu' cannot be used here"),
         ({"method": "none", "strength": 1}, None, "strength=1 was given, but method='none' has no"),
         ({"method": "none"}, [0, 1], "sensitive_features has 2 rows but mode 0 .* has 40"),

@@ -15,12 +15,13 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVC
 
 from parafair.audits.estimators import (
     NeighborsClassifier,
     NeighborsRegressor,
     PriorCorrected,
+    SeededSVR,
     standardize_target,
 )
 from parafair.audits.networks import (
@@ -107,8 +108,8 @@ ATTACKERS: dict[str, Attacker] = {
         stage="quick",
     ),
     "svm": Attacker(
-        lambda seed: SVC(class_weight="balanced", cache_size=500),
-        lambda seed: standardize_target(SVR(cache_size=500)),
+        lambda seed: SVC(class_weight="balanced", cache_size=500, random_state=seed),
+        lambda seed: standardize_target(SeededSVR(cache_size=500)),
         stage="quick",
         max_people=3000,
     ),

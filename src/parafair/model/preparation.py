@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair.algebra.least_squares import LOSSES
 from parafair.audits import check_max_leakage
 from parafair.data.centering import Offsets
+from parafair.data.randomness import as_seed
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
@@ -68,7 +67,7 @@ class Settings:
             automatic=automatic,
             solver=resolve_solver(model.solver),
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
-            seed=_seed(model.random_state),
+            seed=as_seed(model.random_state),
         )
 
     @property
@@ -170,11 +169,3 @@ def _check_automatic(model: FairCP) -> None:
             "as a number"
         )
     check_max_leakage(model.max_leakage)
-
-
-def _seed(random_state: int | np.random.RandomState | None) -> int:
-    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
-        if not 0 <= random_state < 2**63:
-            raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state}")
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31))
