@@ -265,7 +265,7 @@ def test_interrupted_model_is_usable(data):
         ({"method": "none", "rank": 0}, None, "rank must be a whole number of at least 1, got 0"),
         ({"method": "none", "rank": 500}, None, "rank must be at most 120 for shape"),
         ({"method": "none", "mode": 3}, None, "mode must be between 0 and 2 or one of"),
-        ({"method": "none", "n_init": 0}, None, "n_init must be at least 1"),
+        ({"method": "none", "n_init": 0}, None, "n_init must be a whole number"),
         ({"method": "none", "max_iter": 0}, None, "max_iter must be a whole number"),
         ({"method": "none", "init": "zero"}, None, "init must be one of uniform, normal, svd"),
         ({"method": "hsic"}, [0, 1], "sensitive_features has 2 rows but mode 0 .* has 40"),

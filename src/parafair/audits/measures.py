@@ -49,6 +49,8 @@ def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
         checked = CPTensor(to_tensor(weights, "cp").to(entries.values), checked.factors)
     matrices[0] = matrices[0] * checked.weights
     norm = float(torch.linalg.vector_norm(entries.values))
+    if not norm:
+        raise ValueError("X is zero everywhere, so its residual is undefined; pass other data")
     return float(entries.residual_squared(matrices) ** 0.5 / norm)
 
 

@@ -46,12 +46,14 @@ class RawFeatures:
             names: Names of the columns, if `features` has none of its own.
         """
         if hasattr(features, "columns") and hasattr(features, "__getitem__"):
-            found = {str(name): _to_array(features[name]) for name in features.columns}
-            if len(found) < len(features.columns):
+            # `columns` of a PyArrow table are the values.
+            own = list(getattr(features, "column_names", features.columns))
+            if len(set(map(str, own))) < len(own):
                 raise ValueError(
-                    f"sensitive_features has columns of the same name: {list(features.columns)}; "
-                    "give every column its own name"
+                    f"sensitive_features has columns of the same name: {own}; give every column "
+                    "its own name"
                 )
+            found = {str(name): _to_array(features[name]) for name in own}
         else:
             found = _split_array(features, names)
         if not found or not len(next(iter(found.values()))):
@@ -70,6 +72,7 @@ class RawFeatures:
         if labels is not None and key is None:
             raise ValueError("labels need a key: the column of the table that holds them")
         frame = open_table(table, labels=[] if key is None else [key])
+        check_columns(frame, [] if key is None else [key], "key")
         wanted = [name for name in frame.columns if name != key] if columns is None else columns
         check_columns(frame, wanted, "a column")
         if not wanted or len(set(wanted)) < len(wanted):
@@ -163,10 +166,15 @@ def _to_array(values: Any) -> NDArray[Any]:
         found[np.ma.getmaskarray(values)] = None
         return found
     if getattr(getattr(values, "dtype", None), "name", "") == "category":
-        values = values.astype(object).map(
-            lambda value: value if is_missing(value) else category_text(value)
-        )
-    return np.asarray(values)
+        given = values.astype(object)
+        return np.array([v if is_missing(v) else category_text(v) for v in given], object)
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"sensitive_features must have rows of equal length, one per person ({error}); make "
+            "missing values None"
+        ) from error
 
 
 def _restore_integers(values: NDArray[Any]) -> NDArray[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,8 +58,12 @@ class Settings:
         if automatic:
             _check_automatic(model)
         method = resolve_method(model.method, None if automatic else model.strength)  # type: ignore[arg-type]
-        if model.loss not in LOSSES:
+        if not isinstance(model.loss, str) or model.loss not in LOSSES:
             raise unknown_choice("loss", model.loss, LOSSES)
+        if not isinstance(model.center, (bool, np.bool_)):
+            raise ValueError(f"center must be True or False, got {model.center!r}")
+        if model.verbose not in (0, 1, 2):
+            raise ValueError(f"verbose must be 0, 1 or 2, got {model.verbose!r}")
         post = method if isinstance(method, Postprocessing) else None
         return cls(
             model=model,
