@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from parafair import FairCP, SensitiveFeatures, audit, datasets
-from parafair.penalties import BoundAutograd
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.penalties.bound import BoundAutograd
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class MeanMatching:
 
 
 if __name__ == "__main__":
+    from parafair import FairCP, audit, datasets
+
     data = datasets.synthetic(seed=0)
     for strength in (0.01, 1.0, 100.0):
         model = FairCP(8, method=MeanMatching(strength), random_state=0)

@@ -2,8 +2,7 @@
 
 from sklearn.naive_bayes import GaussianNB
 
-from parafair import FairCP, audit, datasets
-from parafair.audits import Attacker
+from parafair.audits.attacker import Attacker
 from parafair.audits.estimators import PriorCorrected
 
 
@@ -16,6 +15,8 @@ def make_classifier(seed):
 BAYES = Attacker(make_classifier, None, stage="quick")
 
 if __name__ == "__main__":
+    from parafair import FairCP, audit, datasets
+
     data = datasets.synthetic(seed=0, shape=(60, 20, 15))
     model = FairCP(rank=4, method="none", tol=1e-3).fit(data.tensor)
     found = audit(

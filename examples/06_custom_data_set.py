@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from parafair import FairCP, audit
-from parafair.datasets import Dataset, register
+from parafair.datasets.base import Dataset, register
 
 ABOUT = "Visits of customers to shops in four seasons; generated, and age decides where people shop"
 
@@ -30,6 +29,8 @@ def visits(seed: int = 0, *, customers: int = 60) -> Dataset:
 
 
 if __name__ == "__main__":
+    from parafair import FairCP, audit
+
     data = visits()
     model = FairCP(2, strength=10, random_state=0)
     model.fit(data.tensor, sensitive_features=data.sensitive_features)

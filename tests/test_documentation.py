@@ -1,13 +1,16 @@
 """Examples and the code in the README run; links lead somewhere."""
 
+import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import parafair
 from parafair import FairCP
 from parafair.algebra.least_squares import LOSSES
 from parafair.audits import ATTACKERS, STAGES, audit
@@ -205,3 +208,49 @@ def test_all_shell_commands_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_commands(shell_commands())
     assert (tmp_path / "curve" / "report.html").stat().st_size > 100_000
+
+
+def code_after(page, text):
+    """The first Python block of a page after some text, a list of its lines."""
+    rest = (ROOT / "docs" / page).read_text("utf-8").partition(text)[2]
+    return re.findall(r"```python\n(.*?)```", rest, re.S)[0].strip("\n").splitlines()
+
+
+def test_a_newcomer_adds_one_of_each_by_following_the_pages(tmp_path):
+    source = tmp_path / "parafair"
+    shutil.copytree(Path(parafair.__file__).parent, source)
+    steps = [
+        ("02_custom_penalty.py", "penalties/mean_matching.py", "penalties/registry.py"),
+        ("05_custom_attacker.py", "audits/bayes.py", "audits/attackers.py"),
+        ("06_custom_data_set.py", "datasets/visits.py", "datasets/__init__.py"),
+    ]
+    pages = ("add-a-penalty.md", "add-an-attacker.md", "add-a-data-set.md")
+    families = ("PENALTIES: dict[str, type[Penalty]] = {", "ATTACKERS: dict[str, Attacker] = {", "")
+    for (example, new, registry), page, family in zip(steps, pages, families, strict=True):
+        shutil.copy(ROOT / "examples" / example, source / new)
+        lines = code_after(page, "ship it with" if "attacker" not in page else "use it everywhere")
+        text = (source / registry).read_text("utf-8")
+        imported = text.index("from parafair.", text.index("from __future__"))
+        text = text[:imported] + lines[0] + "\n" + text[imported:]
+        if family:
+            assert family in text
+            text = text.replace(family, f"{family}\n{lines[-1]}")
+        (source / registry).write_text(text, "utf-8")
+    check = (
+        "import parafair\n"
+        "from parafair.penalties.registry import METHODS\n"
+        "data = parafair.datasets.visits(customers=20)\n"
+        "model = parafair.FairCP(2, method='mean-matching', max_iter=2, tol=0)\n"
+        "model.fit(data.tensor, sensitive_features=data.sensitive_features)\n"
+        "settings = {'attackers': parafair.audits.panel('quick'), 'permutations': 1}\n"
+        "features = data.sensitive_features\n"
+        "print(parafair.audit(model.embedding_, sensitive_features=features, **settings))\n"
+        "print(METHODS, list(parafair.datasets.DATASETS))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, env=environment, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    for name in ("bayes", "mean-matching", "visits"):
+        assert name in result.stdout

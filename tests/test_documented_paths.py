@@ -13,7 +13,11 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DOTTED = re.compile(r"(?<![\w./-])parafair(?:\.[A-Za-z_]\w*)+")
 # A data set that a page tells the reader to write.
-TO_BE_WRITTEN = {"parafair.datasets.visits"}
+TO_BE_WRITTEN = {
+    "parafair.audits.bayes",
+    "parafair.datasets.visits",
+    "parafair.penalties.mean_matching",
+}
 OF_A_CLASS = re.compile(r"(?<![\w.])[A-Z]\w+\.[a-z_]\w*")
 
 # Runs by itself, so that no import but that of parafair helps. Reads names and prints those that

@@ -5,7 +5,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from parafair.audits.attackers import ATTACKERS, STAGES, Attacker, panel, resolve_attackers
+from parafair.audits.attacker import STAGES, Attacker
+from parafair.audits.attackers import ATTACKERS, panel, resolve_attackers
 from parafair.audits.estimators import NeighborsRegressor, PriorCorrected
 from parafair.testing import AttackerContract, example_rows
 

@@ -155,3 +155,8 @@ def test_rows_must_match(measure):
         measure(ROWS[:59], sensitive_features=GROUPS)
     with pytest.raises(ValueError, match=r"one row per person, shape \(n, rank\)"):
         measure(ROWS.reshape(60, 3, 1), sensitive_features=GROUPS)
+
+
+def test_the_residual_of_zeros_is_undefined():
+    with pytest.raises(ValueError, match="X is zero everywhere, so its residual is undefined"):
+        measures.residual_fit(np.zeros((2, 2)), (None, [np.ones((2, 1)), np.ones((2, 1))]))

@@ -1,8 +1,10 @@
 """Tests of what is taken for sensitive features, before they are encoded."""
 
 import numpy as np
+import pandas
 import pytest
 
+from parafair import FairCP, TensorData, audit, frontier
 from parafair.data.sensitive import SensitiveFeatures
 
 MASKED = [
@@ -28,3 +30,58 @@ def test_a_mask_of_several_columns_is_kept():
     table = np.ma.masked_array([[1, 1], [2, 2], [1, 2], [2, 1]], [[0, 0], [0, 1], [0, 0], [0, 0]])
     some = SensitiveFeatures.of(table, missing="exclude")
     assert some.has_features.tolist() == [True, False, True, True]
+
+
+def test_categories_of_pandas_are_text():
+    values = pandas.Categorical([1, 2, 1, None])
+    found = SensitiveFeatures.of(values, missing="exclude")
+    assert found.columns[0].categories == ("1", "2")
+    assert found.has_features.tolist() == [True, True, True, False]
+
+
+def test_a_pyarrow_table_has_named_columns():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"sex": ["f", "m", "f", None], "age": [1.5, 2.5, 3.5, 4.5]})
+    found = SensitiveFeatures.of(table, missing="exclude")
+    assert [column.name for column in found.columns] == ["sex", "age"]
+    assert found.has_features.tolist() == [True, True, True, False]
+    again = found.read(table.slice(0, 3))
+    assert again.columns[0].values.tolist() == [0, 1, 0]
+    (only,) = SensitiveFeatures.of(table["age"]).columns
+    assert only.kind == "numeric"
+
+
+def test_ragged_lists_are_refused():
+    with pytest.raises(ValueError, match="sensitive_features must have rows of equal length"):
+        SensitiveFeatures.of([["f", 1], ["m"], ["f", 2]])
+
+
+def test_an_unknown_key_is_refused():
+    table = pandas.DataFrame({"who": ["a", "b"], "sex": ["f", "m"]})
+    with pytest.raises(ValueError, match="key must be one of who, sex; got 'nope'"):
+        SensitiveFeatures.from_table(table, key="nope")
+
+
+def test_an_index_in_another_order_is_refused_everywhere():
+    random = np.random.default_rng(0)
+    names = [f"p{i}" for i in range(20)]
+    rows = pandas.DataFrame(random.standard_normal((20, 5)), index=names)
+    groups = pandas.Series(["a", "b"] * 10, index=names)
+    turned = groups[::-1]
+    model = FairCP(2, method="hsic", max_iter=2, tol=0)
+    model.fit(rows, sensitive_features=groups)
+    message = "row 0 is 'p19' there and 'p0' in the data; reorder it with"
+    data = TensorData.from_array(rows)
+    settings = {"attackers": ["linear"], "permutations": 1}
+    for call in (
+        lambda features: FairCP(2, method="hsic").fit(rows, sensitive_features=features),
+        lambda features: FairCP(2, method="hsic").fit(data, sensitive_features=features),
+        lambda features: model.transform(rows, sensitive_features=features),
+        lambda features: audit(rows, sensitive_features=features, **settings),
+        lambda features: frontier(FairCP(2), rows, sensitive_features=features),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call(turned)
+    # Positions are meant where either side is only numbered.
+    model.transform(rows, sensitive_features=turned.reset_index(drop=True))
+    model.transform(rows.to_numpy(), sensitive_features=turned)

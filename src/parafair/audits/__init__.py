@@ -1,6 +1,7 @@
 """The audit: how much an embedding reveals about the sensitive features, for any model."""
 
-from parafair.audits.attackers import ATTACKERS, STAGES, Attacker, panel
+from parafair.audits.attacker import STAGES, Attacker
+from parafair.audits.attackers import ATTACKERS, panel
 from parafair.audits.pictures import draw
 from parafair.audits.result import Audit, Measure, Verdict, check_max_leakage
 from parafair.audits.run import audit

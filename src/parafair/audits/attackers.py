@@ -1,13 +1,11 @@
-"""The attackers: models that predict a sensitive feature from the embedding."""
+"""The registered attackers, and the panels they form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -15,12 +13,14 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVC
 
+from parafair.audits.attacker import STAGES, Attacker, Stage
 from parafair.audits.estimators import (
     NeighborsClassifier,
     NeighborsRegressor,
     PriorCorrected,
+    SeededSVR,
     standardize_target,
 )
 from parafair.audits.networks import (
@@ -29,72 +29,7 @@ from parafair.audits.networks import (
     TunedNetworkClassifier,
     TunedNetworkRegressor,
 )
-from parafair.data.column import Kind
 from parafair.errors import unknown_choice
-
-Maker = Callable[[int], Any]
-Stage: TypeAlias = Literal["quick", "thorough", "slow"]
-
-# In the order of time: a panel includes the panels before it.
-STAGES: tuple[Stage, ...] = ("quick", "thorough", "slow")
-
-
-@dataclass(frozen=True)
-class Attacker:
-    """One way to predict a feature: a classifier for categories, a regressor for numbers.
-
-    Attributes:
-        classifier: Makes an untrained classifier from a seed; None if there is none.
-        regressor: Makes an untrained regressor from a seed; None if there is none.
-        stage: The first panel it takes part in: "quick", "thorough" or "slow". See `panel`.
-        max_people: Larger training sets are sampled down to this many people.
-    """
-
-    classifier: Maker | None
-    regressor: Maker | None
-    stage: Stage = "thorough"
-    max_people: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.stage not in STAGES:
-            raise unknown_choice("stage", self.stage, STAGES)
-        if self.classifier is None and self.regressor is None:
-            raise ValueError(
-                "classifier and regressor are both None; give at least one, a function from a "
-                "seed to an untrained scikit-learn estimator"
-            )
-
-    @classmethod
-    def from_estimator(cls, name: str, estimator: Any) -> Attacker:
-        """Return an attacker that trains copies of a scikit-learn estimator."""
-        if isinstance(estimator, Attacker):
-            return estimator
-        is_estimator = isinstance(estimator, BaseEstimator)
-        if not (is_estimator and (is_classifier(estimator) or is_regressor(estimator))):
-            raise TypeError(
-                f"attacker {name!r} must be a scikit-learn classifier or regressor, got "
-                f"{type(estimator).__name__}; derive it from "
-                "BaseEstimator and ClassifierMixin or RegressorMixin"
-            )
-
-        def make(seed: int) -> Any:
-            copy = clone(estimator)
-            unset = {k: v for k, v in copy.get_params().items() if k.endswith("random_state")}
-            return copy.set_params(**{k: seed for k, v in unset.items() if v is None})
-
-        return cls(make, None) if is_classifier(estimator) else cls(None, make)
-
-    def predicts(self, kind: Kind) -> bool:
-        """Tell whether it can predict features of this kind."""
-        return (self.classifier if kind == "categorical" else self.regressor) is not None
-
-    def make(self, kind: Kind, seed: int) -> Any:
-        """Return an untrained model for one kind of feature."""
-        maker = self.classifier if kind == "categorical" else self.regressor
-        if maker is None:
-            raise ValueError(f"this attacker has no model for {kind} features")
-        return maker(seed)
-
 
 # Neighbors are weighted by the inverse of their distance.
 NEIGHBORS = 15
@@ -107,8 +42,8 @@ ATTACKERS: dict[str, Attacker] = {
         stage="quick",
     ),
     "svm": Attacker(
-        lambda seed: SVC(class_weight="balanced", cache_size=500),
-        lambda seed: standardize_target(SVR(cache_size=500)),
+        lambda seed: SVC(class_weight="balanced", cache_size=500, random_state=seed),
+        lambda seed: standardize_target(SeededSVR(cache_size=500)),
         stage="quick",
         max_people=3000,
     ),

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 
 
 class PriorCorrected(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -60,6 +61,19 @@ class NeighborsClassifier(_FewerNeighbors, KNeighborsClassifier):  # type: ignor
 
 class NeighborsRegressor(_FewerNeighbors, KNeighborsRegressor):  # type: ignore[misc]
     """scikit-learn's `KNeighborsRegressor`, for any number of people."""
+
+
+class SeededSVR(SVR):  # type: ignore[misc]
+    """scikit-learn's `SVR`, which draws a number that it does not use.
+
+    There it is drawn from NumPy's global random state, which callers may rely on.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train as in scikit-learn."""
+        self.random_state = 0
+        super().fit(X, y, sample_weight)
+        return self
 
 
 def standardize_target(regressor: Any) -> Any:

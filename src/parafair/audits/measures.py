@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
@@ -19,6 +18,8 @@ from parafair.audits.paper_network import Network
 from parafair.data.arrays import as_tensor, to_tensor
 from parafair.data.checks import as_data
 from parafair.data.column import Column
+from parafair.data.randomness import RandomState, as_random
+from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import hsic
 from parafair.dependence.gram import gram_product
@@ -49,6 +50,8 @@ def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
         checked = CPTensor(to_tensor(weights, "cp").to(entries.values), checked.factors)
     matrices[0] = matrices[0] * checked.weights
     norm = float(torch.linalg.vector_norm(entries.values))
+    if not norm:
+        raise ValueError("X is zero everywhere, so its residual is undefined; pass other data")
     return float(entries.residual_squared(matrices) ** 0.5 / norm)
 
 
@@ -131,7 +134,7 @@ def predict_groups(
     epochs: int = 100,
     learning_rate: float = 0.003,
     batch_size: int = 32,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: RandomState = 0,
 ) -> Unfairness:
     """Train the paper's two-layer network to predict the groups, and test it.
 
@@ -153,7 +156,7 @@ def predict_groups(
     """
     rows, sensitive = pair(embedding, sensitive_features)
     column = _single_category(sensitive)
-    random = check_random_state(random_state)
+    random = as_random(random_state)
     train, test = train_test_split(np.arange(len(rows)), test_size=test_size, random_state=random)
     labels = torch.from_numpy(column.values.astype(np.int64))
     rows, groups = rows.float(), len(column.categories)
@@ -235,6 +238,7 @@ def pair(embedding: Any, sensitive_features: Any) -> tuple[Tensor, SensitiveFeat
 
     People without sensitive features are dropped.
     """
+    check_order(sensitive_features, embedding)
     rows = as_tensor(embedding, name="embedding", dtype=torch.float64)
     if rows.ndim != 2:
         raise ValueError(

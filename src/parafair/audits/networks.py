@@ -18,11 +18,11 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.model_selection import KFold
-from sklearn.utils import check_random_state
 from torch import Tensor
 from torch.nn import functional
 
 from parafair.audits.paper_network import Network
+from parafair.data.randomness import as_random
 
 # Steps between two validations.
 PAUSE = 10
@@ -35,7 +35,7 @@ class _NetworkEstimator(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows of shape (n, columns) and one category or number per row."""
-        random = check_random_state(self.random_state)
+        random = as_random(self.random_state)
         rows = torch.from_numpy(np.array(X, dtype=np.float32))
         self._train(rows, self._targets(np.asarray(y)), random)
         return self

@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
 
-from parafair.audits.attackers import Attacker
+from parafair.audits.attacker import Attacker
 from parafair.audits.result import R_SQUARED, Measure
 from parafair.audits.trials import CrossValidation, predict_all
 from parafair.data.column import Column

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
-from parafair.audits.attackers import ATTACKERS, Attacker, resolve_attackers
+from parafair.audits.attacker import Attacker
+from parafair.audits.attackers import ATTACKERS, resolve_attackers
 from parafair.audits.dependence import MOST_TESTED, dependence_rows, paper_rows
 from parafair.audits.features import OTHER, check_groups, join, sample
 from parafair.audits.inputs import INPUTS
@@ -25,6 +25,7 @@ from parafair.audits.predictions import (
 from parafair.audits.result import ACCURACY, AUC, R_SQUARED, RANK_CORRELATION, Audit, Measure
 from parafair.audits.trials import CrossValidation, Trials, try_attackers
 from parafair.data.column import Column
+from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
 
 
@@ -39,7 +40,7 @@ def audit(  # noqa: PLR0913  (each argument is a setting of its own)
     permutations: int = 200,
     max_people: int = 5000,
     n_jobs: int | None = None,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: RandomState = 0,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Measure how much an embedding reveals about each sensitive feature, and about all jointly.
@@ -73,7 +74,7 @@ def audit(  # noqa: PLR0913  (each argument is a setting of its own)
         max_people=max_people,
     )  # fmt: skip
     wanted = None if target is None else read_target(target, len(rows))
-    random = _random(random_state)
+    random = as_random(random_state)
     people = sample(sensitive, max_people, random)
     plan = CrossValidation(
         folds, repeats, n_jobs, _precision(embedding), int(random.randint(2**31))
@@ -146,17 +147,6 @@ def _check_kinds(attackers: dict[str, Attacker], columns: list[Column]) -> None:
                 f"attackers has no {model}, but sensitive feature {column.name!r} is "
                 f"{column.kind}; add a scikit-learn {model}"
             )
-
-
-def _random(random_state: int | np.random.RandomState | None) -> np.random.RandomState:
-    try:
-        random: np.random.RandomState = check_random_state(random_state)
-    except ValueError as error:
-        raise ValueError(
-            f"random_state must be a whole number between 0 and 2**32 - 1, a RandomState or None; "
-            f"got {random_state!r}"
-        ) from error
-    return random
 
 
 def _precision(embedding: Any) -> float:

@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import ThreadpoolController
 
-from parafair.audits.attackers import Attacker
+from parafair.audits.attacker import Attacker
 from parafair.audits.inputs import INPUTS, WHITENED, Standardizer
 from parafair.audits.intervals import Losses
 from parafair.data.column import Column

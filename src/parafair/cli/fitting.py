@@ -102,6 +102,8 @@ def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:
                 on_trial=lambda trial: bar.echo(str(trial)),
             )
     except Interrupted:
+        if model.strength == "auto":
+            echo("the search for a strength was interrupted: this fit was not audited")
         return True
     if model.strength == "auto":
         chosen = model.selection_

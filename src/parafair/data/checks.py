@@ -27,7 +27,7 @@ def check_device(device: str | torch.device | None) -> None:
         return
     try:
         torch.empty(0, dtype=torch.float64, device=device).cpu()
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError) as error:
         raise ValueError(
             f"device={device!r} cannot be used here ({str(error).splitlines()[0]}); use 'cpu', or "
             "None for where the data is"

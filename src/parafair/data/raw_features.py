@@ -13,7 +13,7 @@ from torch import Tensor
 from parafair.data.column import category_text
 from parafair.data.frames import check_columns, find_rows, open_table, read_labels
 from parafair.data.labels import as_labels, is_missing, preview
-from parafair.errors import unknown_choice
+from parafair.errors import missing_column, unknown_choice
 
 Missing: TypeAlias = Literal["error", "exclude"]
 
@@ -46,12 +46,14 @@ class RawFeatures:
             names: Names of the columns, if `features` has none of its own.
         """
         if hasattr(features, "columns") and hasattr(features, "__getitem__"):
-            found = {str(name): _to_array(features[name]) for name in features.columns}
-            if len(found) < len(features.columns):
+            # `columns` of a PyArrow table are the values.
+            own = list(getattr(features, "column_names", features.columns))
+            if len(set(map(str, own))) < len(own):
                 raise ValueError(
-                    f"sensitive_features has columns of the same name: {list(features.columns)}; "
-                    "give every column its own name"
+                    f"sensitive_features has columns of the same name: {own}; give every column "
+                    "its own name"
                 )
+            found = {str(name): _to_array(features[name]) for name in own}
         else:
             found = _split_array(features, names)
         if not found or not len(next(iter(found.values()))):
@@ -70,6 +72,7 @@ class RawFeatures:
         if labels is not None and key is None:
             raise ValueError("labels need a key: the column of the table that holds them")
         frame = open_table(table, labels=[] if key is None else [key])
+        check_columns(frame, [] if key is None else [key], "key")
         wanted = [name for name in frame.columns if name != key] if columns is None else columns
         check_columns(frame, wanted, "a column")
         if not wanted or len(set(wanted)) < len(wanted):
@@ -92,7 +95,7 @@ class RawFeatures:
         """Return some of the columns; raise if one is not there."""
         for name in names:
             if name not in self.columns:
-                raise unknown_choice("a sensitive feature of the model", name, self.columns)
+                raise missing_column("sensitive_features", name, self.columns)
         return replace(self, columns={name: self.columns[name] for name in names})
 
     def complete(self, missing: Missing) -> NDArray[np.bool_]:
@@ -163,10 +166,15 @@ def _to_array(values: Any) -> NDArray[Any]:
         found[np.ma.getmaskarray(values)] = None
         return found
     if getattr(getattr(values, "dtype", None), "name", "") == "category":
-        values = values.astype(object).map(
-            lambda value: value if is_missing(value) else category_text(value)
-        )
-    return np.asarray(values)
+        given = values.astype(object)
+        return np.array([v if is_missing(v) else category_text(v) for v in given], object)
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"sensitive_features must have rows of equal length, one per person ({error}); make "
+            "missing values None"
+        ) from error
 
 
 def _restore_integers(values: NDArray[Any]) -> NDArray[Any]:
@@ -176,3 +184,37 @@ def _restore_integers(values: NDArray[Any]) -> NDArray[Any]:
     if len(present) < len(found) and all(isinstance(v, float) and v % 1 == 0 for v in present):
         return np.array([value if value is None else int(value) for value in found], object)
     return values
+
+
+def check_order(features: Any, people: Any) -> None:
+    """Raise if the pandas index of features names other people, or another order, than the data.
+
+    Rows are matched by position. An index that is only numbered from 0 says nothing.
+
+    Args:
+        features: Sensitive features as a caller gives them.
+        people: Labels of the people: an array, or a pandas object whose index has them; None, or
+            anything else, if they have none.
+    """
+    own = _index_of(features)
+    labels = people if isinstance(people, np.ndarray) else _index_of(people)
+    if own is None or labels is None or len(own) != len(labels):
+        return
+    other = np.flatnonzero(own.astype(str) != labels.astype(str))
+    if len(other):
+        first = int(other[0])
+        raise ValueError(
+            "the index of sensitive_features does not match the people of the data: row "
+            f"{first} is {str(own[first])!r} there and {str(labels[first])!r} in the data; reorder "
+            "it with sensitive_features.loc[labels], or match rows by position with "
+            "sensitive_features.to_numpy()"
+        )
+
+
+def _index_of(table: Any) -> NDArray[Any] | None:
+    """Return the index of a pandas object; None if it has none or is only numbered."""
+    if not hasattr(table, "iloc"):
+        return None
+    index = np.asarray(table.index)
+    numbered = index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index)))
+    return None if numbered else index

@@ -7,8 +7,8 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
 
+from parafair.data.randomness import RandomState, as_random
 from parafair.data.tensor_data import TensorData
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ def split_cells(
     *,
     test_size: float = 0.2,
     validation_size: float = 0.0,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: RandomState = 0,
 ) -> Split[TensorData]:
     """Hold out observed entries at random.
 
@@ -41,7 +41,7 @@ def split_cells(
         random_state: Seed.
     """
     _check_shares(test_size, validation_size)
-    random = check_random_state(random_state)
+    random = as_random(random_state)
     order = random.permutation(data.observed)
     needed = np.zeros(data.observed, bool)
     for cells in data.cells.cpu().numpy():
@@ -69,7 +69,7 @@ def split_people(
     groups: ArrayLike | None = None,
     test_size: float = 0.2,
     validation_size: float = 0.0,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: RandomState = 0,
 ) -> Split[NDArray[np.int64]]:
     """Hold out people at random; returns their positions, in ascending order.
 
@@ -84,7 +84,7 @@ def split_people(
         random_state: Seed.
     """
     _check_shares(test_size, validation_size)
-    random = check_random_state(random_state)
+    random = as_random(random_state)
     n = data if isinstance(data, int) else data.shape[data.find_mode(mode)]
     everybody = np.arange(n, dtype=np.int64)
     codes = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,7 +203,8 @@ class TensorData:
             if mode not in self.modes:
                 raise unknown_choice("mode", mode, self.modes)
             return self.modes.index(mode)
-        if isinstance(mode, bool) or not 0 <= mode < self.order:
+        whole = isinstance(mode, Integral) and not isinstance(mode, bool)
+        if not whole or not 0 <= mode < self.order:
             raise ValueError(
                 f"mode must be between 0 and {self.order - 1} or one of {', '.join(self.modes)}, "
                 f"got {mode!r}"

@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
-from sklearn.utils import check_random_state
 from torch import Tensor
 
+from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.gram import MOST_LOW_RANK, gram_product, low_rank_factor
 from parafair.dependence.kernels import MultiscaleGaussian
@@ -112,7 +111,7 @@ class Criterion:
         return mean / self.reference(rank)
 
     def test(
-        self, rows: Tensor, *, permutations: int, random_state: int | np.random.RandomState | None
+        self, rows: Tensor, *, permutations: int, random_state: RandomState
     ) -> PermutationTest:
         """Test independence of rows, shape (n, rank), by permuting the people's features.
 
@@ -126,7 +125,7 @@ class Criterion:
         """
         if permutations < 1:
             raise ValueError(f"permutations must be at least 1, got {permutations}")
-        random = check_random_state(random_state)
+        random = as_random(random_state)
         orders = [torch.arange(len(rows), device="cpu")]
         orders += [torch.from_numpy(random.permutation(len(rows))) for _ in range(permutations)]
         low_rank = self.low_rank.to(self.prototype)

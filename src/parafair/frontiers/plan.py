@@ -15,8 +15,9 @@ import torch
 from parafair.audits import audit
 from parafair.audits.run import check_settings
 from parafair.data.checks import as_data
+from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData
+from parafair.data.tensor_data import TensorData, is_labeled
 from parafair.errors import unknown_choice
 from parafair.frontiers.result import Member
 from parafair.model.estimator import FairCP
@@ -151,6 +152,8 @@ def make_plan(
     if audits is not None:
         _check_audits(audits, features.with_features())
     data = as_data(X, dtype=model.dtype, device=model.device)
+    if is_labeled(data.modes, data.labels):
+        check_order(sensitive_features, data.labels[data.find_mode(model.mode)])
     test = None if X_test is None else as_data(X_test)
     if test is not None and test.shape != data.shape:
         raise ValueError(f"X_test must have the shape of X, {data.shape}, got {test.shape}")

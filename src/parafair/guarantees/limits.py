@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair.data.checks import as_data, check_scale
 from parafair.data.column import Column
+from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import transport
 from parafair.dependence.transport import TINY, Lines, highest
@@ -125,7 +125,7 @@ def parity_limit(
     taus: Sequence[float] = TAUS,
     bins: int = 4,
     max_people: int = 2000,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: RandomState = 0,
 ) -> ParityLimit:
     """Return the least residual of any model, at exact parity and at given levels of leakage.
 
@@ -164,7 +164,7 @@ def parity_limit(
     """
     levels = _check_settings(taus, bins, max_people)
     rows, sensitive, norm_squared = _check_data(X, sensitive_features, mode)
-    random = check_random_state(random_state)
+    random = as_random(random_state)
     groups = _groups(sensitive, bins)
     # In these units, the loss per person is the squared relative residual.
     rows = rows * sqrt(len(sensitive) / norm_squared)

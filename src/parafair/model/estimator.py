@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.data.randomness import RandomState
+from parafair.data.raw_features import check_order
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.model.fitted import FittedCP
 from parafair.model.preparation import Settings, Task
@@ -96,7 +97,7 @@ class FairCP(FittedCP):
         n_init: int = 1,
         max_iter: int = 500,
         tol: float = 1e-4,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: RandomState = 0,
         verbose: int = 0,
         device: str | torch.device | None = None,
         dtype: str | torch.dtype | None = None,
@@ -146,6 +147,7 @@ class FairCP(FittedCP):
         """
         settings = Settings.of(self)
         self._forget()
+        check_order(sensitive_features, X)
         task = settings.bind(self._validate(X, reset=True), sensitive_features)
         problem = task.problem
         _warn_empty(problem)

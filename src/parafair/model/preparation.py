@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
 from torch import Tensor
 
 from parafair.algebra.least_squares import LOSSES
 from parafair.audits import check_max_leakage
 from parafair.data.centering import Offsets
+from parafair.data.randomness import as_seed
+from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData
+from parafair.data.tensor_data import TensorData, is_labeled
 from parafair.errors import unknown_choice
 from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
 from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
@@ -57,9 +58,14 @@ class Settings:
         automatic = isinstance(model.strength, str)
         if automatic:
             _check_automatic(model)
+        check_max_leakage(model.max_leakage)
         method = resolve_method(model.method, None if automatic else model.strength)  # type: ignore[arg-type]
-        if model.loss not in LOSSES:
+        if not isinstance(model.loss, str) or model.loss not in LOSSES:
             raise unknown_choice("loss", model.loss, LOSSES)
+        if not isinstance(model.center, (bool, np.bool_)):
+            raise ValueError(f"center must be True or False, got {model.center!r}")
+        if model.verbose not in (0, 1, 2):
+            raise ValueError(f"verbose must be 0, 1 or 2, got {model.verbose!r}")
         post = method if isinstance(method, Postprocessing) else None
         return cls(
             model=model,
@@ -68,7 +74,7 @@ class Settings:
             automatic=automatic,
             solver=resolve_solver(model.solver),
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
-            seed=_seed(model.random_state),
+            seed=as_seed(model.random_state),
         )
 
     @property
@@ -87,9 +93,12 @@ class Settings:
         if self.needs_features and sensitive_features is None:
             raise ValueError(
                 f"method={model.method!r} needs sensitive_features, but none were given; pass one "
-                "row per person, or use method='none' for a plain decomposition"
+                "row per person as sensitive_features=..., or use method='none' for a plain "
+                "decomposition"
             )
         mode = data.find_mode(model.mode)
+        if is_labeled(data.modes, data.labels):
+            check_order(sensitive_features, data.labels[mode])
         features, other = self._features(data, mode, sensitive_features)
         offsets = Offsets.of(data, mode) if model.center else None
         if offsets is not None:
@@ -169,12 +178,3 @@ def _check_automatic(model: FairCP) -> None:
             f"{' or '.join(map(repr, able))}; got method={model.method!r}. Pass strength "
             "as a number"
         )
-    check_max_leakage(model.max_leakage)
-
-
-def _seed(random_state: int | np.random.RandomState | None) -> int:
-    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
-        if not 0 <= random_state < 2**63:
-            raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state}")
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31))

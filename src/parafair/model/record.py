@@ -130,7 +130,7 @@ def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(params)
     if not isinstance(found["init"], str):
         found["init"] = None
-    if isinstance(found["random_state"], np.random.RandomState):
+    if isinstance(found["random_state"], (np.random.RandomState, np.random.Generator)):
         found["random_state"] = None
     for name in ("device", "dtype"):
         if found[name] is not None:

@@ -18,6 +18,7 @@ from parafair.audits import Audit, Verdict, audit, check_max_leakage, panel
 from parafair.audits.evaluation import evaluate_predictions
 from parafair.data.checks import as_data
 from parafair.data.frames import frame_of
+from parafair.data.randomness import RandomState
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import split_cells
 from parafair.data.tensor_data import TensorData
@@ -100,7 +101,7 @@ def tune(
     sensitive_features: Any = None,
     validation_size: float = 0.1,
     max_leakage: float | None = None,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: RandomState = 0,
     n_jobs: int | None = None,
     on_candidate: OnCandidate | None = None,
 ) -> Tuning:

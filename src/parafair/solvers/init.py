@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -30,10 +31,14 @@ def make_starts(
         count: Number of starts. Start number i does not depend on the count.
         seed: Seed of the random numbers, which are always drawn on the CPU.
     """
-    if count < 1:
-        raise ValueError(f"n_init must be at least 1, got {count!r}")
+    if not isinstance(count, Integral) or count < 1:
+        raise ValueError(f"n_init must be a whole number of at least 1, got {count!r}")
     if isinstance(init, str) and init not in INITS:
         raise unknown_choice("init", init, INITS)
+    if not isinstance(init, Iterable):
+        raise ValueError(
+            f"init must be one of {', '.join(INITS)}, or factors, one matrix per mode; got {init!r}"
+        )
     if count > 1 and init not in ("uniform", "normal"):
         raise ValueError(
             f"n_init={count} needs random starts, but init is not random; use init='uniform' or "

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from math import isfinite, nan
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 
 from torch import Tensor
@@ -72,8 +72,8 @@ class Stop:
             raise ValueError(
                 f"max_iter must be a whole number of at least 1, got {self.max_iter!r}"
             )
-        if not self.tol >= 0:
-            raise ValueError(f"tol must be at least 0, got {self.tol!r}")
+        if not isinstance(self.tol, Real) or not self.tol >= 0:
+            raise ValueError(f"tol must be a number of at least 0, got {self.tol!r}")
         if self.max_seconds is not None and not self.max_seconds > 0:
             raise ValueError(f"max_seconds must be positive, got {self.max_seconds!r}")
         if self.window < 1:
