@@ -215,7 +215,12 @@ def _host() -> str:
 def _temporary(path: Path) -> Path:
     """Return a hidden name in the same folder that tells whose it is."""
     owner = f"{_host()}-{os.getpid()}-{uuid4().hex[:12]}"
-    return path.with_name(f".{path.stem[:80]}-{owner}{path.suffix}")
+    return path.with_name(f".{_short(path.stem)}-{owner}{path.suffix}")
+
+
+def _short(name: str) -> str:
+    """Return a name of at most 80 characters that no other name has."""
+    return name if len(name) <= 80 else name[:60] + hashlib.sha256(name.encode()).hexdigest()[:20]
 
 
 def _remove_leftovers(path: Path) -> None:
@@ -224,7 +229,7 @@ def _remove_leftovers(path: Path) -> None:
     If a process was killed while it replaced a folder, the new folder is kept if it is complete;
     otherwise the old one is put back.
     """
-    name = rf"\.{re.escape(path.stem[:80])}-(\w+)-(\d+)-[0-9a-f]{{12}}{re.escape(path.suffix)}"
+    name = rf"\.{re.escape(_short(path.stem))}-(\w+)-(\d+)-[0-9a-f]{{12}}{re.escape(path.suffix)}"
     with suppress(OSError):  # no such folder, or not ours to clean
         for beside in list(path.absolute().parent.iterdir()):
             found = re.fullmatch(name, beside.name)

@@ -8,6 +8,7 @@ import pytest
 
 from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, frontier
 from parafair.frontiers import load
+from parafair.frontiers.folder import Folder
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 from tests.test_stored import changed_bytes
 
@@ -116,6 +117,21 @@ def test_no_changed_byte_of_the_settings_is_read(tmp_path, name):
             ValueError, match=rf"{name} (is damaged|does not match|is not readable|has format)"
         ):
             load(tmp_path)
+
+
+def test_two_processes_may_write_the_same_fit(tmp_path, monkeypatch):
+    point = small(out=tmp_path, strengths=(0.1,)).points[0]
+    folder = Folder(tmp_path / "invariant")
+    read, seen = Folder.read, []
+
+    def late(self, member):
+        seen.append(member)
+        return None if len(seen) == 1 else read(self, member)  # the other was faster since
+
+    monkeypatch.setattr(Folder, "read", late)
+    folder.write(point.member, point.fit)
+    assert len(seen) == 2
+    assert len(load(tmp_path)) == 1
 
 
 def test_folders_of_other_kinds_are_refused_before_the_work(tmp_path):

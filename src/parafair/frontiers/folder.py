@@ -89,10 +89,14 @@ class Folder:
         """Write a fit, completely or not at all; an existing one is kept."""
         if self.read(member) is not None:
             return
-        with new_folder(self.path / member.id) as target:
-            fit.write(target)
-            record = {"method": member.method, "strength": member.strength, "seed": member.seed}
-            write_record(target / MEMBER_FILE, record)
+        record = {"method": member.method, "strength": member.strength, "seed": member.seed}
+        try:
+            with new_folder(self.path / member.id) as target:
+                fit.write(target)
+                write_record(target / MEMBER_FILE, record)
+        except FileExistsError:
+            if self.read(member) is None:  # another process may have written the same fit
+                raise
 
     def write_audit(self, member: Member, audit: Audit) -> None:
         """Write the audit of a fit."""
