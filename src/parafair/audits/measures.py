@@ -19,7 +19,7 @@ from parafair.data.arrays import as_tensor, to_tensor
 from parafair.data.checks import as_data
 from parafair.data.column import Column
 from parafair.data.randomness import RandomState, as_random
-from parafair.data.raw_features import check_order
+from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import hsic
 from parafair.dependence.gram import gram_product
@@ -238,7 +238,7 @@ def pair(embedding: Any, sensitive_features: Any) -> tuple[Tensor, SensitiveFeat
 
     People without sensitive features are dropped.
     """
-    check_order(sensitive_features, embedding)
+    check_order(sensitive_features, index_of(embedding))
     rows = as_tensor(embedding, name="embedding", dtype=torch.float64)
     if rows.ndim != 2:
         raise ValueError(

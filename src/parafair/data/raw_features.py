@@ -186,18 +186,16 @@ def _restore_integers(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def check_order(features: Any, people: Any) -> None:
+def check_order(features: Any, labels: NDArray[Any] | None) -> None:
     """Raise if the pandas index of features names other people, or another order, than the data.
 
     Rows are matched by position. An index that is only numbered from 0 says nothing.
 
     Args:
         features: Sensitive features as a caller gives them.
-        people: Labels of the people: an array, or a pandas object whose index has them; None, or
-            anything else, if they have none.
+        labels: Labels of the people of the data, shape (n,); None if they have none.
     """
-    own = _index_of(features)
-    labels = people if isinstance(people, np.ndarray) else _index_of(people)
+    own = index_of(features)
     if own is None or labels is None or len(own) != len(labels):
         return
     other = np.flatnonzero(own.astype(str) != labels.astype(str))
@@ -211,7 +209,7 @@ def check_order(features: Any, people: Any) -> None:
         )
 
 
-def _index_of(table: Any) -> NDArray[Any] | None:
+def index_of(table: Any) -> NDArray[Any] | None:
     """Return the index of a pandas object; None if it has none or is only numbered."""
     if not hasattr(table, "iloc"):
         return None

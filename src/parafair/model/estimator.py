@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.data.randomness import RandomState
-from parafair.data.raw_features import check_order
+from parafair.data.raw_features import check_order, index_of
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.model.fitted import FittedCP
 from parafair.model.preparation import Settings, Task
@@ -147,7 +147,7 @@ class FairCP(FittedCP):
         """
         settings = Settings.of(self)
         self._forget()
-        check_order(sensitive_features, X)
+        check_order(sensitive_features, index_of(X))
         task = settings.bind(self._validate(X, reset=True), sensitive_features)
         problem = task.problem
         _warn_empty(problem)

@@ -20,7 +20,7 @@ from parafair.algebra.observed import values_at
 from parafair.data.arrays import as_tensor, has_labels, is_sparse
 from parafair.data.checks import as_data, check_device, resolve_dtype
 from parafair.data.labels import preview
-from parafair.data.raw_features import check_order
+from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData, is_labeled
 from parafair.errors import ParafairWarning
@@ -83,7 +83,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         data = self._validate(X, reset=False)
         features = None
         if sensitive_features is not None:
-            check_order(sensitive_features, X)
+            check_order(sensitive_features, index_of(X))
             features = self._read_new_features(data, sensitive_features)
         penalty = self._refining_penalty(features) if refine else None
         self._warn_of_new_people(data, features)
