@@ -215,7 +215,8 @@ class TensorData:
         """Return the positions of labels along a mode; labels it does not have are an error."""
         number = self.find_mode(mode)
         wanted = as_labels(labels, "labels")
-        return locate(wanted, self.labels[number], self.modes[number])
+        remedy = f"choose from labels[{number}]"
+        return locate(wanted, self.labels[number], self.modes[number], remedy=remedy)
 
     def take(self, mode: int | str, positions: ArrayLike) -> TensorData:
         """Return the data of some labels of a mode, in the order given.
@@ -349,10 +350,12 @@ class TensorData:
 
 def is_labeled(modes: Sequence[str], labels: Sequence[NDArray[Any]]) -> bool:
     """Tell whether modes have names or labels of their own, not positions only."""
-    default = _complete_modes((), len(modes))
-    return tuple(modes) != default or any(
-        not np.array_equal(own, np.arange(len(own))) for own in labels
-    )
+    return tuple(modes) != _complete_modes((), len(modes)) or has_own_labels(labels)
+
+
+def has_own_labels(labels: Sequence[NDArray[Any]]) -> bool:
+    """Tell whether a label of a mode is not the position of its index."""
+    return any(not np.array_equal(own, np.arange(len(own))) for own in labels)
 
 
 def _complete_modes(modes: Sequence[str | None], order: int) -> tuple[str, ...]:
