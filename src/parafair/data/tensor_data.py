@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from parafair.algebra.observed import Observations, observe
-from parafair.data.arrays import RawTensor, check_count, check_finite, read_array
+from parafair.data.arrays import RawTensor, check_count, check_finite, read_array, to_tensor
 from parafair.data.frames import check_memory, frame_of
 from parafair.data.labels import as_labels, check_positions, first_repeated, locate
 from parafair.data.long_table import (
@@ -259,7 +259,7 @@ class TensorData:
 
     def with_values(self, values: Any) -> TensorData:
         """Return the same cells and labels with other values, in the same arrangement."""
-        new = torch.as_tensor(values, dtype=self.values.dtype, device=self.values.device)
+        new = to_tensor(values, "values").to(self.values)
         if new.shape != self.values.shape:
             raise ValueError(
                 f"values must have shape {tuple(self.values.shape)} as before, got "
