@@ -62,7 +62,7 @@ def main():
             begin = perf_counter()
             model.fit(cells.train, sensitive_features=own)
             seconds = perf_counter() - begin
-            error = model.predict(cells.test.cells.T) - cells.test.entries.numpy()
+            error = model.predict(cells.test) - cells.test.entries.numpy()
             theirs = None if name == "plain" else others
             new = model.transform(new_people, sensitive_features=theirs, refine=name in ours)
             rows.append(

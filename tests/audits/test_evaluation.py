@@ -5,6 +5,7 @@ from math import isnan, sqrt
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -136,3 +137,10 @@ def test_bad_arguments_are_refused(predicted, groups, message):
         evaluate_predictions(HELD, predicted, sensitive_features=groups)
     with pytest.raises(ValueError, match="k must be a whole number of at least 1, got 0"):
         evaluate_predictions(HELD, GUESS, threshold=1, k=0)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_complex_predictions_are_refused(kind):
+    data = TensorData.from_array(np.eye(2))
+    with pytest.raises(TypeError, match="predicted must hold (real )?numbers, got"):
+        evaluate_predictions(data, kind(np.ones(4) + 1j))

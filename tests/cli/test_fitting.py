@@ -44,9 +44,9 @@ def test_a_fit_of_a_table_equals_that_of_python(tables):
     model.fit(split.train, sensitive_features=people)
     loaded = FairCP.load("run")
     np.testing.assert_array_equal(loaded.embedding_, model.embedding_)
-    cells = split.test.cells.T.numpy()
-    np.testing.assert_array_equal(loaded.predict(cells), model.predict(cells))
-    errors = evaluate_predictions(split.test, model.predict(cells), sensitive_features=people)
+    predicted = model.predict(split.test)
+    np.testing.assert_array_equal(loaded.predict(split.test), predicted)
+    errors = evaluate_predictions(split.test, predicted, sensitive_features=people)
     record = json.loads((tables / "run" / "evaluation.json").read_text())
     assert record["test_size"] == 0.2
     assert record["scores"] == errors.to_list()

@@ -375,3 +375,11 @@ def test_keys_are_in_the_order_of_indices(shape):
     order = np.lexsort(indices[::-1])
     assert (np.diff(keys[order]) >= 0).all()
     assert len(np.unique(keys)) == len(np.unique(indices, axis=1).T)
+
+
+def test_new_values_may_be_read_only_but_not_complex():
+    data, values = TensorData.from_array(np.eye(2)), np.ones((2, 2))
+    values.flags.writeable = False
+    assert data.with_values(values).entries.tolist() == [1.0] * 4
+    with pytest.raises(TypeError, match="values must hold numbers, got an array of complex"):
+        data.with_values(values + 1j)

@@ -240,7 +240,7 @@ def test_held_out_entries_are_predicted_by_every_fit(tmp_path):
     (point,) = found.points
     model = found.model(point)
     expected = evaluate_predictions(
-        split.test, model.predict(split.test.cells.T.numpy()), sensitive_features=groups
+        split.test, model.predict(split.test), sensitive_features=groups
     )
     assert point.evaluation == expected
     row = found.rows()[0]

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import ks_2samp
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
+from parafair.data.arrays import to_tensor
 from parafair.data.column import Column
 from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
@@ -193,7 +194,7 @@ def ks_statistic(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def _check_predicted(predicted: ArrayLike, count: int) -> NDArray[np.float64]:
-    guess = np.asarray(predicted, dtype=np.float64)
+    guess = to_tensor(predicted, "predicted").double().cpu().numpy()
     if guess.shape != (count,):
         raise ValueError(
             f"predicted must have shape ({count},), one number per held-out entry in the order of "

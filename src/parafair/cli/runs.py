@@ -54,9 +54,7 @@ class HeldOut:
         guess = Offsets.of(split.train, mode).at(test.cells).numpy()
         return cls(
             test_size,
-            evaluate_predictions(
-                test, model.predict(test.cells.T.numpy()), sensitive_features=features, mode=mode
-            ),
+            evaluate_predictions(test, model.predict(test), sensitive_features=features, mode=mode),
             evaluate_predictions(test, guess, sensitive_features=features, mode=mode),
         )
 

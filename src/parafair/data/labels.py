@@ -100,14 +100,25 @@ def is_missing(value: object) -> bool:
         return True
 
 
-def locate(wanted: NDArray[Any], labels: NDArray[Any], mode: str) -> NDArray[np.intp]:
-    """Return the position of each wanted label along a mode; raise for unknown labels."""
+def locate(
+    wanted: NDArray[Any], labels: NDArray[Any], mode: str, *, remedy: str
+) -> NDArray[np.intp]:
+    """Return the position of each wanted label along a mode; raise for unknown labels.
+
+    Args:
+        wanted: Labels to find.
+        labels: The labels of the mode.
+        mode: The name of the mode.
+        remedy: What to do about unknown labels, for the message.
+    """
     places = find_labels(wanted, labels)
     unknown = np.unique(wanted[places < 0])
     if len(unknown):
+        # A similar number is another person or item, not a misspelling.
+        text = labels.dtype.kind == "U"
         raise ValueError(
-            f"mode {mode!r} has no label {preview(unknown)} ({len(unknown)} unknown in all)"
-            f"{nearest(unknown[0], map(str, labels[:COMPARED]))}"
+            f"mode {mode!r} has no label {preview(unknown)} ({len(unknown)} unknown in all); "
+            f"{remedy}{nearest(unknown[0], labels[:COMPARED].tolist()) if text else ''}"
         )
     return places
 

@@ -50,7 +50,8 @@ def read_entries(
         column = read_labels(frame, name)
         if name in labels:
             distinct = as_labels(labels[name], f"labels[{name!r}]")
-            index = locate(column, distinct, name)
+            remedy = f"add them to labels[{name!r}], or drop these rows"
+            index = locate(column, distinct, name, remedy=remedy)
         else:
             distinct, index = np.unique(column, return_inverse=True)
         found.append(distinct)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from parafair.algebra.observed import Observations, observe
-from parafair.data.arrays import RawTensor, check_count, check_finite, read_array
+from parafair.data.arrays import RawTensor, check_count, check_finite, read_array, to_tensor
 from parafair.data.frames import check_memory, frame_of
 from parafair.data.labels import as_labels, check_positions, first_repeated, locate
 from parafair.data.long_table import (
@@ -215,7 +215,8 @@ class TensorData:
         """Return the positions of labels along a mode; labels it does not have are an error."""
         number = self.find_mode(mode)
         wanted = as_labels(labels, "labels")
-        return locate(wanted, self.labels[number], self.modes[number])
+        remedy = f"choose from labels[{number}]"
+        return locate(wanted, self.labels[number], self.modes[number], remedy=remedy)
 
     def take(self, mode: int | str, positions: ArrayLike) -> TensorData:
         """Return the data of some labels of a mode, in the order given.
@@ -258,7 +259,7 @@ class TensorData:
 
     def with_values(self, values: Any) -> TensorData:
         """Return the same cells and labels with other values, in the same arrangement."""
-        new = torch.as_tensor(values, dtype=self.values.dtype, device=self.values.device)
+        new = to_tensor(values, "values").to(self.values)
         if new.shape != self.values.shape:
             raise ValueError(
                 f"values must have shape {tuple(self.values.shape)} as before, got "
@@ -357,10 +358,12 @@ def default_modes(order: int) -> tuple[str, ...]:
 
 def is_labeled(modes: Sequence[str], labels: Sequence[NDArray[Any]]) -> bool:
     """Tell whether modes have names or labels of their own, not positions only."""
-    default = default_modes(len(modes))
-    return tuple(modes) != default or any(
-        not np.array_equal(own, np.arange(len(own))) for own in labels
-    )
+    return tuple(modes) != default_modes(len(modes)) or has_own_labels(labels)
+
+
+def has_own_labels(labels: Sequence[NDArray[Any]]) -> bool:
+    """Tell whether a label of a mode is not the position of its index."""
+    return any(not np.array_equal(own, np.arange(len(own))) for own in labels)
 
 
 def _complete_modes(modes: Sequence[str | None], order: int) -> tuple[str, ...]:

@@ -167,12 +167,12 @@ class _Run:
         test, problem = self.plan.X_test, self.plan.task.problem
         if test is None:
             return list(points)
-        cells, found = test.cells.T.cpu().numpy(), []
+        found = []
         for point in points:
             if point.evaluation is None and point.fit.status is not Status.DIVERGED:
                 errors = evaluate_predictions(
                     test,
-                    self.empty.model(point).predict(cells),
+                    self.empty.model(point).predict(test),
                     sensitive_features=problem.sensitive,
                     mode=problem.mode,
                 )

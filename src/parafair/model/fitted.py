@@ -188,11 +188,12 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Return the model's values at any cells, observed or missing.
 
         Args:
-            cells: One row per cell: positions in each mode, shape (count, order); or a data frame
-                with one column of labels per mode.
+            cells: A data frame with one row per cell and one column of labels per mode; a
+                `TensorData`, for its observed cells in the order of `TensorData.cells`; or
+                positions in each mode, shape (count, order), if the model has no labels.
         """
         check_is_fitted(self)
-        indices = self.training_.find_cells(cells, self.cp_.shape)
+        indices = self.training_.find_cells(cells)
         factors = [factor.cpu() for factor in self.cp_.factors]
         found = values_at(indices, factors).double()
         if self.training_.offsets is not None:

@@ -18,7 +18,7 @@ from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.centering import Offsets
 from parafair.data.labels import as_labels, locate
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData, is_labeled
+from parafair.data.tensor_data import TensorData, has_own_labels, is_labeled
 from parafair.errors import ConvergenceWarning, missing_column
 from parafair.model.out_of_sample import minimize_rows, nearest_trained
 from parafair.penalties import Penalty
@@ -28,6 +28,11 @@ from parafair.stored import read_record, reading, write_record
 
 TRAINING_FILE = "training.json"
 FORMAT = 3
+
+# Remedies for labels that the model does not have.
+REFIT = "fit again with data that has these labels"
+OMIT_CELLS = f"leave these cells out, or {REFIT}"
+DROP = f"drop these entries, or {REFIT}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,24 +105,68 @@ class Training:
         indices = sparse.cells.clone()
         for mode, (trained, name) in enumerate(zip(self.labels, self.modes, strict=True)):
             if mode != self.mode:
-                places = torch.from_numpy(locate(data.labels[mode], trained, name))
+                places = torch.from_numpy(locate(data.labels[mode], trained, name, remedy=DROP))
                 indices[mode] = places.to(indices.device)[indices[mode]]
                 sizes[mode], labels[mode] = shape[mode], trained
         return TensorData(sparse.entries, indices, tuple(sizes), self.modes, tuple(labels))
 
-    def find_cells(self, cells: Any, shape: tuple[int, ...]) -> Tensor:
-        """Return positions of cells, shape (order, count), given as positions or as labels."""
-        names = getattr(cells, "columns", None)
+    def find_cells(self, cells: Any) -> Tensor:
+        """Return positions of cells, shape (order, count).
+
+        This is the only place that decides what cells mean.
+
+        Args:
+            cells: Data, whose observed cells are meant; a data frame of labels; or positions, if
+                they cannot be mistaken for labels.
+        """
+        if isinstance(cells, TensorData):
+            return self._cells_of(cells)
+        # `columns` of a PyArrow table are the values.
+        names = getattr(cells, "column_names", getattr(cells, "columns", None))
         if names is not None and (self.labeled or set(self.modes) <= set(names)):
             for name in self.modes:
                 if name not in names:
                     raise missing_column("cells", name, map(str, names))
             places = [
-                locate(as_labels(np.asarray(cells[name]), name), own, name)
+                locate(as_labels(np.asarray(cells[name]), name), own, name, remedy=OMIT_CELLS)
                 for name, own in zip(self.modes, self.labels, strict=True)
             ]
             return torch.from_numpy(np.stack(places))
-        indices = np.asarray(cells)
+        if has_own_labels(self.labels):
+            raise ValueError(
+                "cells of a model with labels must be a data frame with one column of labels per "
+                f"mode ({', '.join(self.modes)}), or a TensorData, but got {type(cells).__name__}: "
+                "its numbers could be labels or positions. Make it a data frame of labels, or fit "
+                "the model to data without labels"
+            )
+        return self._check_positions(np.asarray(cells))
+
+    def _cells_of(self, data: TensorData) -> Tensor:
+        """Return the observed cells of data, matched by label if both have labels."""
+        if not (self.labeled and is_labeled(data.modes, data.labels)):
+            shape = tuple(map(len, self.labels))
+            if data.shape != shape:
+                raise ValueError(
+                    f"cells must have shape {shape} as in training, got {data.shape}; pass a "
+                    "TensorData with the labels of the model to predict other cells"
+                )
+            return data.cells.cpu()
+        if data.modes != self.modes:
+            raise ValueError(
+                f"cells must have the modes {', '.join(self.modes)} of the model, in this order, "
+                f"got {', '.join(data.modes)}"
+            )
+        own = zip(data.cells.cpu(), data.labels, self.labels, self.modes, strict=True)
+        return torch.stack(
+            [
+                torch.from_numpy(locate(labels, trained, name, remedy=OMIT_CELLS))[index]
+                for index, labels, trained, name in own
+            ]
+        )
+
+    def _check_positions(self, indices: NDArray[Any]) -> Tensor:
+        """Return positions, given as rows, with one column per cell."""
+        shape = tuple(map(len, self.labels))
         if indices.ndim != 2 or indices.shape[1] != len(shape) or indices.dtype.kind not in "iu":
             raise ValueError(
                 f"cells must have one row per cell with {len(shape)} whole numbers, its positions "
@@ -127,7 +176,8 @@ class Training:
         if outside.any():
             first = tuple(indices[outside][0].tolist())
             raise ValueError(f"cells must lie inside shape {shape}, got {first}")
-        return torch.from_numpy(np.ascontiguousarray(indices.T, dtype=np.int64))
+        # A copy: torch warns of memory that is read-only.
+        return torch.from_numpy(np.array(indices.T, dtype=np.int64, order="C"))
 
     def embed(
         self,

@@ -255,7 +255,7 @@ def _try(
         warnings.simplefilter("ignore", ParafairWarning)
         fitted = clone(model).fit(train, sensitive_features=features)
     rmse, mae = inf, inf
-    predicted = fitted.predict(test.cells.T.cpu().numpy())
+    predicted = fitted.predict(test)
     if np.isfinite(predicted).all():
         scores = evaluate_predictions(test, predicted)
         rmse, mae = scores.value("rmse"), scores.value("mae")
