@@ -110,7 +110,7 @@ def test_the_help_tells_when_there_is_a_ridge(working):
         (("--loss", "absolute"), "loss must be one of squared; got 'absolute'"),
         (("--init", "ones"), "init must be one of uniform, normal, svd; got 'ones'"),
         (("--init", "svd", "--n-init", 2), "n_init=2 needs random starts"),
-        (("--random-state", -1), "random_state must be between 0 and"),
+        (("--random-state", -1), "random_state must be a whole number between 0 and"),
         (("--device", "gpu"), "device='gpu' cannot be used here"),
     ],
 )

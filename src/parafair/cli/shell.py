@@ -110,7 +110,7 @@ def readable_errors() -> Iterator[None]:
             yield
         except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
             text = str(error) or "not enough memory; use a smaller tensor"
-            errors.print(f"[bold red]Error:[/] {escape(text)}", highlight=False)
+            errors.print(f"[bold red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True)
             raise typer.Exit(BAD_INPUT) from error
         except KeyboardInterrupt as error:
             errors.print("interrupted; nothing was written", highlight=False)
@@ -119,7 +119,7 @@ def readable_errors() -> Iterator[None]:
             for warning in caught:
                 if issubclass(warning.category, ParafairWarning):
                     text = escape(str(warning.message))
-                    errors.print(f"[yellow]Warning:[/] {text}", highlight=False)
+                    errors.print(f"[yellow]Warning:[/] {text}", highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)

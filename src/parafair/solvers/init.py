@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.data.arrays import to_tensor
 from parafair.errors import unknown_choice
 from parafair.solvers.problem import Problem
 
@@ -83,8 +84,8 @@ def read_factors(init: CPTensor | Sequence[Any]) -> tuple[Tensor | None, list[Te
     weights = None
     if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):
         weights, parts = parts
-    factors = [torch.as_tensor(factor).detach() for factor in parts]
-    return None if weights is None else torch.as_tensor(weights).detach(), factors
+    factors = [to_tensor(factor, "init") for factor in parts]
+    return None if weights is None else to_tensor(weights, "init"), factors
 
 
 def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ...]:
