@@ -76,7 +76,7 @@ def test_before_is_the_plain_fit(curve):
     assert shown["before"]["title"] == "plain decomposition"
     assert len(shown["before"]["x"]) == 60
     alone = content(curve.of("invariant"), title="")
-    assert alone["before"]["title"] == "closest fit, invariant at strength 0.01"
+    assert alone["before"]["title"] == "smallest residual, invariant at strength 0.01"
 
 
 def test_fits_without_audits_have_a_page(tmp_path):

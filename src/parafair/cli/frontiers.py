@@ -130,7 +130,7 @@ def frontier_command(
 
 @command("pick")
 def pick(run: FrontierFolder, result: RunOptions, max_leakage: MaxLeakage = MAX_LEAKAGE) -> None:
-    """Write the closest fit of a frontier that passes, as `parafair fit` would."""
+    """Write the fit of a frontier that passes with the smallest residual, as `parafair fit` would."""
     check_result(result)
     found = load_frontier(run)
     point = found.best(max_leakage=max_leakage)
@@ -186,16 +186,19 @@ def show(found: Frontier, max_leakage: float) -> None:
     """Print the Pareto-efficient fits, and the one that is picked at a leakage."""
     table = Table(box=None, pad_edge=False, title="Pareto-efficient fits", title_justify="left")
     tested = ("RMSE",) if found.baseline else ()
-    names = ("method", "strength", "seed", "residual", "leakage", "95 %", "p-value", *tested)
+    # A column of equal seeds would make the table wider than a terminal of 80 characters.
+    seeds = ("seed",) if len({point.member.seed for point in found.points}) > 1 else ()
+    names = ("method", "strength", *seeds, "residual", "leakage", "95 %", "p-value", *tested)
     for name in (*names, "verdict"):
-        table.add_column(name, justify="left" if name in ("method", "verdict") else "right")
+        left = name in ("method", "verdict")
+        table.add_column(name, justify="left" if left else "right", no_wrap=name != "method")
     for point in found.efficient:
         row = point.row()
         strength = "" if row["strength"] is None else f"{row['strength']:.3g}"
         table.add_row(
             row["method"],
             strength,
-            str(row["seed"]),
+            *([str(row["seed"])] if seeds else []),
             f"{row['residual']:.4f}",
             f"{row['leakage']:.3f}",
             f"{row['low']:.3f} to {row['high']:.3f}",

@@ -23,7 +23,7 @@ RIDGE = (
     f"{DEFAULT_RIDGE:g} if entries are missing and some index has fewer than "
     f"{ENTRIES_PER_COMPONENT} for each component, else 0"
 )
-STRENGTH = "Multiplier of the penalty, or auto: the closest fit that passes the audit"
+STRENGTH = "Multiplier of the penalty, or auto: the smallest residual that passes the audit"
 SEVERAL = "; or several to choose from, as"
 
 # Settings that `parafair tune` takes lists of.

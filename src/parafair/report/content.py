@@ -177,10 +177,10 @@ def _picture(
 
 
 def _before(frontier: Frontier, people: Tensor, codes: list[float | None]) -> dict[str, Any]:
-    """Return the picture to compare with: the plain decomposition, or the closest fit."""
+    """Return the picture to compare with: the plain decomposition, or the fit with the smallest residual."""
     plain = [point for point in frontier.points if point.member.method == "none"]
     first = min(plain or frontier.points, key=lambda point: point.residual)
-    title = "plain decomposition" if plain else f"closest fit, {name_of(first)}"
+    title = "plain decomposition" if plain else f"smallest residual, {name_of(first)}"
     return {"title": title, **_picture(frontier, first, people, codes)}
 
 

@@ -53,11 +53,11 @@ def _setting(frontier: Frontier) -> str:
 
 
 def _choice(frontier: Frontier, picked: Point | None, max_leakage: float) -> Iterator[str]:
-    closest = _closest(frontier)
+    smallest = _smallest_residual(frontier)
     yield (
-        f"The fit with the smallest residual has residual {closest.residual:.3f} (it leaves "
-        f"{_squares(closest.residual)} of the sum of squares unexplained) and leakage "
-        f"{closest.leakage:.3f}."
+        f"The fit with the smallest residual has residual {smallest.residual:.3f} (it leaves "
+        f"{_squares(smallest.residual)} of the sum of squares unexplained) and leakage "
+        f"{smallest.leakage:.3f}."
     )
     verdicts = [point.verdict(max_leakage) for point in frontier.audited]
     yield (
@@ -80,7 +80,7 @@ def _choice(frontier: Frontier, picked: Point | None, max_leakage: float) -> Ite
 
 def _prediction(frontier: Frontier, picked: Point | None) -> Iterator[str]:
     """Yield the errors on held-out entries, if there are any."""
-    smallest = _closest(frontier)
+    smallest = _smallest_residual(frontier)
     if smallest.evaluation is None or frontier.baseline is None:
         return
     errors = {"the fit with the smallest residual": smallest.evaluation}
@@ -113,5 +113,5 @@ def _squares(residual: float) -> str:
     return "less than 0.1 %" if share < 0.1 else f"{share:.{0 if share >= 10 else 1}f} %"
 
 
-def _closest(frontier: Frontier) -> Point:
+def _smallest_residual(frontier: Frontier) -> Point:
     return min(frontier.audited, key=lambda point: point.residual)
