@@ -130,7 +130,7 @@ def frontier_command(
 
 @command("pick")
 def pick(run: FrontierFolder, result: RunOptions, max_leakage: MaxLeakage = MAX_LEAKAGE) -> None:
-    """Write the fit of a frontier that passes with the smallest residual, as `parafair fit` would."""
+    """Write the passing fit of a frontier with the smallest residual, as `parafair fit` would."""
     check_result(result)
     found = load_frontier(run)
     point = found.best(max_leakage=max_leakage)

@@ -177,7 +177,7 @@ def _picture(
 
 
 def _before(frontier: Frontier, people: Tensor, codes: list[float | None]) -> dict[str, Any]:
-    """Return the picture to compare with: the plain decomposition, or the fit with the smallest residual."""
+    """Return the picture to compare with: plain, or the fit with the smallest residual."""
     plain = [point for point in frontier.points if point.member.method == "none"]
     first = min(plain or frontier.points, key=lambda point: point.residual)
     title = "plain decomposition" if plain else f"smallest residual, {name_of(first)}"
