@@ -107,10 +107,6 @@ def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:
         return True
     if model.strength == "auto":
         chosen = model.selection_
-        verdict = next(
-            trial.verdict
-            for trial in chosen.trials
-            if (trial.strength, trial.noise) == (chosen.strength, chosen.noise)
-        )
-        echo(f"strength {chosen.strength:.3g} after {len(chosen.trials)} trials: {verdict}")
+        trials = f"{len(chosen.trials)} trials"
+        echo(f"strength {chosen.strength:.3g} after {trials}: {chosen.verdict}")
     return False

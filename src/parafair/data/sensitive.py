@@ -110,6 +110,8 @@ class SensitiveFeatures:
             missing: What to do with people with missing features, as in `of`.
         """
         if isinstance(features, SensitiveFeatures):
+            if features._meaning == self._meaning:
+                return features
             # These features were read before, so the decision about missing ones was made.
             return self._read(features._raw(), "exclude")
         raw = RawFeatures.of(features)
@@ -228,6 +230,11 @@ class SensitiveFeatures:
         raw = raw.select(self._names)
         complete = raw.complete(missing)
         return _assemble((c.read(raw.columns[c.name][complete]) for c in self.columns), complete)
+
+    @property
+    def _meaning(self) -> list[tuple[str, Kind, tuple[str, ...]]]:
+        """What the values of each column mean: its name, kind and categories."""
+        return [(column.name, column.kind, column.categories) for column in self.columns]
 
     def _raw(self) -> RawFeatures:
         """Return labels and numbers, None where they are missing."""

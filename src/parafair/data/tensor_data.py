@@ -138,8 +138,8 @@ class TensorData:
 
     @classmethod
     def _of(cls, parts: RawTensor) -> TensorData:
-        modes = _complete_modes(parts.modes, len(parts.shape))
-        return cls(parts.values, parts.indices, parts.shape, modes, parts.labels)
+        # Modes without a name, None here, get their default when the object is made.
+        return cls(parts.values, parts.indices, parts.shape, parts.modes, parts.labels)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         sizes = " x ".join(f"{n:,} {name}" for n, name in zip(self.shape, self.modes, strict=True))

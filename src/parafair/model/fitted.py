@@ -18,7 +18,7 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor, reconstruct
 from parafair.algebra.observed import values_at
 from parafair.data.arrays import as_tensor, has_labels, is_sparse
-from parafair.data.checks import as_data, check_device, resolve_dtype
+from parafair.data.checks import as_data
 from parafair.data.labels import preview
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
@@ -242,8 +242,6 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _validate(self, X: Any, *, reset: bool) -> TensorData:
         """Return the data as a `TensorData`, with scikit-learn's bookkeeping for matrices."""
-        resolve_dtype(self.dtype)
-        check_device(self.device)
         known = isinstance(X, (Tensor, TensorData, np.ma.MaskedArray))
         if not (known or is_sparse(X) or has_labels(X)) and self.mode == 0:
             order = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim

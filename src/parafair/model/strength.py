@@ -101,6 +101,12 @@ class Selection:
     trials: tuple[Trial, ...]
 
     @property
+    def verdict(self) -> str:
+        """The verdict of the selected trial."""
+        chosen = (self.strength, self.noise)
+        return next(t.verdict for t in self.trials if (t.strength, t.noise) == chosen)
+
+    @property
     def passed(self) -> bool:
         """Whether a trial passed the audit; if none did, the closest to passing was selected."""
         return any(trial.passes for trial in self.trials)
