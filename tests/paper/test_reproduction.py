@@ -126,7 +126,7 @@ def test_the_quick_run_is_small():
 def test_the_quick_run_from_the_shell(real_data, tmp_path):
     pytest.importorskip("typer")
     pytest.importorskip("matplotlib")
-    command = [sys.executable, "-m", "parafair", "reproduce", "all", "--quick", "--jobs", "2"]
+    command = [sys.executable, "-m", "parafair", "reproduce", "all", "--quick", "--n-jobs", "2"]
     command += ["--out", tmp_path, "--data", real_data]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout.count("reproduced") + result.stdout.count("partly") >= len(NAMES)
