@@ -7,8 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from parafair.audits import measures
+from parafair.audits.inputs import INPUTS, InputColumns
 from parafair.audits.result import Measure
-from parafair.audits.trials import one_thread
+from parafair.audits.trials import Plan, one_thread
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion, PermutationTest
@@ -18,11 +19,11 @@ MOST_TESTED = 2000
 
 
 def dependence_rows(
-    rows: NDArray[np.float64], column: Column, *, permutations: int, seed: int
+    rows: NDArray[np.float64], column: Column, *, permutations: int, plan: Plan
 ) -> list[Measure]:
     """Test whether the rows and one feature are independent, by the invariant criterion."""
-    people = SensitiveFeatures((column,)).sample(MOST_TESTED, np.random.RandomState(seed))
-    test = _test(rows[people], SensitiveFeatures((column.take(people),)), permutations, seed)
+    people = SensitiveFeatures((column,)).sample(MOST_TESTED, np.random.RandomState(plan.seed))
+    test = _test(rows[people], SensitiveFeatures((column.take(people),)), permutations, plan)
     return [
         Measure(
             column.name,
@@ -37,22 +38,33 @@ def dependence_rows(
             "dependence",
             "independence p-value",
             test.p_value,
-            about=f"{test.permutations} permutations",
+            about=f"{test.permutations} permutations, both directions",
         ),
     ]
 
 
 def _test(
-    rows: NDArray[np.float64], sensitive: SensitiveFeatures, permutations: int, seed: int
+    rows: NDArray[np.float64], sensitive: SensitiveFeatures, permutations: int, plan: Plan
 ) -> PermutationTest:
-    """Return the criterion on all pairs of people, its mean under permutation and the p-value."""
+    """Return the criterion on all pairs of people, its mean under permutation and the p-value.
+
+    It is the mean over the inputs of the attackers, so that no single person can distort it.
+    """
     if not np.ptp(rows, axis=0).any():  # constant rows are independent of any feature
         return PermutationTest(0.0, 1.0, 0.0, permutations)
     criterion = Criterion(
         sensitive, torch.zeros(0, dtype=torch.float64, device="cpu"), chunk_size=len(sensitive)
     )
     with one_thread():
-        return criterion.test(torch.from_numpy(rows), permutations=permutations, random_state=seed)
+        views = [
+            criterion.permuted(
+                torch.from_numpy(InputColumns(form, precision=plan.precision).fit_transform(rows)),
+                permutations=permutations,
+                random_state=plan.seed,
+            )
+            for form in INPUTS
+        ]
+        return PermutationTest.of(torch.stack(views).mean(0))
 
 
 def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[Measure]:

@@ -261,8 +261,8 @@ class FairCP(FittedCP):
             warnings.warn(
                 f"no strength passed the audit at max_leakage={level}: the search ended at "
                 f"strength {last.strength:.3g} ({last.verdict}); the strength with the weakest "
-                f"attackers, {selection.strength:.3g}, was used. Try another random_state, a "
-                "larger max_leakage or more people; see selection_.trials",
+                f"attackers, {selection.strength:.3g}, was used. Try a smaller strength, another "
+                "random_state, a larger max_leakage or more people; see selection_.trials",
                 ConvergenceWarning,
                 stacklevel=4,
             )

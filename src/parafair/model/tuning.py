@@ -213,10 +213,9 @@ def _by_error(candidates: Sequence[Candidate]) -> list[int]:
 
 def _preference(candidate: Candidate) -> tuple[float, ...]:
     """Return a sort key: the verdict, then leakage if it leaks, then error."""
-    order = {None: 0, Verdict.PASSES: 0, Verdict.BELOW_CHANCE: 1, Verdict.LEAKS: 2}
     # Candidates without a verdict: one with a smaller error passed, or there are no audits.
-    leakage = (candidate.leakage or 0.0) if candidate.verdict is Verdict.LEAKS else 0.0
-    return (order[candidate.verdict], leakage, candidate.rmse)
+    leaks = candidate.verdict is Verdict.LEAKS
+    return (float(leaks), (candidate.leakage or 0.0) if leaks else 0.0, candidate.rmse)
 
 
 def _judge(model: FairCP, max_leakage: float, random_state: Any) -> Verdict:
