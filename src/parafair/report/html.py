@@ -37,8 +37,9 @@ ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 def render(data: Mapping[str, Any]) -> str:
     """Return the page that shows a frontier, complete with its style, script and data.
 
-    The page has a plot of residual against leakage, a panel for the selected fit, a table of
-    methods and a table of all fits. Undefined numbers (NaN or infinite) are shown as a dash.
+    The page has a plot of residual, or held-out error, against leakage, a panel for the selected
+    fit, a table of methods and a table of all fits. Undefined numbers (NaN or infinite) are shown
+    as a dash.
 
     Args:
         data: Plain values, as from JSON, under these names:
@@ -52,8 +53,9 @@ def render(data: Mapping[str, Any]) -> str:
               ``residual``, ``leakage`` and its interval ``low`` to ``high``, ``p_value``,
               ``criterion``, ``null``, ``status``, ``verdict``, ``iterations``, ``seconds``,
               ``efficient``, ``picked``, ``attackers``, ``embedding``, ``components`` and
-              ``history``; with held-out entries also ``rmse``, ``mae``, ``rmse_gap`` and
-              ``errors`` of each group.
+              ``history``; ``above`` and ``below``, how far attackers are significantly above and
+              below chance, or None; with held-out entries also ``rmse``, ``mae``, ``rmse_gap``
+              and ``errors`` of each group.
             - ``max_leakage``: the largest leakage that passes.
             - ``before``: None, or an embedding to compare with, and its ``title``.
 
