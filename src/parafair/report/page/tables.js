@@ -114,7 +114,9 @@ function attackers(entries) {
   const one = features.length === 1;
   const rankings = unique(entries.map((e) => e.ranking?.measure).filter(known));
   const off = (e) => Number(known(e.side) || known(e.ranking?.side));
-  const order = [...entries].sort((a, b) => off(b) - off(a) || Math.abs(distance(b)) - Math.abs(distance(a)));
+  // A ranking is as good as its distance from chance in either direction; R squared is not.
+  const strength = (e) => Math.abs(distance(e.ranking) ?? distance(e));
+  const order = [...entries].sort((a, b) => off(b) - off(a) || strength(b) - strength(a));
   return table([
     ...(one ? [] : [{ name: "feature", value: (e) => e.feature }]),
     { name: "attacker", value: (e) => e.model },
