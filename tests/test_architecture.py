@@ -44,6 +44,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_main.py": "__main__",
     "test_verdicts.py": "the one rule for what passes, everywhere",
     "test_public_names.py": "the public names",
+    "test_source_distribution.py": "the files of the source distribution",
     "dependence/test_what_khsic_guarantees.py": "the page of this name",
     "frontiers/test_cluster.py": "a frontier on a cluster",
     "guarantees/test_models_above_the_limit.py": "the limit against models",

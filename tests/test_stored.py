@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import FairCP
+from parafair import FairCP, Fit
 from parafair.storage import new_folder, seal
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
@@ -69,6 +69,7 @@ def test_other_content_is_refused_by_name(run, name, data):
         ("training.json", lambda r: r.update(mode=3), "mode must be from 0 to 2, got 3"),
         ("training.json", lambda r: r.update(ridge="x"), "ridge must be a number .* got 'x'"),
         ("training.json", lambda r: r.update(sizes=[7, 4, 3]), r"but the model has the shape"),
+        ("training.json", lambda r: r.update(sizes=[10**15, 4, 3]), r"but the model has the shape"),
         ("training.json", lambda r: r.update(labels=[["a"], [], []]), "has .* labels of the modes"),
         (
             "training.json",
@@ -94,6 +95,15 @@ def test_factors_must_be_finite(run, tmp_path):
     model.save(tmp_path / "other")
     with pytest.raises(ValueError, match="its factors have entries that are not finite"):
         FairCP.load(tmp_path / "other")
+
+
+def test_factors_without_components_are_refused(run, tmp_path):
+    with new_folder(tmp_path / "other") as folder:
+        (folder / "fit.json").write_bytes((run / "fit.json").read_bytes())
+        empty = {f"factor_{mode}": torch.empty(10**12, 0) for mode in range(2)}
+        write_arrays(folder / "factors.safetensors", {**empty, "weights": torch.empty(0)})
+    with pytest.raises(ValueError, match="its factors have no components"):
+        Fit.load(tmp_path / "other")
 
 
 def test_a_file_of_another_model_is_refused(run, tmp_path):

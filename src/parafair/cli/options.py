@@ -73,7 +73,7 @@ RawLabels = Annotated[
     option(
         RESULT,
         "Write text in CSV as it is. By default text that a spreadsheet would run as a formula, "
-        "which begins with = + - @ or a tab, gets an apostrophe in front.",
+        "which begins with = + - @, a tab or a line break, gets an apostrophe in front.",
         "--raw-labels",
     ),
 ]

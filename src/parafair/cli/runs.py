@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas
 from numpy.typing import NDArray
@@ -25,6 +27,9 @@ from parafair.model.estimator import FairCP
 from parafair.storage import check_new_folder, new_file, new_folder, write_json
 
 EVALUATION_FILE, TUNING_FILE = "evaluation.json", "tuning.json"
+
+# What a formula may begin with: signs, their wide forms, and what moves the rest to another cell.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff20")
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,17 +156,21 @@ def write_table(table: pandas.DataFrame, path: Path, *, raw_labels: bool = False
     if path.suffix == ".parquet":
         table.to_parquet(path, index=False)
         return
+    texts = table.select_dtypes(exclude="number")
+    # The writer quotes text with a line feed, but not text with a carriage return alone.
+    returns = any("\r" in str(text) for text in chain(table.columns, texts.to_numpy().flat))
     if not raw_labels:
+        table = table.copy()
+        for name in texts.columns:
+            table[name] = texts[name].map(_inert, na_action="ignore")
         table = table.rename(columns=_inert)
-        for name, column in table.items():
-            if not pandas.api.types.is_numeric_dtype(column):
-                table[name] = column.map(_inert, na_action="ignore")
-    table.to_csv(path, index=False)
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    table.to_csv(path, index=False, quoting=quoting)
 
 
 def _inert(value: Any) -> Any:
     """Return text that a spreadsheet would read as a formula with an apostrophe in front."""
-    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not isinstance(value, str) or not value.startswith(FORMULAS):
         return value
     return (
         value if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", value, re.I) else f"'{value}"

@@ -161,8 +161,8 @@ def _folders_with(file: str, path: Path) -> list[Path]:
 def _load_one(path: Path, classes: tuple[type, ...]) -> Frontier:
     file = path / SETTINGS_FILE
     record = read_record(file, file_format=FORMAT)
-    training = Training.read(path)
     points = [_read_point(folder) for folder in _folders_with(MEMBER_FILE, path)]
+    training = Training.read(path, points[0].fit.cp.shape if points else None)
     for point in points:
         with reading(path / point.member.id / FACTORS_FILE, RUN_AGAIN):
             training.check(point.fit.cp.shape)

@@ -305,6 +305,8 @@ class Training:
         record = read_record(file, file_format=FORMAT)
         with reading(file):
             sizes = tuple(map(int, record.pop("sizes")))
+            if shape is not None and sizes != tuple(shape):  # before labels take any memory
+                raise ValueError(f"it has the sizes {sizes}, but the model has the shape {shape}")
             labels = record["labels"] or [range(size) for size in sizes]
             offsets, features = record["offsets"], record["features"]
             penalized = record["penalized"]

@@ -197,6 +197,8 @@ class Fit:
             plain = arrays.pop("plain", None)
             factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
             cp = CPTensor(arrays["weights"], tuple(factors))
+            if not cp.rank:
+                raise ValueError("its factors have no components")
             if not all(array.isfinite().all() for array in arrays.values()):
                 raise ValueError("its factors have entries that are not finite")
             if plain is not None and plain.shape not in {factor.shape for factor in factors}:
