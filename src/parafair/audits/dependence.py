@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from parafair.audits import measures
 from parafair.audits.result import Measure
-from parafair.audits.trials import one_thread
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion, PermutationTest
+from parafair.threads import one_thread
 
 # More people are sampled down: time grows with the square of their number.
 MOST_TESTED = 2000

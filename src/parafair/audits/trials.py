@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import islice, product
 from typing import Any
 
@@ -16,13 +14,13 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata, spearmanr
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
-from threadpoolctl import ThreadpoolController
 
 from parafair.audits.attacker import Attacker
 from parafair.audits.inputs import INPUTS, WHITENED, Standardizer
 from parafair.audits.intervals import Losses
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.threads import one_thread
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -147,24 +145,6 @@ def _stratify(
         random.shuffle(numbers)
         found[codes == group] = numbers
     return found
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread, so that results do not depend on the number of threads."""
-    before = torch.get_num_threads()
-    try:
-        with _libraries().limit(limits=1):
-            torch.set_num_threads(1)
-            yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Return the thread pools of this process; finding them is slow."""
-    return ThreadpoolController()
 
 
 def _predict_fold(

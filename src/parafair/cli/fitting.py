@@ -80,6 +80,8 @@ def show_result(model: FairCP, held_out: HeldOut | None) -> None:
         f"residual {last.residual:.4f}, {added} {last.penalty:.4g}, {model.n_iter_} iterations in "
         f"{last.seconds:.1f} s: {model.fit_.status.value}"
     )
+    if model.ridge == "auto" and model.ridge_:
+        echo(f"ridge {model.ridge_:g}, selected by the error of held-out entries")
     if held_out is not None:
         output.print(held_out.table())
 

@@ -24,6 +24,7 @@ from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData, is_labeled
 from parafair.errors import ParafairWarning
+from parafair.model.out_of_sample import Noise
 from parafair.model.record import Record
 from parafair.model.strength import Selection
 from parafair.model.training import Training
@@ -42,6 +43,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         cp_: Weights and factors.
         n_iter_: Number of iterations.
         reconstruction_err_: Frobenius norm of the residual over the observed entries.
+        ridge_: The ridge, given or selected.
         fit_: The best fit.
         fits_: All fits.
         record_: Requested and resolved settings.
@@ -57,6 +59,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     cp_: CPTensor
     n_iter_: int
     reconstruction_err_: float
+    ridge_: float
     fit_: Fit
     fits_: tuple[Fit, ...]
     record_: Record
@@ -68,8 +71,9 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Return embeddings of new people, with the other factors fixed.
 
         Each row is a least-squares fit to the person's entries. With sensitive features, it is
-        shifted like its nearest training neighbor with the same features. A person's row does not
-        depend on the other people in X. People without entries get the mean training row.
+        shifted like its nearest training neighbor with the same features; if ``strength="auto"``
+        added noise, new people get noise of their own. A person's row does not depend on the other
+        people in X. People without entries get the mean training row.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
@@ -116,7 +120,14 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     ) -> Tensor:
         factors = [factor.to(data.values) for factor in self.cp_.factors]
         plain = None if self.fit_.plain is None else self.fit_.plain.to(data.values)
-        return self.training_.embed(data, factors, plain=plain, features=features, penalty=penalty)
+        noise = None
+        if self.fit_.noiseless is not None:
+            # New people get noise of their own, around the place without noise.
+            factors[self.training_.mode] = self.fit_.noiseless.to(data.values)
+            noise = Noise(self.record_.noise, self.record_.seed)
+        return self.training_.embed(
+            data, factors, plain=plain, features=features, penalty=penalty, noise=noise
+        )
 
     def _warn_of_new_people(self, data: TensorData, features: SensitiveFeatures | None) -> None:
         """Warn about rows without the penalty's shift, and about people without entries."""
@@ -274,6 +285,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.fit_ = best(self.fits_)
         self.cp_ = self.fit_.cp
         self.n_iter_ = self.fit_.n_iter
+        self.ridge_ = record.ridge
         self.reconstruction_err_ = (self.fit_.history[-1].loss * training.entries) ** 0.5
         self.embedding_ = np.asarray(self.cp_.factors[training.mode].cpu())
         if record.trials:

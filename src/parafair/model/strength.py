@@ -206,7 +206,9 @@ def _judged(
     drawn = drawn.to(rows)
     drawn = drawn @ Standardized.of(problem.penalized_rows(rows)).basis.to(rows)
     for noise in (0.0, *NOISES):
-        judged = fit.with_embedding(problem, rows + noise * drawn) if noise else fit
+        judged = fit
+        if noise:
+            judged = replace(fit.with_embedding(problem, rows + noise * drawn), noiseless=rows)
         embedding = problem.penalized_rows(judged.cp.factors[problem.mode])
         value = float(criterion.value_and_gradient(embedding)[0])
         null = float(criterion.null(embedding))

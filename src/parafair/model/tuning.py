@@ -25,10 +25,10 @@ from parafair.data.tensor_data import TensorData
 from parafair.errors import ConvergenceWarning, ParafairWarning
 from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
+from parafair.model.ridge import is_complete
 from parafair.model.strength import MAX_PEOPLE
 from parafair.records import plain
 from parafair.solvers.problem import check_rank
-from parafair.solvers.ridge import resolve_ridge
 
 if TYPE_CHECKING:
     import pandas
@@ -46,6 +46,7 @@ class Candidate:
         mae: Mean absolute error on the held-out entries.
         residual: Relative residual on the training entries.
         seconds: Time of the fit.
+        ridge: The ridge, given or selected from the training entries.
         leakage: Leakage in its audit; None if not audited.
         verdict: The verdict of its audit; None if not audited.
     """
@@ -55,6 +56,7 @@ class Candidate:
     mae: float
     residual: float
     seconds: float
+    ridge: float
     leakage: float | None = None
     verdict: Verdict | None = None
 
@@ -162,7 +164,8 @@ def tune(
             if verdict is Verdict.PASSES:
                 break
     chosen = min(order, key=lambda k: _preference(candidates[k]))
-    final = models[chosen].fit(data, sensitive_features=sensitive_features)
+    final = models[chosen].set_params(ridge=candidates[chosen].ridge)
+    final.fit(data, sensitive_features=sensitive_features)
     reached = None if max_leakage is None else _judge(final, max_leakage, random_state)
     return Tuning(tuple(candidates), candidates[chosen], reached, final)
 
@@ -199,11 +202,12 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
 
 
 def _candidate(model: FairCP, settings: Mapping[str, Any], data: TensorData) -> FairCP:
-    """Return the model with some settings, checked; its ridge is resolved from all entries."""
+    """Return the model with some settings, checked."""
     candidate: FairCP = clone(model).set_params(**settings)
     Settings.of(candidate)
     check_rank(candidate.rank, data.shape)
-    candidate.ridge = resolve_ridge(candidate.ridge, data, candidate.rank)
+    if candidate.ridge == "auto" and is_complete(data):
+        candidate.ridge = 0.0  # held-out entries are missing only for the comparison
     return candidate
 
 
@@ -259,7 +263,7 @@ def _try(
     if np.isfinite(predicted).all():
         scores = evaluate_predictions(test, predicted)
         rmse, mae = scores.value("rmse"), scores.value("mae")
-    candidate = Candidate({}, rmse, mae, fitted.fit_.residual, fitted.fit_.seconds)
+    candidate = Candidate({}, rmse, mae, fitted.fit_.residual, fitted.fit_.seconds, fitted.ridge_)
     return candidate, _penalized(fitted)
 
 
