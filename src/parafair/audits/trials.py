@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.stats import rankdata, spearmanr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
-from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
+from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
 from parafair.model.fitted import FittedCP
 from parafair.model.preparation import Settings, Task
 from parafair.model.progress import print_iterations, print_line, print_trials
@@ -194,7 +193,7 @@ class FairCP(FittedCP):
             return
         print_line(self.verbose, str(task.ridge))
         if task.ridge.loses:
-            warnings.warn(
+            warn(
                 f"held-out entries are predicted worse than by offsets alone (RMSE "
                 f"{task.ridge.rmse:.4g} against {task.ridge.offsets_rmse:.4g}) at every ridge; use "
                 "center=True or another rank",
@@ -210,7 +209,7 @@ class FairCP(FittedCP):
     def _warn_of_the_end(self) -> None:
         """Warn if the fit did not converge."""
         if self.fit_.objective > self.fit_.history[0].objective:
-            warnings.warn(
+            warn(
                 "the objective of FairCP increased during the fit: the steps were too large for "
                 "the penalty; use smaller step_sizes, or solver='block'",
                 ConvergenceWarning,
@@ -219,7 +218,7 @@ class FairCP(FittedCP):
         elif self.fit_.status is Status.DIVERGED or (
             self.tol > 0 and self.fit_.status is Status.OUT_OF_ITERATIONS
         ):
-            warnings.warn(
+            warn(
                 f"FairCP after {self.n_iter_} iterations: {self.fit_.status.value}",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -275,7 +274,7 @@ class FairCP(FittedCP):
         )
         if not selection.passed:
             last = selection.trials[-1]
-            warnings.warn(
+            warn(
                 f"no strength passed the audit at max_leakage={level}: the search ended at "
                 f"strength {last.strength:.3g} ({last.verdict}); the strength with the weakest "
                 f"attackers, {selection.strength:.3g}, was used. Try another random_state, a "
@@ -294,7 +293,7 @@ def _warn_empty(problem: Problem) -> None:
             f"{count} of {problem.shape[mode]} indices of mode {mode}"
             for mode, count in found.items()
         )
-        warnings.warn(
+        warn(
             f"no observed entries for {places}; their rows are the mean of the other rows, and "
             "people among them are not penalized",
             ParafairWarning,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from parafair.data.labels import preview
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData, is_labeled
-from parafair.errors import ParafairWarning
+from parafair.errors import ParafairWarning, warn
 from parafair.model.out_of_sample import Noise
 from parafair.model.record import Record
 from parafair.model.strength import Selection
@@ -133,7 +132,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Warn about rows without the penalty's shift, and about people without entries."""
         if self.method != "none" and (features is None or self.fit_.plain is None):
             remedy = "pass sensitive_features" if features is None else "fit again with FairCP"
-            warnings.warn(
+            warn(
                 "transform embeds new people without regard to fairness, so their rows may "
                 f"reveal the sensitive features; {remedy}, or audit them before use",
                 ParafairWarning,
@@ -142,7 +141,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         mode = self.training_.mode
         empty = int((data.observations.counts(mode) == 0).sum())
         if empty:
-            warnings.warn(
+            warn(
                 f"{empty} of {data.shape[mode]} new people have no observed entries; their rows "
                 "are the mean training row",
                 ParafairWarning,
@@ -167,7 +166,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             )
         if features.has_features is not None:
             names = data.labels[training.mode][~features.has_features]
-            warnings.warn(
+            warn(
                 f"{len(names)} of {people} new people lack sensitive features ({preview(names)}): "
                 "they are embedded from their entries alone, so their rows may reveal the features",
                 ParafairWarning,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from parafair.data.centering import Offsets
 from parafair.data.labels import as_labels, locate
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData, has_own_labels, is_labeled
-from parafair.errors import ConvergenceWarning, missing_column
+from parafair.errors import ConvergenceWarning, missing_column, warn
 from parafair.model.out_of_sample import Noise, minimize_rows, nearest_trained
 from parafair.penalties import Penalty
 from parafair.solvers.problem import Problem
@@ -268,7 +267,7 @@ class Training:
         )
         refined, converged = minimize_rows(block, penalty.bind(features, data.entries), rows)
         if not converged:
-            warnings.warn(
+            warn(
                 f"the refinement of {len(rows)} new people did not converge; audit them before use",
                 ConvergenceWarning,
                 stacklevel=5,

@@ -13,6 +13,7 @@ from parafair.audits import audit, measures
 from parafair.paper.config import Item
 from parafair.paper.table import COLUMNS, Row
 from parafair.solvers.result import Fit, Status
+from parafair.threads import one_thread
 
 
 @dataclass(frozen=True, eq=False)
