@@ -43,6 +43,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_gpu.py": "everything on another device",
     "test_main.py": "__main__",
     "test_verdicts.py": "the one rule for what passes, everywhere",
+    "test_process_state.py": "global state, which no public call changes",
     "test_public_names.py": "the public names",
     "dependence/test_what_khsic_guarantees.py": "the page of this name",
     "frontiers/test_cluster.py": "a frontier on a cluster",
