@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from parafair.data.labels import preview
 from parafair.errors import unknown_choice
 
 Kind: TypeAlias = Literal["categorical", "numeric"]
@@ -66,6 +67,16 @@ class Column:
         categories, codes = np.unique(text, return_inverse=True)
         _check_groups(name, np.bincount(codes))
         return cls(name, kind, codes, tuple(categories.tolist()))
+
+    def __repr__(self) -> str:
+        return f"Column({self.summary})"
+
+    @property
+    def summary(self) -> str:
+        """The feature in a few words: its name and its groups, or the range of its numbers."""
+        if self.kind == "categorical":
+            return f"{self.name}: {len(self.categories)} groups ({preview(self.categories)})"
+        return f"{self.name}: {np.nanmin(self.values):g} to {np.nanmax(self.values):g}"
 
     @property
     def labels(self) -> NDArray[Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
-from numpy.typing import NDArray
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.data.randomness import RandomState
@@ -237,11 +236,11 @@ class FairCP(FittedCP):
         model._keep([fit], record, training)
         return model
 
-    def fit_transform(
-        self, X: Any, y: Any = None, *, sensitive_features: Any = None
-    ) -> NDArray[Any]:
+    def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
         """Decompose a tensor and return the embedding of its people."""
-        return self.fit(X, y, sensitive_features=sensitive_features).embedding_
+        model = self.fit(X, y, sensitive_features=sensitive_features)
+        training = model.training_
+        return model._labeled(model.embedding_, training.modes, training.labels)
 
     @classmethod
     def load(cls, folder: str | Path, *, classes: Iterable[type] = ()) -> Self:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import sklearn
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -90,7 +91,26 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             features = self._read_new_features(data, sensitive_features)
         penalty = self._refining_penalty(features) if refine else None
         self._warn_of_new_people(data, features)
-        return np.asarray(self._embed(self._center(data), features, penalty).cpu())
+        rows = np.asarray(self._embed(self._center(data), features, penalty).cpu())
+        found: NDArray[Any] = self._labeled(rows, data.modes, data.labels)
+        return found
+
+    def _labeled(
+        self, rows: NDArray[Any], modes: Sequence[str], labels: Sequence[NDArray[Any]]
+    ) -> Any:
+        """Return rows as a data frame with the labels of the people, if `set_output` asks for it.
+
+        scikit-learn takes over the index of a data frame, but knows nothing of other labels.
+        """
+        own = getattr(self, "_sklearn_output_config", {}).get("transform")
+        wanted = sklearn.get_config()["transform_output"] if own is None else own
+        if wanted != "pandas" or not is_labeled(modes, labels):
+            return rows
+        import pandas
+
+        mode = self.training_.mode
+        index = pandas.Index(labels[mode], name=modes[mode])
+        return pandas.DataFrame(rows, index=index, columns=self.get_feature_names_out())
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the explained share of the sum of squares of new people's entries.

@@ -76,6 +76,11 @@ class Training:
             loss=problem.loss,
         )
 
+    def __repr__(self) -> str:
+        sizes = (f"{len(own):,} {name}" for own, name in zip(self.labels, self.modes, strict=True))
+        features = "" if self.features is None else f", {self.features!r}"
+        return f"Training({' x '.join(sizes)}, {self.entries:,} entries{features})"
+
     @property
     def labeled(self) -> bool:
         """Whether the data had names or labels, not just positions."""

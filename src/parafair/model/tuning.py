@@ -86,6 +86,14 @@ class Tuning:
     verdict: Verdict | None
     model: FairCP
 
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name}={value!r}" for name, value in self.best.settings.items())
+        verdict = "" if self.verdict is None else f": {self.verdict.value}"
+        return (
+            f"Tuning({chosen} of {len(self.candidates)} candidates, held-out RMSE "
+            f"{self.best.rmse:.4g}{verdict})"
+        )
+
     def to_list(self) -> list[dict[str, Any]]:
         """Return all candidates as values for JSON."""
         rows = []
