@@ -102,6 +102,7 @@ def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:
                 sensitive_features=loaded.features,
                 on_iteration=on_iteration,
                 on_trial=lambda trial: bar.echo(str(trial)),
+                on_audit=lambda done, total: bar(done, total, "attackers of an audit"),
             )
     except Interrupted:
         if model.strength == "auto":

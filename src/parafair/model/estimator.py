@@ -15,10 +15,10 @@ from parafair.data.raw_features import check_order, index_of
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
 from parafair.model.fitted import FittedCP
 from parafair.model.preparation import Settings, Task
-from parafair.model.progress import print_iterations, print_line, print_trials
+from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import Record
 from parafair.model.ridge import Ridge
-from parafair.model.strength import OnTrial, Selection, select_strength
+from parafair.model.strength import OnAudit, OnTrial, Selection, select_strength
 from parafair.model.training import Training
 from parafair.penalties import Penalty, Postprocessing
 from parafair.solvers import Fit, Solver, Status, decompose
@@ -56,8 +56,8 @@ class FairCP(FittedCP):
         max_iter: Maximum number of iterations of the solver.
         tol: Stop when the objective decreases by less than this share per iteration.
         random_state: Seed of the initial factors; None draws a new seed for each fit.
-        verbose: 1 prints every tenth iteration and every trial of ``strength="auto"``, 2 every
-            iteration.
+        verbose: 1 prints every tenth iteration, the selected ridge and, with ``strength="auto"``,
+            every trial and the start of every audit; 2 every iteration and every attacker.
         device: Device of the fit, such as "cuda"; None for the device of the data.
         dtype: "float32" or "float64"; None for the dtype of the data.
 
@@ -128,6 +128,7 @@ class FairCP(FittedCP):
         sensitive_features: Any = None,
         on_iteration: OnIteration | None = None,
         on_trial: OnTrial | None = None,
+        on_audit: OnAudit | None = None,
     ) -> Self:
         """Decompose a tensor.
 
@@ -141,6 +142,8 @@ class FairCP(FittedCP):
                 one of them.
             on_iteration: Called after each iteration with its number and the objective.
             on_trial: With ``strength="auto"``, called after each trial.
+            on_audit: With ``strength="auto"``, called after each attacker of an audit with the
+                number of finished attackers and the number of all.
 
         Raises:
             Interrupted: On Ctrl-C, with the attributes set from the last finished iteration.
@@ -158,7 +161,8 @@ class FairCP(FittedCP):
         try:
             if settings.automatic:
                 on_trial = print_trials(self.verbose, on_trial)
-                selection = self._select(task, on_iteration, on_trial)
+                on_audit = print_audits(self.verbose, on_audit)
+                selection = self._select(task, on_iteration, on_trial, on_audit)
                 record = replace(
                     record,
                     strength=selection.strength,
@@ -257,7 +261,11 @@ class FairCP(FittedCP):
         return cls.from_fit(fit, record=record, training=Training.read(folder, fit.cp.shape))
 
     def _select(
-        self, task: Task, on_iteration: OnIteration | None, on_trial: OnTrial | None
+        self,
+        task: Task,
+        on_iteration: OnIteration | None,
+        on_trial: OnTrial | None,
+        on_audit: OnAudit | None,
     ) -> Selection:
         """Select the fit with the smallest residual that passes the audit; warn if none does."""
         level = float(self.max_leakage)
@@ -270,6 +278,7 @@ class FairCP(FittedCP):
             seed=task.settings.seed % 2**32,
             on_iteration=on_iteration,
             on_trial=on_trial,
+            on_audit=on_audit,
         )
         if not selection.passed:
             last = selection.trials[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from parafair.model.strength import OnTrial, Trial
+from parafair.model.strength import OnAudit, OnTrial, Trial
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Objective
 
@@ -44,7 +44,22 @@ def print_trials(verbose: int, then: OnTrial | None) -> OnTrial | None:
     return on_trial
 
 
+def print_audits(verbose: int, then: OnAudit | None) -> OnAudit | None:
+    """Return a callback that prints audits and calls `then`; just `then` if not verbose."""
+    if not verbose:
+        return then
+
+    def on_audit(done: int, total: int) -> None:
+        if verbose > 1 or done == 1:
+            print_line(verbose, f"audit: {done} of {total} attackers")
+        if then is not None:
+            then(done, total)
+
+    return on_audit
+
+
 def print_line(verbose: int, line: str) -> None:
     """Print a line if verbose."""
     if verbose:
         sys.stdout.write(line + "\n")
+        sys.stdout.flush()
