@@ -94,7 +94,7 @@ def test_tune_fits_all_entries_with_the_ridge_that_was_compared():
     assert list(tuning.to_frame()["ridge"]) == [c.ridge for c in tuning.candidates]
 
 
-@pytest.mark.parametrize("ridge", [None, "much"])
+@pytest.mark.parametrize("ridge", [None, "much", [1, 2], np.ones(2)])
 def test_other_words_for_a_ridge_are_refused(ridge):
     with pytest.raises(ValueError, match="ridge must be a finite number of at least 0 or 'auto'"):
         FairCP(2, method="none", ridge=ridge).fit(np.ones((4, 3)))

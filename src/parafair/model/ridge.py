@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf, log10, prod, sqrt
+from numbers import Real
 from typing import Literal
 
 from torch import Tensor
@@ -66,10 +67,10 @@ class RidgeSelection:
 
 def check_ridge(ridge: object) -> None:
     """Raise unless the ridge is a number or "auto"."""
-    if ridge is None or (isinstance(ridge, str) and ridge != "auto"):
-        raise ValueError(f"ridge must be a finite number of at least 0 or 'auto', got {ridge!r}")
-    if ridge != "auto":
+    if isinstance(ridge, Real):
         check_multiplier("ridge", ridge)  # type: ignore[arg-type]
+    elif not (isinstance(ridge, str) and ridge == "auto"):
+        raise ValueError(f"ridge must be a finite number of at least 0 or 'auto', got {ridge!r}")
 
 
 def is_complete(data: TensorData) -> bool:
