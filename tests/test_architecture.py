@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {"errors", "interrupts", "records"},
+    {"errors", "interrupts", "records", "threads"},
     {"storage"},
     {"stored"},
     {"algebra"},
@@ -43,6 +43,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_gpu.py": "everything on another device",
     "test_main.py": "__main__",
     "test_verdicts.py": "the one rule for what passes, everywhere",
+    "test_process_state.py": "global state, which no public call changes",
     "test_public_names.py": "the public names",
     "test_source_distribution.py": "the files of the source distribution",
     "dependence/test_what_khsic_guarantees.py": "the page of this name",

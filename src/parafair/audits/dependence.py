@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from parafair.audits import measures
 from parafair.audits.inputs import INPUTS, InputColumns
 from parafair.audits.result import Measure
-from parafair.audits.trials import Plan, one_thread
+from parafair.audits.trials import Plan
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion, PermutationTest
+from parafair.threads import one_thread
 
 # More people are sampled down: time grows with the square of their number.
 MOST_TESTED = 2000

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.pipeline import make_pipeline
-from threadpoolctl import ThreadpoolController
 
 from parafair.audits.answers import Answers, GroupAnswers, NumberAnswers
 from parafair.audits.attacker import Attacker
 from parafair.audits.inputs import InputColumns
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.threads import one_thread
 
 # Models of the inner cross-validation are trained on at most this many people.
 MOST_INNER = 1000
@@ -202,24 +199,6 @@ def _stratify(
         random.shuffle(numbers)
         found[codes == group] = numbers
     return found
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread, so that results do not depend on the number of threads."""
-    before = torch.get_num_threads()
-    try:
-        with _libraries().limit(limits=1):
-            torch.set_num_threads(1)
-            yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Return the thread pools of this process; finding them is slow."""
-    return ThreadpoolController()
 
 
 def _predict(

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from parafair.audits import check_max_leakage
 from parafair.cli.command import command
-from parafair.cli.fitting import hold_out
+from parafair.cli.held_out import HeldOutOptions
 from parafair.cli.inputs import INPUTS_FILE, Inputs
 from parafair.cli.models import FIT, DecompositionOptions, SolverOptions
 from parafair.cli.options import (
@@ -26,7 +26,6 @@ from parafair.cli.options import (
     Jobs,
     MaxLeakage,
     RunOptions,
-    TestSize,
     defaults,
     numbers,
     option,
@@ -66,7 +65,6 @@ class SweepOptions:
     seeds: Annotated[
         str, option(SOLVER, "How many starts for each strength, or their seeds, as 3,5.")
     ] = str(FRONTIER["seeds"])
-    test_size: TestSize = None
     n_jobs: Jobs = FRONTIER["n_jobs"]
     max_leakage: MaxLeakage = MAX_LEAKAGE
 
@@ -78,6 +76,7 @@ def frontier_command(
     model: DecompositionOptions,
     solver: SolverOptions,
     sweep: SweepOptions,
+    held: HeldOutOptions,
     audits: AuditOptions = POINT_AUDITS,
 ) -> None:
     """Fit at many strengths at once, audit every fit, and show what each level costs.
@@ -93,8 +92,8 @@ def frontier_command(
         raise ValueError("--sensitive is missing; give the table of people, which audits need")
     _check_folder(sweep.out, models)
     loaded = load(tensor, people)
-    train, split = hold_out(loaded, sweep.test_size, defaults(split_cells)["random_state"])
-    inputs = Inputs.of(tensor, people, test_size=sweep.test_size)
+    split = held.split(loaded, tensor, defaults(split_cells)["random_state"])
+    inputs = Inputs.of(tensor, people, **held.record())
     found: list[Frontier] = []
     try:
         for name, each in models.items():
@@ -106,7 +105,7 @@ def frontier_command(
                 found.append(
                     frontier(
                         each.set_params(mode=loaded.mode),
-                        train,
+                        loaded.data if split is None else split.train,
                         sensitive_features=loaded.features,
                         strengths=strengths,
                         seeds=seeds,

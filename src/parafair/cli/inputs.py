@@ -31,6 +31,7 @@ class Inputs:
         key: The column with the labels of the people.
         missing: What was done with people without features.
         test_size: Share of the entries that was held out.
+        test: The file of entries that were predicted.
         frontier: The folder of the frontier it was picked from.
         max_leakage: The leakage it was picked at.
     """
@@ -45,12 +46,18 @@ class Inputs:
     key: str | None = None
     missing: str | None = None
     test_size: float | None = None
+    test: str | None = None
     frontier: str | None = None
     max_leakage: float | None = None
 
     @classmethod
     def of(
-        cls, tensor: TensorOptions, people: FeatureOptions, *, test_size: float | None = None
+        cls,
+        tensor: TensorOptions,
+        people: FeatureOptions,
+        *,
+        test_size: float | None = None,
+        test: str | None = None,
     ) -> Inputs:
         """Record the options of a command."""
         found = cls(
@@ -59,6 +66,7 @@ class Inputs:
             value=tensor.value,
             duplicates=tensor.duplicates,
             test_size=test_size,
+            test=test,
         )
         if people.sensitive is None:
             return found

@@ -55,9 +55,6 @@ def words(text: str | None) -> tuple[str, ...] | None:
 AUDIT = defaults(audit)
 MAX_LEAKAGE = defaults(Audit.verdict)["max_leakage"]
 
-TestSize = Annotated[
-    float | None, option(DATA, "Hold out this share of the entries and predict them, such as 0.2.")
-]
 MaxLeakage = Annotated[
     float, option(RESULT, "The largest leakage that passes: advantage of an attacker over chance.")
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -37,19 +38,19 @@ class HeldOut:
     """Errors of held-out entries.
 
     Attributes:
-        test_size: Share of the observed entries that was held out.
+        source: Which entries these are, as values for JSON.
         model: Errors of the model.
         baseline: Errors of the mean and the average deviation of each index of the other modes.
     """
 
-    test_size: float
+    source: Mapping[str, Any]
     model: Evaluation
     baseline: Evaluation
 
     @classmethod
     def of(
         cls,
-        test_size: float,
+        source: Mapping[str, Any],
         model: FairCP,
         split: Split[TensorData],
         features: SensitiveFeatures | None,
@@ -58,7 +59,7 @@ class HeldOut:
         mode, test = model.training_.mode, split.test
         guess = Offsets.of(split.train, mode).at(test.cells).numpy()
         return cls(
-            test_size,
+            source,
             evaluate_predictions(test, model.predict(test), sensitive_features=features, mode=mode),
             evaluate_predictions(test, guess, sensitive_features=features, mode=mode),
         )
@@ -66,7 +67,7 @@ class HeldOut:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that can be written as JSON."""
         scores = {"scores": self.model.to_list(), "baseline": self.baseline.to_list()}
-        return {"test_size": self.test_size, **scores}
+        return {**self.source, **scores}
 
     def table(self) -> Table:
         """Return a table of the errors, beside those of a prediction without people."""

@@ -61,6 +61,10 @@ class Point:
     audit: Audit | None = None
     evaluation: Evaluation | None = None
 
+    def __repr__(self) -> str:
+        leakage = "" if self.audit is None else f", leakage {self.leakage:.3f}"
+        return f"Point({self.member.id}: residual {self.residual:.4f}{leakage})"
+
     @property
     def residual(self) -> float:
         """The relative residual."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +18,13 @@ from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData, is_labeled
 from parafair.errors import unknown_choice
+from parafair.model.ridge import FALLBACK, RidgeSelection, check_ridge, is_complete, select_ridge
 from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
 from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
 from parafair.solvers import Solver, Stop
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
 from parafair.solvers.registry import resolve_solver
-from parafair.solvers.ridge import resolve_ridge
 
 if TYPE_CHECKING:
     from parafair.model.estimator import FairCP
@@ -60,6 +60,7 @@ class Settings:
             _check_automatic(model)
         check_max_leakage(model.max_leakage)
         method = resolve_method(model.method, None if automatic else model.strength)  # type: ignore[arg-type]
+        check_ridge(model.ridge)
         if not isinstance(model.loss, str) or model.loss not in LOSSES:
             raise unknown_choice("loss", model.loss, LOSSES)
         if not isinstance(model.center, (bool, np.bool_)):
@@ -101,19 +102,18 @@ class Settings:
             check_order(sensitive_features, data.labels[mode])
         features, other = self._features(data, mode, sensitive_features)
         offsets = Offsets.of(data, mode) if model.center else None
-        if offsets is not None:
-            data = offsets.subtract(data)
+        centered = data if offsets is None else offsets.subtract(data)
+        given = 0.0 if model.ridge == "auto" else float(model.ridge)
         problem = Problem(
-            data,
-            model.rank,
-            mode,
-            self.penalty,
-            features,
-            resolve_ridge(model.ridge, data, model.rank),
-            other,
-            model.loss,
+            centered, model.rank, mode, self.penalty, features, given, other, model.loss
         )
-        return Task(self, problem, offsets)
+        if model.ridge != "auto" or is_complete(data):
+            return Task(self, problem, offsets)
+        selected = select_ridge(
+            data, model.rank, mode, center=model.center, loss=model.loss, seed=self.seed
+        )
+        ridge = FALLBACK if selected is None else selected.ridge
+        return Task(self, replace(problem, ridge=ridge), offsets, selected)
 
     def _features(
         self, data: TensorData, mode: int, features: Any
@@ -146,11 +146,13 @@ class Task:
         settings: The resolved arguments of the model.
         problem: What to minimize.
         offsets: Offsets subtracted from the data; None without centering.
+        ridge: How the ridge was selected; None if it was not.
     """
 
     settings: Settings
     problem: Problem
     offsets: Offsets | None
+    ridge: RidgeSelection | None = None
 
     def starts(self) -> tuple[Tensor, ...]:
         """Return the initial factors of the model, shape (n_init, size, rank) each."""

@@ -58,6 +58,10 @@ class Record:
     versions: Mapping[str, str]
     trials: tuple[Trial, ...] = ()
 
+    def __repr__(self) -> str:
+        names = ("strength", "noise", "ridge", "seed", "shape", "dtype", "device")
+        return f"Record({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
     @classmethod
     def of(cls, params: Mapping[str, Any], problem: Problem, *, seed: int) -> Record:
         """Return the record of a fit that has not run yet."""

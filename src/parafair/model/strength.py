@@ -86,6 +86,8 @@ class Trial:
 
 
 OnTrial = Callable[[Trial], None]
+# Called with the number of finished attackers of an audit, and with the number of all.
+OnAudit = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +128,7 @@ def select_strength(
     seed: int = 0,
     on_iteration: OnIteration | None = None,
     on_trial: OnTrial | None = None,
+    on_audit: OnAudit | None = None,
 ) -> Selection:
     """Follow a path of strengths, each fit warm-started from the last, until the audit passes.
 
@@ -145,6 +148,7 @@ def select_strength(
         seed: Seed of the audits.
         on_iteration: Called after each iteration, as in `solve_batch`.
         on_trial: Called after each strength.
+        on_audit: Called after each attacker of an audit.
 
     Raises:
         Interrupted: On Ctrl-C, with the fit at the last finished strength.
@@ -165,7 +169,7 @@ def select_strength(
             starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
             if fit.residual >= _least_clear(found):
                 break
-            for pair in _judged(member, criterion, fit, max_leakage, seed):
+            for pair in _judged(member, criterion, fit, max_leakage, seed, on_audit):
                 if pair[1].residual < _least_clear(found):
                     found.append(pair)
                     if on_trial is not None:
@@ -201,7 +205,12 @@ def _after(fit: Fit, found: list[tuple[Fit, Trial]]) -> Fit:
 
 
 def _judged(
-    problem: Problem, criterion: Dependence, fit: Fit, max_leakage: float, seed: int
+    problem: Problem,
+    criterion: Dependence,
+    fit: Fit,
+    max_leakage: float,
+    seed: int,
+    on_audit: OnAudit | None,
 ) -> Iterator[tuple[Fit, Trial]]:
     """Yield a fit and its trial, then the same with increasing noise, until it passes."""
     assert problem.penalty is not None
@@ -211,13 +220,15 @@ def _judged(
     drawn = drawn.to(rows)
     drawn = drawn @ Standardized.of(problem.penalized_rows(rows)).basis.to(rows)
     for noise in (0.0, *NOISES):
-        judged = fit.with_embedding(problem, rows + noise * drawn) if noise else fit
+        judged = fit
+        if noise:
+            judged = replace(fit.with_embedding(problem, rows + noise * drawn), noiseless=rows)
         embedding = problem.penalized_rows(judged.cp.factors[problem.mode])
         value = float(criterion.value_and_gradient(embedding)[0])
         null = float(criterion.null(embedding))
         found = _NOT_AUDITED
         if value <= null or not problem.penalty.strength:
-            found = _audit_in_stages(embedding, problem, max_leakage, seed)
+            found = _audit_in_stages(embedding, problem, max_leakage, seed, on_audit)
         trial = Trial(
             float(problem.penalty.strength),
             judged.residual,
@@ -255,7 +266,9 @@ class _Audited(NamedTuple):
 _NOT_AUDITED = _Audited(None, NOT_AUDITED, clear=False, coarse=True)
 
 
-def _audit_in_stages(rows: Tensor, problem: Problem, max_leakage: float, seed: int) -> _Audited:
+def _audit_in_stages(
+    rows: Tensor, problem: Problem, max_leakage: float, seed: int, on_audit: OnAudit | None
+) -> _Audited:
     """Audit an embedding in stages, from quick to slow attackers, as long as it passes.
 
     Most strengths fail at the quick attackers, so the slow ones run rarely.
@@ -268,6 +281,7 @@ def _audit_in_stages(rows: Tensor, problem: Problem, max_leakage: float, seed: i
             permutations=1,
             max_people=MAX_PEOPLE,
             random_state=seed,
+            on_progress=on_audit,
         )
         verdict, strongest = result.verdict(max_leakage), result.strongest
         matched = verdict is Verdict.LEAKS and strongest.advantage < 0
