@@ -238,6 +238,23 @@ def test_files_of_processes_that_run_are_kept(tmp_path):
     assert not other.exists()
 
 
+def test_leftovers_are_removed_even_if_the_file_is_then_refused(tmp_path):
+    left = tmp_path / f".a-{storage._host()}-{dead_process()}-0123456789ab.csv"
+    for path in (tmp_path / "a.csv", left):
+        path.write_text("whole")
+    with pytest.raises(FileExistsError, match="already exists; choose another file"):
+        check_new_file(tmp_path / "a.csv")
+    assert not left.exists()
+
+
+def test_a_run_that_was_being_replaced_can_be_read(tmp_path):
+    beside = tmp_path / f".run-{storage._host()}-{dead_process()}-0123456789ab"
+    (beside / "old").mkdir(parents=True)
+    (beside / "old" / "fit.json").write_text("{}")
+    assert read_json(tmp_path / "run" / "fit.json") == {}
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
 def test_of_two_that_create_the_same_folder_one_wins(tmp_path):
     with (
         pytest.raises(FileExistsError, match="already holds files; choose another folder"),

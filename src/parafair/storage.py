@@ -130,7 +130,7 @@ def check_new_folder(
     folder = Path(folder).resolve()
     if folder == Path.cwd():
         raise FileExistsError(f"{folder} is the current folder; give the name of one to create")
-    _remove_leftovers(folder)
+    put_back(folder)
     above = next(path for path in (folder, *folder.parents) if path.exists())
     if not above.is_dir():
         raise FileExistsError(f"{above} is a file; give the name of a folder to create")
@@ -190,6 +190,7 @@ def _rename_new(beside: Path, path: Path) -> None:
 def check_new_file(path: str | Path, *, overwrite: bool = False) -> None:
     """Raise if a file cannot be written or would be lost; call it before any work is done."""
     path = Path(path)
+    put_back(path)
     if path.is_dir():
         raise FileExistsError(f"{path} already exists and is a folder; choose another file")
     if path.exists() and not overwrite:
@@ -198,7 +199,6 @@ def check_new_file(path: str | Path, *, overwrite: bool = False) -> None:
     if not folder.is_dir():
         raise FileNotFoundError(f"the folder of {path} does not exist; create it first")
     check_writable(folder)
-    _remove_leftovers(path)
 
 
 def _already_exists(path: Path) -> FileExistsError:
@@ -223,11 +223,14 @@ def _short(name: str) -> str:
     return name if len(name) <= 80 else name[:60] + hashlib.sha256(name.encode()).hexdigest()[:20]
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Remove what processes that were killed left behind for a target.
+def put_back(path: Path) -> None:
+    """Undo what processes that were killed left undone: remove their temporary files.
 
     If a process was killed while it replaced a folder, the new folder is kept if it is complete;
     otherwise the old one is put back.
+
+    Args:
+        path: The file or folder that they were writing.
     """
     name = rf"\.{re.escape(_short(path.stem))}-(\w+)-(\d+)-[0-9a-f]{{12}}{re.escape(path.suffix)}"
     with suppress(OSError):  # no such folder, or not ours to clean
@@ -316,6 +319,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file."""
+    if not path.exists():
+        put_back(path.parent.resolve())
     try:
         return path.read_bytes()
     except FileNotFoundError as error:

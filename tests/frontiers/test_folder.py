@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -119,6 +120,35 @@ def test_no_changed_byte_of_the_settings_is_read(tmp_path, name):
             load(tmp_path)
 
 
+def test_an_audit_of_another_fit_is_refused(tmp_path):
+    whole = small(out=tmp_path)
+    first, second = (tmp_path / "invariant" / point.member.id for point in whole.points[:2])
+    (first / "audit.json").write_bytes((second / "audit.json").read_bytes())
+    with pytest.raises(ValueError, match="audit.json does not match its checksum in"):
+        load(tmp_path)
+
+
+def test_what_a_frontier_lacks_is_told(tmp_path):
+    point = small(out=tmp_path).points[0]
+    folder = tmp_path / "invariant" / point.member.id
+    (folder / "audit.json").unlink()
+    with pytest.warns(ParafairWarning, match="invariant is not finished: 1 of 2 fits have no audi"):
+        assert len(load(tmp_path).audited) == 1
+    small(out=tmp_path)
+    assert len(load(tmp_path).audited) == 2
+    (folder / "member.json").unlink()
+    with pytest.raises(FileNotFoundError, match="member.json is missing; fit again"):
+        load(tmp_path)
+
+
+def test_a_fit_under_the_name_of_another_is_refused(tmp_path):
+    point = small(out=tmp_path, strengths=(0.1,)).points[0]
+    folder = tmp_path / "invariant" / point.member.id
+    folder.rename(folder.with_name("invariant-0.2-seed0"))
+    with pytest.raises(ValueError, match=f"it is of another fit, {point.member.id}"):
+        load(tmp_path)
+
+
 def test_two_processes_may_write_the_same_fit(tmp_path, monkeypatch):
     point = small(out=tmp_path, strengths=(0.1,)).points[0]
     folder = Folder(tmp_path / "invariant")
@@ -160,7 +190,9 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
     process.wait()
     kept = {path.parent.name for path in members.glob("*/member.json")}
     assert kept
-    before = {point.member.id: point.residual for point in load(out).points}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ParafairWarning)  # it is not finished
+        before = {point.member.id: point.residual for point in load(out).points}
     resumed = small(out=out, strengths=(0.01, 0.1, 1.0, 10.0), seeds=2)
     assert len(resumed) == 8
     # What was finished is kept as it was.

@@ -29,7 +29,8 @@ from parafair.cli.shell import echo, progress
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
 from parafair.report.figures import check_figure
-from parafair.storage import check_new_file, new_file, write_json
+from parafair.storage import check_new_file, new_file
+from parafair.stored import write_record
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def audit_command(
             **audits.settings(),
         )
     if result.json is not None:
-        write_json(result.json, audited.to_dict(), overwrite=result.force)
+        write_record(result.json, audited.to_dict(), overwrite=result.force)
     if result.picture is not None:
         with new_file(result.picture, overwrite=result.force) as file:
             audited.draw(file)

@@ -18,7 +18,7 @@ from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.model.fitted import FittedCP
 from parafair.model.preparation import Settings, Task
 from parafair.model.progress import print_iterations, print_trials
-from parafair.model.record import Record
+from parafair.model.record import RECORD_FILE, Record
 from parafair.model.strength import OnTrial, Selection, select_strength
 from parafair.model.training import Training
 from parafair.penalties import Penalty, Postprocessing
@@ -26,6 +26,7 @@ from parafair.solvers import Fit, Solver, Status, decompose
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem
+from parafair.stored import reading
 
 
 class FairCP(FittedCP):
@@ -239,7 +240,9 @@ class FairCP(FittedCP):
         folder = Path(folder)
         record = Record.read(folder, classes=tuple(classes))
         fit = Fit.load(folder)
-        return cls.from_fit(fit, record=record, training=Training.read(folder, fit.cp.shape))
+        training = Training.read(folder, fit.cp.shape)
+        with reading(folder / RECORD_FILE):
+            return cls.from_fit(fit, record=record, training=training)
 
     def _select(
         self, task: Task, on_iteration: OnIteration | None, on_trial: OnTrial | None
