@@ -282,7 +282,9 @@ def test_of_two_that_create_the_same_file_one_wins(tmp_path):
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
+import torch
 from parafair.storage import new_folder, write_json, write_text
+from parafair.stored import write_arrays
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 def run():
@@ -291,6 +293,7 @@ def run():
 for write in (
     lambda: write_text(Path("page.html"), "x" * 5000),
     lambda: write_json(Path("audit.json"), {"x": "x" * 5000}),
+    lambda: write_arrays(Path("factors.safetensors"), {"a": torch.ones(5000)}),
     run,
 ):
     try:
@@ -306,7 +309,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
     found = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
-    assert found.stdout.split() == ["27", "27", "27"]
+    assert found.stdout.split() == ["27", "27", "27", "27"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -232,12 +232,9 @@ def put_back(path: Path) -> None:
     Args:
         path: The file or folder that they were writing.
     """
-    name = rf"\.{re.escape(_short(path.stem))}-(\w+)-(\d+)-[0-9a-f]{{12}}{re.escape(path.suffix)}"
+    stem, suffix = re.escape(_short(path.stem)), re.escape(path.suffix)
     with suppress(OSError):  # no such folder, or not ours to clean
-        for beside in list(path.absolute().parent.iterdir()):
-            found = re.fullmatch(name, beside.name)
-            if found is None or not _is_dead(found[1], int(found[2]), beside):
-                continue
+        for beside in _leftovers(path.absolute().parent, stem, suffix):
             if beside.is_file():
                 beside.unlink(missing_ok=True)
                 continue
@@ -245,6 +242,27 @@ def put_back(path: Path) -> None:
             if not path.exists() and old.exists():
                 (content if (content / MANIFEST_FILE).exists() else old).rename(path)
             shutil.rmtree(beside, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what processes that were killed left behind in a folder in which nothing is replaced.
+
+    Args:
+        folder: A folder that parafair writes to, such as a frontier.
+    """
+    with suppress(OSError):
+        for beside in _leftovers(folder):
+            if beside.is_file():
+                beside.unlink(missing_ok=True)
+            elif not (beside / "old").exists():
+                shutil.rmtree(beside, ignore_errors=True)
+
+
+def _leftovers(folder: Path, stem: str = ".+", suffix: str = ".*") -> list[Path]:
+    """Return temporary files of processes that have ended, for targets of these patterns."""
+    name = re.compile(rf"\.{stem}-(\w+)-(\d+)-[0-9a-f]{{12}}{suffix}")
+    found = ((path, name.fullmatch(path.name)) for path in folder.iterdir())
+    return [path for path, match in found if match and _is_dead(match[1], int(match[2]), path)]
 
 
 def _is_dead(host: str, process: int, beside: Path) -> bool:
@@ -292,11 +310,13 @@ def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
 
 def write_text(path: Path, text: str, *, overwrite: bool = True) -> None:
     """Write text as UTF-8, whole or not at all."""
-    with (
-        new_file(path, overwrite=overwrite) as beside,
-        beside.open("w", encoding="utf-8", newline="") as stream,
-    ):
-        stream.write(text)
+    write_bytes(path, text.encode("utf-8"), overwrite=overwrite)
+
+
+def write_bytes(path: Path, data: bytes, *, overwrite: bool = True) -> None:
+    """Write a file, whole or not at all."""
+    with new_file(path, overwrite=overwrite) as beside, beside.open("wb") as stream:
+        stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
 

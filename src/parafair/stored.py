@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load, save_file
+from safetensors.torch import load, save
 from torch import Tensor
 
 from parafair.errors import ParafairWarning
@@ -24,10 +24,10 @@ from parafair.storage import (
     DAMAGE,
     MANIFEST_FILE,
     is_sealed,
-    new_file,
     parse_json,
     read_bytes,
     seal,
+    write_bytes,
     write_json,
 )
 
@@ -121,9 +121,8 @@ def warn_if_changed(path: Path) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, Tensor]) -> None:
     """Write arrays in the format of safetensors, whole or not at all."""
-    with new_file(path, overwrite=True) as file:
-        found = {name: array.detach().cpu().contiguous() for name, array in arrays.items()}
-        save_file(found, file)
+    found = {name: array.detach().cpu().contiguous() for name, array in arrays.items()}
+    write_bytes(path, save(found))
 
 
 def read_arrays(path: Path) -> dict[str, Tensor]:

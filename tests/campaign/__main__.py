@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.campaign.damage import damage
+from tests.campaign.kills import kills
 from tests.campaign.outcomes import Kind, Outcome
 
 # A part yields outcomes without end; the runner stops it. Its arguments are a seed and an empty
 # folder. To add a part, add a line.
 PARTS: dict[str, Callable[[int, Path], Iterator[Outcome]]] = {
     "damage": damage,
+    "kills": kills,
 }
 
 

@@ -105,8 +105,12 @@ def see_frontier(folder: Path) -> Any:
 
 
 def see_audit(folder: Path) -> Any:
+    """Return an audit that a command wrote into a folder."""
+    return see_audit_file(folder / "audit.json")
+
+
+def see_audit_file(file: Path) -> Any:
     """Return an audit that a command wrote."""
-    file = folder / "audit.json"
     with reading(file):
         return Audit.from_dict(read_record(file))
 

@@ -6,8 +6,9 @@ import time
 import warnings
 
 import pytest
+import torch
 
-from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, frontier
+from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, frontier, storage
 from parafair.frontiers import load
 from parafair.frontiers.folder import Folder
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
@@ -92,6 +93,26 @@ def test_other_people_are_refused(tmp_path):
         frontier(FairCP(2), second, **settings)
 
 
+def test_fits_of_another_version_are_not_mixed_with_new_ones(tmp_path, monkeypatch):
+    small(out=tmp_path, strengths=(0.1,))
+    versions = {"parafair": "99.0", "torch": torch.__version__}
+    monkeypatch.setattr("parafair.frontiers.folder.current_versions", lambda: versions)
+    with pytest.raises(ValueError, match=r"other settings \(versions parafair: .* '99.0' now\)"):
+        small(out=tmp_path, strengths=(0.1, 1.0))
+
+
+def test_a_fit_that_cannot_be_opened_stays_where_it_is(tmp_path, monkeypatch):
+    point = small(out=tmp_path, strengths=(0.1,)).points[0]
+
+    def refuse(folder):
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr("parafair.frontiers.folder.Fit.load", refuse)
+    with pytest.raises(PermissionError, match="not yours"):
+        small(out=tmp_path, strengths=(0.1,))
+    assert (tmp_path / "invariant" / point.member.id).is_dir()
+
+
 @pytest.mark.parametrize("name", ["fit.json", "factors.safetensors", "member.json", "audit.json"])
 def test_no_changed_byte_of_a_fit_is_read(tmp_path, name):
     whole = small(out=tmp_path, strengths=(0.1,))
@@ -118,6 +139,23 @@ def test_no_changed_byte_of_the_settings_is_read(tmp_path, name):
             ValueError, match=rf"{name} (is damaged|does not match|is not readable|has format)"
         ):
             load(tmp_path)
+
+
+def test_what_killed_processes_left_behind_is_removed(tmp_path):
+    whole = small(out=tmp_path, strengths=(0.1,))
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    end = f"{storage._host()}-{process.pid}-0123456789ab"
+    # Of the frontier, of the fit that it has, and of one that nobody asks for again.
+    for name in (
+        f".invariant-{end}",
+        f"invariant/.invariant-0-{end}.1-seed0",
+        f"invariant/.x-{end}",
+    ):
+        (tmp_path / name / "content").mkdir(parents=True)
+    again = small(out=tmp_path, strengths=(0.1,))
+    assert again.to_frame().equals(whole.to_frame())
+    assert not list(tmp_path.rglob(".*"))
 
 
 def test_an_audit_of_another_fit_is_refused(tmp_path):

@@ -48,7 +48,7 @@ from parafair.model.preparation import Settings
 from parafair.penalties.registry import METHODS
 from parafair.records import plain
 from parafair.report import FORMATS, write_report
-from parafair.storage import MANIFEST_FILE, check_same_settings, new_folder
+from parafair.storage import MANIFEST_FILE, check_same_settings, new_folder, put_back
 from parafair.stored import is_stored
 
 FRONTIER, REPORT = defaults(frontier), defaults(write_report)
@@ -178,6 +178,7 @@ def report(
 
 def _check_folder(out: Path, methods: Iterable[str]) -> None:
     """Raise if files in the folder would be lost that are no frontier's."""
+    put_back(out.resolve())
     begun = (out / MANIFEST_FILE).exists() or method_folders(out)
     if (out / INPUTS_FILE).exists() and not begun:
         raise FileExistsError(

@@ -18,7 +18,14 @@ from parafair.frontiers.result import Frontier, Member, Point, join
 from parafair.model.record import current_versions
 from parafair.model.training import Training
 from parafair.solvers.result import FACTORS_FILE, Fit, Status
-from parafair.storage import check_new_folder, check_same_settings, check_writable, new_folder
+from parafair.storage import (
+    check_new_folder,
+    check_same_settings,
+    check_writable,
+    new_folder,
+    put_back,
+    remove_leftovers,
+)
 from parafair.stored import is_stored, read_record, reading, write_record
 
 FORMAT = 4
@@ -60,7 +67,10 @@ class Folder:
             except FileExistsError:
                 if not self.exists:  # another process may have created the same frontier
                     raise
-        check_same_settings(self.path, self._settings().get("settings", {}), settings)
+        there, now = self._settings(), {**settings, "versions": current_versions()}
+        with reading(self.path / SETTINGS_FILE, RUN_AGAIN):
+            before = {**there["settings"], "versions": there["versions"]}
+        check_same_settings(self.path, before, now)
 
     @property
     def exists(self) -> bool:
@@ -70,6 +80,8 @@ class Folder:
     def check(self) -> None:
         """Raise if the folder holds anything but a frontier; call it before any work is done."""
         if self.exists:
+            put_back(self.path)
+            remove_leftovers(self.path)
             check_writable(self.path)
         else:
             check_new_folder(self.path, overwrite=False, ours=NOTHING)
@@ -117,7 +129,7 @@ class Folder:
             return None
         try:
             return _read_point(path)
-        except (ValueError, OSError) as error:
+        except (ValueError, FileNotFoundError) as error:
             aside = path.with_name(f".{path.name}-damaged-{uuid4().hex[:12]}")
             path.rename(aside)
             warnings.warn(
