@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {"errors", "interrupts", "records"},
+    {"errors", "interrupts", "records", "temporaries"},
     {"storage"},
     {"stored"},
     {"algebra"},

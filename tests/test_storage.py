@@ -12,6 +12,7 @@ from parafair.storage import (
     check_new_folder,
     check_same_settings,
     new_file,
+    new_files,
     new_folder,
     read_json,
     read_tensor,
@@ -88,6 +89,28 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     with (
         pytest.raises(FileNotFoundError, match="folder of .* does not exist"),
         new_file(tmp_path / "no" / "out.csv", overwrite=False),
+    ):
+        pass
+
+
+def test_several_files_appear_together(tmp_path):
+    page, figure = tmp_path / "page.html", tmp_path / "figure.svg"
+    figure.write_text("old")
+    with (
+        pytest.raises(RuntimeError, match="the disk is full"),
+        new_files([page, figure], overwrite=True) as beside,
+    ):
+        beside[page].write_text("new")
+        raise RuntimeError("the disk is full")
+    assert [path.name for path in tmp_path.iterdir()] == ["figure.svg"]
+    with new_files([page, figure], overwrite=True) as beside:
+        for path in beside.values():
+            path.write_text("new")
+    assert [path.read_text() for path in (page, figure)] == ["new", "new"]
+    assert len(list(tmp_path.iterdir())) == 2
+    with (
+        pytest.raises(FileExistsError, match="figure.svg already exists; choose another file"),
+        new_files([tmp_path / "other.html", figure]),
     ):
         pass
 
@@ -183,76 +206,6 @@ def test_a_place_that_cannot_hold_a_folder_is_named(tmp_path):
         new_folder(tmp_path / "file" / "run"),
     ):
         pass
-
-
-def dead_process():
-    """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-def test_leftovers_of_killed_processes_are_removed(tmp_path):
-    run = tmp_path / "run"
-    with new_folder(run) as folder:
-        (folder / "fit.json").write_text("old")
-    half = tmp_path / f".run-{storage._host()}-{dead_process()}-0123456789ab" / "content"
-    half.mkdir(parents=True)
-    (half / "fit.json").write_text("half")
-    check_new_folder(run, overwrite=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert (run / "fit.json").read_text() == "old"
-
-
-@pytest.mark.parametrize(("complete", "expected"), [(True, "new"), (False, "old")])
-def test_a_run_that_was_being_replaced_comes_back(tmp_path, complete, expected):
-    run = tmp_path / "run"
-    beside = tmp_path / f".run-{storage._host()}-{dead_process()}-0123456789ab"
-    for name, text in (("old", "old"), ("content", "new")):
-        (beside / name).mkdir(parents=True)
-        (beside / name / "fit.json").write_text(text)
-    if complete:
-        (beside / "content" / "manifest.json").write_text("{}")
-    with pytest.raises(FileExistsError, match="already holds files; choose another folder"):
-        check_new_folder(run, overwrite=False)
-    assert (run / "fit.json").read_text() == expected
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_files_of_processes_that_run_are_kept(tmp_path):
-    with new_file(tmp_path / "a.csv") as beside, new_folder(tmp_path / "run") as folder:
-        beside.write_text("half")
-        check_new_file(tmp_path / "a.csv")
-        check_new_folder(tmp_path / "run", overwrite=False)
-        assert beside.exists()
-        assert folder.exists()
-    left = tmp_path / f".a-{storage._host()}-{dead_process()}-0123456789ab.csv"
-    other = tmp_path / f".a-elsewhere-{dead_process()}-0123456789ab.csv"
-    for path in (left, other):
-        path.write_text("half")
-    check_new_file(tmp_path / "a.csv", overwrite=True)
-    assert not left.exists()
-    assert other.exists()
-    os.utime(other, (0, 0))
-    check_new_file(tmp_path / "a.csv", overwrite=True)
-    assert not other.exists()
-
-
-def test_leftovers_are_removed_even_if_the_file_is_then_refused(tmp_path):
-    left = tmp_path / f".a-{storage._host()}-{dead_process()}-0123456789ab.csv"
-    for path in (tmp_path / "a.csv", left):
-        path.write_text("whole")
-    with pytest.raises(FileExistsError, match="already exists; choose another file"):
-        check_new_file(tmp_path / "a.csv")
-    assert not left.exists()
-
-
-def test_a_run_that_was_being_replaced_can_be_read(tmp_path):
-    beside = tmp_path / f".run-{storage._host()}-{dead_process()}-0123456789ab"
-    (beside / "old").mkdir(parents=True)
-    (beside / "old" / "fit.json").write_text("{}")
-    assert read_json(tmp_path / "run" / "fit.json") == {}
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_of_two_that_create_the_same_folder_one_wins(tmp_path):

@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
-import socket
-import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
-from uuid import uuid4
 from zipfile import BadZipFile
 
 import numpy as np
@@ -24,8 +20,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from parafair.records import plain
+from parafair.temporaries import MANIFEST_FILE, put_back, temporary
 
-MANIFEST_FILE = "manifest.json"
 # Files of a run and of a written data set. Overwriting deletes the folder, so it must not hold
 # anything else.
 RUN_FILES = frozenset(
@@ -65,9 +61,6 @@ DAMAGE = (
     SafetensorError,
 )
 
-# Temporary files of processes on other machines are removed when they are older than this.
-STALE_SECONDS = 24 * 3600.0
-
 
 @contextmanager
 def new_folder(
@@ -87,7 +80,7 @@ def new_folder(
     folder = Path(folder).resolve()
     check_new_folder(folder, overwrite=overwrite, ours=ours)
     created = [path for path in folder.parents if not path.exists()]
-    beside = _temporary(folder)
+    beside = temporary(folder)
     try:
         content, old = beside / "content", beside / "old"
         content.mkdir(parents=True)
@@ -165,15 +158,40 @@ def new_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a temporary path with the same suffix and rename it when the block succeeds."""
     path = Path(path)
     check_new_file(path, overwrite=overwrite)
-    beside = _temporary(path)
+    beside = temporary(path)
     try:
         yield beside
-        if overwrite:
-            beside.replace(path)
-        else:
-            _rename_new(beside, path)
+        _rename(beside, path, overwrite=overwrite)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_files(paths: Sequence[Path], *, overwrite: bool = False) -> Iterator[dict[Path, Path]]:
+    """Yield a temporary path of the same name for each file; rename all when the block succeeds.
+
+    If writing one of them fails, none is changed.
+    """
+    for path in paths:
+        check_new_file(path, overwrite=overwrite)
+    beside = {path: temporary(path) for path in paths}
+    try:
+        for folder in beside.values():
+            folder.mkdir()
+        yield {path: folder / path.name for path, folder in beside.items()}
+        for path, folder in beside.items():
+            _rename(folder / path.name, path, overwrite=overwrite)
+    finally:
+        for folder in beside.values():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _rename(beside: Path, path: Path, *, overwrite: bool) -> None:
+    """Rename a complete file to its final name."""
+    if overwrite:
+        beside.replace(path)
+    else:
+        _rename_new(beside, path)
 
 
 def _rename_new(beside: Path, path: Path) -> None:
@@ -206,76 +224,6 @@ def _already_exists(path: Path) -> FileExistsError:
         f"{path} already exists; choose another file, or allow overwriting (--force on the "
         "command line, overwrite=True in Python)"
     )
-
-
-def _host() -> str:
-    return re.sub(r"\W", "_", socket.gethostname())[:40]
-
-
-def _temporary(path: Path) -> Path:
-    """Return a hidden name in the same folder that tells whose it is."""
-    owner = f"{_host()}-{os.getpid()}-{uuid4().hex[:12]}"
-    return path.with_name(f".{_short(path.stem)}-{owner}{path.suffix}")
-
-
-def _short(name: str) -> str:
-    """Return a name of at most 80 characters that no other name has."""
-    return name if len(name) <= 80 else name[:60] + hashlib.sha256(name.encode()).hexdigest()[:20]
-
-
-def put_back(path: Path) -> None:
-    """Undo what processes that were killed left undone: remove their temporary files.
-
-    If a process was killed while it replaced a folder, the new folder is kept if it is complete;
-    otherwise the old one is put back.
-
-    Args:
-        path: The file or folder that they were writing.
-    """
-    stem, suffix = re.escape(_short(path.stem)), re.escape(path.suffix)
-    with suppress(OSError):  # no such folder, or not ours to clean
-        for beside in _leftovers(path.absolute().parent, stem, suffix):
-            if beside.is_file():
-                beside.unlink(missing_ok=True)
-                continue
-            content, old = beside / "content", beside / "old"
-            if not path.exists() and old.exists():
-                (content if (content / MANIFEST_FILE).exists() else old).rename(path)
-            shutil.rmtree(beside, ignore_errors=True)
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove what processes that were killed left behind in a folder in which nothing is replaced.
-
-    Args:
-        folder: A folder that parafair writes to, such as a frontier.
-    """
-    with suppress(OSError):
-        for beside in _leftovers(folder):
-            if beside.is_file():
-                beside.unlink(missing_ok=True)
-            elif not (beside / "old").exists():
-                shutil.rmtree(beside, ignore_errors=True)
-
-
-def _leftovers(folder: Path, stem: str = ".+", suffix: str = ".*") -> list[Path]:
-    """Return temporary files of processes that have ended, for targets of these patterns."""
-    name = re.compile(rf"\.{stem}-(\w+)-(\d+)-[0-9a-f]{{12}}{suffix}")
-    found = ((path, name.fullmatch(path.name)) for path in folder.iterdir())
-    return [path for path, match in found if match and _is_dead(match[1], int(match[2]), path)]
-
-
-def _is_dead(host: str, process: int, beside: Path) -> bool:
-    """Whether the process that made a temporary file has ended."""
-    if host == _host() and os.name == "posix":
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return False
-    return time.time() - beside.stat().st_mtime > STALE_SECONDS
 
 
 def read_tensor(path: Path) -> NDArray[Any]:

@@ -22,7 +22,6 @@ from parafair.errors import ParafairWarning
 from parafair.records import plain
 from parafair.storage import (
     DAMAGE,
-    MANIFEST_FILE,
     is_sealed,
     parse_json,
     read_bytes,
@@ -30,6 +29,7 @@ from parafair.storage import (
     write_bytes,
     write_json,
 )
+from parafair.temporaries import MANIFEST_FILE
 
 FIT_AGAIN = "fit again, or use a copy of the folder"
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from parafair.errors import ParafairWarning
-from parafair.storage import MANIFEST_FILE, seal
+from parafair.storage import seal
+from parafair.temporaries import MANIFEST_FILE
 from tests.campaign.outcomes import Kind, Outcome
 from tests.campaign.samples import SAMPLES, Sample, difference
 

@@ -10,7 +10,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import tempfile
 from pathlib import Path
 
-from tests.campaign.kills import prepare
+from tests.campaign.jobs import prepare
 from tests.campaign.samples import QUICK, run
 
 with tempfile.TemporaryDirectory() as name:

@@ -8,7 +8,7 @@ import warnings
 import pytest
 import torch
 
-from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, frontier, storage
+from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, frontier, temporaries
 from parafair.frontiers import load
 from parafair.frontiers.folder import Folder
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
@@ -105,10 +105,10 @@ def test_a_fit_that_cannot_be_opened_stays_where_it_is(tmp_path, monkeypatch):
     point = small(out=tmp_path, strengths=(0.1,)).points[0]
 
     def refuse(folder):
-        raise PermissionError("not yours")
+        raise PermissionError("this fit is not yours")
 
     monkeypatch.setattr("parafair.frontiers.folder.Fit.load", refuse)
-    with pytest.raises(PermissionError, match="not yours"):
+    with pytest.raises(PermissionError, match="this fit is not yours"):
         small(out=tmp_path, strengths=(0.1,))
     assert (tmp_path / "invariant" / point.member.id).is_dir()
 
@@ -145,7 +145,7 @@ def test_what_killed_processes_left_behind_is_removed(tmp_path):
     whole = small(out=tmp_path, strengths=(0.1,))
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    end = f"{storage._host()}-{process.pid}-0123456789ab"
+    end = f"{temporaries._host()}-{process.pid}-0123456789ab"
     # Of the frontier, of the fit that it has, and of one that nobody asks for again.
     for name in (
         f".invariant-{end}",

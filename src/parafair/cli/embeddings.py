@@ -15,7 +15,8 @@ from parafair.cli.tensors import ARRAYS
 from parafair.data.frames import read_table
 from parafair.errors import unknown_choice
 from parafair.model.estimator import FairCP
-from parafair.storage import put_back, read_tensor
+from parafair.storage import read_tensor
+from parafair.temporaries import put_back
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,8 +48,9 @@ from parafair.model.preparation import Settings
 from parafair.penalties.registry import METHODS
 from parafair.records import plain
 from parafair.report import FORMATS, write_report
-from parafair.storage import MANIFEST_FILE, check_same_settings, new_folder, put_back
+from parafair.storage import check_same_settings, new_folder
 from parafair.stored import is_stored
+from parafair.temporaries import MANIFEST_FILE, put_back
 
 FRONTIER, REPORT = defaults(frontier), defaults(write_report)
 # The defaults of an audit of one of many fits.

@@ -23,10 +23,9 @@ from parafair.storage import (
     check_same_settings,
     check_writable,
     new_folder,
-    put_back,
-    remove_leftovers,
 )
 from parafair.stored import is_stored, read_record, reading, write_record
+from parafair.temporaries import put_back, remove_leftovers
 
 FORMAT = 4
 # No file of another kind is ever deleted to make place for a frontier.
