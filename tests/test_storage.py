@@ -210,7 +210,7 @@ def test_a_place_that_cannot_hold_a_folder_is_named(tmp_path):
 
 def test_of_two_that_create_the_same_folder_one_wins(tmp_path):
     with (
-        pytest.raises(FileExistsError, match="already holds files; choose another folder"),
+        pytest.raises(FileExistsError, match="run was written by another process at the"),
         new_folder(tmp_path / "run") as slow,
     ):
         with new_folder(tmp_path / "run") as fast:
@@ -218,6 +218,40 @@ def test_of_two_that_create_the_same_folder_one_wins(tmp_path):
         (slow / "fit.json").write_text("slow")
     assert (tmp_path / "run" / "fit.json").read_text() == "fast"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_of_two_that_replace_the_same_folder_one_wins(tmp_path, monkeypatch, late):
+    run, rename, calls = tmp_path / "run", Path.rename, []
+    with new_folder(run) as folder:
+        (folder / "fit.json").write_text("old")
+
+    def interrupted(path, target):
+        """Let another process replace the folder at the first rename of this one."""
+        if late:
+            rename(path, target)
+        calls.append(path)
+        if len(calls) == 1:
+            monkeypatch.setattr(Path, "rename", rename)
+            if late:
+                with new_folder(run, overwrite=True) as fast:
+                    (fast / "fit.json").write_text("fast")
+            else:
+                rename(run, tmp_path / "moved by another")
+        return None if late else rename(path, target)
+
+    def replace_slowly():
+        with new_folder(run, overwrite=True) as slow:
+            (slow / "fit.json").write_text("slow")
+            monkeypatch.setattr(Path, "rename", interrupted)
+
+    if late:
+        with pytest.raises(FileExistsError, match="run was written by another process at the"):
+            replace_slowly()
+    else:
+        replace_slowly()
+    assert (run / "fit.json").read_text() == ("fast" if late else "slow")
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_of_two_that_create_the_same_file_one_wins(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -97,23 +98,27 @@ def new_folder(
 
 def _install(content: Path, folder: Path, old: Path | None) -> None:
     """Rename a complete folder to its final name; move an existing one to `old` if given."""
-    if old is not None and folder.exists():
-        # The old folder is deleted last, so that one of the two always exists.
-        folder.rename(old)
     try:
+        if old is not None:
+            # The old folder is deleted last, so that one of the two always exists.
+            with suppress(FileNotFoundError):  # none, or another process has just moved it
+                folder.rename(old)
         if folder.exists() and os.name == "nt":
             folder.rmdir()  # only if it is empty; elsewhere the next line replaces an empty one
         content.rename(folder)
-    except OSError as error:
-        if old is not None and old.exists():
-            old.rename(folder)
-        if folder.is_dir():
-            raise _already_holds_files(folder) from error
-        raise
-    except BaseException:  # Ctrl-C between the two renames
+    except BaseException as error:  # also Ctrl-C between the two renames
+        if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise _written_meanwhile(folder) from error
         if old is not None and old.exists() and not folder.exists():
             old.rename(folder)
         raise
+
+
+def _written_meanwhile(folder: Path) -> FileExistsError:
+    return FileExistsError(
+        f"{folder} was written by another process at the same time, and is kept as that wrote it; "
+        "choose another folder"
+    )
 
 
 def check_new_folder(

@@ -13,12 +13,14 @@ from pathlib import Path
 from tests.campaign.damage import damage
 from tests.campaign.kills import kills
 from tests.campaign.outcomes import Kind, Outcome
+from tests.campaign.races import races
 
 # A part yields outcomes without end; the runner stops it. Its arguments are a seed and an empty
 # folder. To add a part, add a line.
 PARTS: dict[str, Callable[[int, Path], Iterator[Outcome]]] = {
     "damage": damage,
     "kills": kills,
+    "races": races,
 }
 
 

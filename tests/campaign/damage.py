@@ -12,7 +12,7 @@ import random
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -229,13 +229,3 @@ def damage(seed: int, folder: Path) -> Iterator[Outcome]:
     while True:
         for each in damaged:
             yield each.attempt(chance)
-
-
-def of_kinds(kinds: Mapping[str, int], seed: int, folder: Path) -> dict[str, list[Outcome]]:
-    """Return so many attempts on each of some kinds of folders."""
-    chance = Random(seed)
-    return {
-        name: [each.attempt(chance) for _ in range(count)]
-        for name, count in kinds.items()
-        for each in [Damaged.make(name, folder)]
-    }

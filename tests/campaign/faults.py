@@ -70,6 +70,13 @@ class End:
     operations: int
 
 
+def start() -> None:
+    """Start the process that all others are copies of, so that it takes no time later."""
+    process = PROCESSES.Process(target=os.getpid)
+    process.start()
+    process.join()
+
+
 def run_with(
     fault: Moment, work: Callable[[str], None], name: str, folder: Path, beside: Path
 ) -> End:

@@ -86,7 +86,7 @@ class Job:
     grows: bool = False
 
 
-DATA = (*people_of(Path("data")), "--max-iter", 3)
+DATA = people_of(Path("data"))
 SWEEP = ("--strengths", "1,100", *QUICK)
 AUDIT = ("audit", "run", *QUICK)
 JOBS = (
@@ -172,8 +172,8 @@ def prepare(folder: Path) -> Path:
     folder.mkdir()
     data = write_data(folder / "data", 0)
     write_data(folder / "other data", 1)
-    run("fit", *people_of(data), "--max-iter", 3, "--strength", 3, "--out", folder / "run")
-    run("frontier", *people_of(data), "--max-iter", 3, *SWEEP, "--out", folder / "curve")
+    run("fit", *people_of(data), "--strength", 3, "--out", folder / "run")
+    run("frontier", *people_of(data), *SWEEP, "--out", folder / "curve")
     run("audit", folder / "run", *QUICK, "--permutations", 19, "--json", folder / "old.json")
     small_model(3).save(folder / "saved")
     for name in ("old.html", "old.svg", "frontier.svg", "embeddings.svg"):

@@ -20,7 +20,7 @@ from typing import Any
 from parafair.errors import ParafairWarning
 from parafair.solvers import Status
 from parafair.temporaries import MANIFEST_FILE
-from tests.campaign.faults import PROCESSES, End, Fault, Moment, run_with
+from tests.campaign.faults import PROCESSES, End, Fault, Moment, run_with, start
 from tests.campaign.jobs import JOBS, Job, do, prepare
 from tests.campaign.outcomes import Kind, Outcome
 from tests.campaign.samples import difference
@@ -192,6 +192,7 @@ def _tear(hidden: list[Path], chance: Random) -> None:
             whole = (file.parent / MANIFEST_FILE).exists()
             if file.is_file() and not whole and chance.random() < 0.5:
                 data = file.read_bytes()
+                file.unlink()  # it may be a second name of the result
                 file.write_bytes(data[: chance.randrange(len(data) + 1)])
 
 
@@ -211,6 +212,7 @@ def moments(scene: Scene, chance: Random) -> Iterator[Moment]:
 def kills(seed: int, folder: Path) -> Iterator[Outcome]:
     """Disturb all jobs in turn, without end."""
     PROCESSES.set_forkserver_preload(["tests.campaign.warm"])
+    start()
     chance = Random(seed)
     original = prepare(folder / "original")
     scenes = [Scene.make(job, original, folder / "work") for job in JOBS]

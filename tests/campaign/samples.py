@@ -24,9 +24,9 @@ from parafair.frontiers import load as load_frontier
 from parafair.stored import read_record, reading
 
 SHAPE, RANK = (16, 4, 3), 2
-SMALL = ("--rank", RANK, "--max-iter", 12, "--tol", 0)
+SMALL = ("--rank", RANK, "--max-iter", 3, "--tol", 0)
 QUICK = ("--attackers", "linear", "--repeats", 1, "--folds", 2, "--permutations", 9)
-STRENGTHS = "0.1,1,10"
+STRENGTHS = "0.1,1"
 
 
 def run(*arguments: Any) -> str:
@@ -53,7 +53,7 @@ def write_data(folder: Path, seed: int) -> Path:
 def small_model(seed: int) -> FairCP:
     """Return a fitted model with everything that a model can have."""
     data = datasets.synthetic(seed, shape=SHAPE, rank=RANK)
-    model = FairCP(RANK, strength=1.0, center=True, max_iter=12, tol=0, random_state=seed)
+    model = FairCP(RANK, strength=1.0, center=True, max_iter=3, tol=0, random_state=seed)
     return model.fit(data.tensor, sensitive_features=data.sensitive_features)
 
 
