@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -46,6 +47,22 @@ def test_the_old_folder_survives_a_failed_replacement(tmp_path):
         (folder / "fit.json").write_text("new")
     assert (old / "fit.json").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_the_old_folder_is_not_deleted_if_it_cannot_be_put_back(tmp_path, monkeypatch):
+    run, rename = tmp_path / "run", Path.rename
+    with new_folder(run) as folder:
+        (folder / "fit.json").write_text("old")
+
+    def fail(path, target):
+        if path != run:
+            raise OSError("the disk is full")
+        return rename(path, target)
+
+    with pytest.raises(OSError, match="the disk is full"), new_folder(run, overwrite=True):
+        monkeypatch.setattr(Path, "rename", fail)
+    (kept,) = tmp_path.glob(".run-*/old/fit.json")
+    assert kept.read_text() == "old"
 
 
 def test_folders_with_other_files_are_never_replaced(tmp_path):
@@ -309,3 +326,11 @@ def test_folders_that_cannot_be_written_to_are_refused_at_once(tmp_path, monkeyp
     for name in ("run", "new", "new/run"):
         with pytest.raises(PermissionError, match="cannot be written to; choose another folder"):
             check_new_folder(tmp_path / name, overwrite=True)
+
+
+def test_a_full_disk_is_found_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(OSError, match="the disk of .* is full; free some space, or choose"):
+        check_new_file(tmp_path / "a.json")
+    with pytest.raises(OSError, match="the disk of .* is full; free some space, or choose"):
+        check_new_folder(tmp_path / "new" / "run", overwrite=False)

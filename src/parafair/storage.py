@@ -45,6 +45,9 @@ RUN_FILES = frozenset(
 )
 DATASET_FILES = frozenset({MANIFEST_FILE, "tensor.npy", "entries.csv", "sensitive.csv"})
 
+# Bytes that must be free before any work is done; small results need less.
+LEAST_FREE = 2**18
+
 # What a reader of a damaged file may raise.
 DAMAGE = (
     ValueError,
@@ -82,15 +85,16 @@ def new_folder(
     check_new_folder(folder, overwrite=overwrite, ours=ours)
     created = [path for path in folder.parents if not path.exists()]
     beside = temporary(folder)
+    content, old = beside / "content", beside / "old"
     try:
-        content, old = beside / "content", beside / "old"
         content.mkdir(parents=True)
         yield content
         _write_manifest(content)
         _install(content, folder, old if overwrite else None)
         created = []
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        if folder.exists() or not old.exists():  # else the next process puts it back
+            shutil.rmtree(beside, ignore_errors=True)
         for path in created:
             with suppress(OSError):  # another process may use it by now
                 path.rmdir()
@@ -149,6 +153,8 @@ def check_writable(folder: Path) -> None:
     """Raise unless files can be created in a folder."""
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{folder} cannot be written to; choose another folder")
+    if shutil.disk_usage(folder).free < LEAST_FREE:
+        raise OSError(f"the disk of {folder} is full; free some space, or choose another folder")
 
 
 def _already_holds_files(folder: Path) -> FileExistsError:

@@ -110,7 +110,9 @@ class Scene:
         first = self.run(moment)
         yield from _tracebacks(self.job, first)
         yield from self._lost()
-        if first.code == 0 or moment.fault is Fault.FULL:
+        # What was there and could not be put back stays beside its place until it is read.
+        waits = self.job.replaces and not (self.folder / self.job.out).exists()
+        if (first.code == 0 or moment.fault is Fault.FULL) and not waits:
             yield from self._leftovers()
         _tear(self._hidden(), chance)
         found = self.see()
