@@ -10,11 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.campaign.damage import damage
+from tests.campaign.kills import kills
 from tests.campaign.outcomes import Kind, Outcome
+from tests.campaign.races import races
 
 # A part yields outcomes without end; the runner stops it. Its arguments are a seed and an empty
 # folder. To add a part, add a line.
-PARTS: dict[str, Callable[[int, Path], Iterator[Outcome]]] = {}
+PARTS: dict[str, Callable[[int, Path], Iterator[Outcome]]] = {
+    "damage": damage,
+    "kills": kills,
+    "races": races,
+}
 
 
 def run(seconds: float, seed: int, parts: list[str]) -> dict[str, list[Outcome]]:

@@ -16,7 +16,7 @@ from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, wa
 from parafair.model.fitted import FittedCP
 from parafair.model.preparation import Settings, Task
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
-from parafair.model.record import Record
+from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge
 from parafair.model.strength import OnAudit, OnTrial, Selection, select_strength
 from parafair.model.training import Training
@@ -25,6 +25,7 @@ from parafair.solvers import Fit, Solver, Status, decompose
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem
+from parafair.stored import reading
 
 
 class FairCP(FittedCP):
@@ -258,7 +259,9 @@ class FairCP(FittedCP):
         folder = Path(folder)
         record = Record.read(folder, classes=tuple(classes))
         fit = Fit.load(folder)
-        return cls.from_fit(fit, record=record, training=Training.read(folder, fit.cp.shape))
+        training = Training.read(folder, fit.cp.shape)
+        with reading(folder / RECORD_FILE):
+            return cls.from_fit(fit, record=record, training=training)
 
     def _select(
         self,

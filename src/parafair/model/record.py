@@ -107,6 +107,9 @@ class Record:
             trials = tuple(Trial(**trial) for trial in record["trials"])
             found = replace(cls(**record), shape=tuple(map(int, record["shape"])), trials=trials)
             _check_numbers(found)
+            missing = {"init", "method", "solver"} - set(found.params)
+            if missing:
+                raise ValueError(f"it has no {', '.join(sorted(missing))}")
             given = found.params["init"] is None
         params = rebuild_params(found.params, classes=classes)
         if given:
