@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.campaign import api
 from tests.campaign.outcomes import Kind, Outcome
 
 # A part yields outcomes without end; the runner stops it. Its arguments are a seed and an empty
 # folder. To add a part, add a line.
-PARTS: dict[str, Callable[[int, Path], Iterator[Outcome]]] = {}
+PARTS: dict[str, Callable[[int, Path], Iterator[Outcome]]] = {"api": api.fuzz}
 
 
 def run(seconds: float, seed: int, parts: list[str]) -> dict[str, list[Outcome]]:
@@ -36,7 +37,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS], default=[])
     chosen = parser.parse_args()
     found = run(chosen.seconds, chosen.seed, chosen.parts or list(PARTS))
     for name, outcomes in found.items():

@@ -18,6 +18,8 @@ class Kind(Enum):
     DIFFERENT = "silently different result", True
     TRACEBACK = "traceback in the shell", True
     STATE = "process state changed", True
+    WARNING = "warning of another library", True
+    SLOW = "not finished in time", True
     BLINDED = "blinded audit", True
 
     def __init__(self, label: str, failure: bool) -> None:
