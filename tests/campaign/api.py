@@ -123,15 +123,17 @@ def run_case(case: Case) -> Outcome | None:
         except Exception:  # such as an array of one number less than none
             return None
     before = {name: fingerprint(value) for name, value in values.items()}
-    kind, detail = _attempt(case, values)
+    kind, detail, message = _attempt(case, values)
     if not kind.failure:
         for name, value in values.items():
             if fingerprint(value) != before[name]:
                 kind, detail = Kind.STATE, f"the argument {name.split('_', 2)[2]} was modified"
-    return Outcome(case.target.name, kind, detail)
+    return Outcome(case.target.name, kind, detail, message=message)
 
 
-def _attempt(case: Case, values: dict[str, Any]) -> tuple[Kind, str]:
+def _attempt(case: Case, values: dict[str, Any]) -> tuple[Kind, str, str]:
+    """Return the class of the outcome, its detail, and the message of an exception."""
+    message = ""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         before = state()
@@ -148,6 +150,7 @@ def _attempt(case: Case, values: dict[str, Any]) -> tuple[Kind, str]:
                 name for place in range(len(case.arguments)) for name in case.target.names(place)
             ]
             kind, detail = judge_exception(error, names)
+            message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         after = state()
@@ -158,7 +161,7 @@ def _attempt(case: Case, values: dict[str, Any]) -> tuple[Kind, str]:
         if different := changes(before, after):
             restore(before)
             kind, detail = Kind.STATE, ", ".join(different)
-    return kind, detail
+    return kind, detail, message
 
 
 def shrink(case: Case, failure: Outcome) -> Case:
@@ -192,7 +195,8 @@ def fuzz(seed: int, folder: Path) -> Iterator[Outcome]:
                 key = (outcome.target, outcome.detail)
                 if key not in seen:
                     source = shrink(case, outcome).source
-                    seen[key] = f"# case {number} of seed {seed}\n{IMPORT}\n{source}"
+                    said = f"\n# {outcome.message}" if outcome.message else ""
+                    seen[key] = f"# case {number} of seed {seed}\n{IMPORT}\n{source}{said}"
                 outcome = replace(outcome, reproduction=seen[key])
             yield outcome
     finally:

@@ -240,6 +240,7 @@ OPTIONAL_LEVELS = choice(("0.05", "0.5", "None"), ("-1", "0", "1.5", "'0.05'", "
 # The sort of an argument by its name, unless a target has another.
 SORTS: dict[str, Sort] = {
     "X": DATA,
+    "frontier": choice(("curve",)),
     "array": DATA,
     "sensitive_features": FEATURES,
     "features": FEATURES,

@@ -51,11 +51,11 @@ def judge_exception(error: BaseException, arguments: Iterable[str]) -> tuple[Kin
         arguments: Names of which the message must have one.
     """
     message = str(error)
-    text = f"{type(error).__name__}: {_head(message)}"
+    name = type(error).__name__
     if any(re.search(pattern, message) for pattern in KNOWN):
         return Kind.REFUSED, ""
     if not raised_by_parafair(error.__traceback__):
-        return Kind.RAW, f"{text} [{_place(error.__traceback__)}]"
+        return Kind.RAW, f"{name} in {_place(error.__traceback__)}"
     said = message.replace("_", " ").lower()
     named = any(_is_named(name, said) for name in arguments)
     missing = [
@@ -68,7 +68,8 @@ def judge_exception(error: BaseException, arguments: Iterable[str]) -> tuple[Kin
         if not there
     ]
     if missing:
-        return Kind.UNCLEAR, f"{text} [without {' and '.join(missing)}]"
+        place = _place(error.__traceback__)
+        return Kind.UNCLEAR, f"{name} in {place} without {' and '.join(missing)}"
     return Kind.REFUSED, ""
 
 
@@ -107,7 +108,7 @@ def _place(trace: TracebackType | None) -> str:
 def _head(message: str) -> str:
     """The first line, without numbers that differ from case to case."""
     lines = message.strip().splitlines() or [""]
-    return re.sub(r"\d+", "#", lines[0])[:110]
+    return re.sub(r"\d+", "#", lines[0])[:150]
 
 
 def foreign_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
@@ -135,7 +136,7 @@ def _undefined(value: Any, where: str, depth: int) -> Iterator[str]:
         if not np.isfinite(value):
             yield where
     elif isinstance(value, torch.Tensor):
-        if value.is_floating_point() and not value.isfinite().all():
+        if value.is_meta or (value.is_floating_point() and not value.isfinite().all()):
             yield where
     elif isinstance(value, np.ndarray):
         if value.dtype.kind == "f" and not np.isfinite(value).all():

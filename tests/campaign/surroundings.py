@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import locale
 import os
@@ -20,6 +21,7 @@ from sklearn import get_config
 from threadpoolctl import ThreadpoolController
 
 CONTROLLER = ThreadpoolController()
+PANDAS = ("display.max_rows", "display.precision")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 
@@ -40,7 +42,7 @@ def state() -> dict[str, Any]:
         "signal handlers": [signal.getsignal(each) for each in SIGNALS],
         "floating point errors": np.geterr(),
         "print options": repr(np.get_printoptions()),
-        "options of pandas": pd.get_option("mode.copy_on_write"),
+        "options of pandas": [pd.get_option(each) for each in PANDAS],
         "configuration of scikit-learn": get_config(),
         "environment": dict(os.environ),
         "folder": os.getcwd(),  # noqa: PTH109
@@ -80,11 +82,10 @@ def fingerprint(value: Any) -> object:
         return tuple(map(fingerprint, value))
     if isinstance(value, dict):
         return tuple((str(key), fingerprint(each)) for key, each in value.items())
-    if type(value).__module__.split(".")[0] in {"pandas", "polars", "pyarrow", "xarray", "scipy"}:
-        try:
-            return _digest(pickle.dumps(value))
-        except (TypeError, AttributeError, pickle.PicklingError):
-            return None
+    for method in ("to_dict", "to_pydict", "to_pylist", "to_list"):
+        if not isinstance(value, type) and hasattr(value, method):
+            with contextlib.suppress(Exception):  # two columns of one name, say
+                return _digest(repr(getattr(value, method)()).encode(errors="replace"))
     return None
 
 

@@ -156,7 +156,7 @@ TARGETS = (
     of("curve.hypervolume"),
     of("curve.best_or_none"),
     of("frontiers.load", path=SORTS["folder"]),
-    of("report.write_report", template="report.write_report(curve, {})", path=PAGES, weight=0.2),
+    of("report.write_report", path=PAGES, weight=0.2),
     of("found.verdict"),
     of("parafair.Audit.from_dict"),
     of("found.draw", path=PAGES, weight=0.05),

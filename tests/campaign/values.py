@@ -222,7 +222,7 @@ SIZES = choice(
 )
 MODES = choice(("0", "0", "0", "1"), ("2", "-1", "'who'", "'mode_0'", "5", "1.0", "True", "'0'"))
 FLAGS = choice(("True", "False"), ("'no'", "0", "1", "None", "np.bool_(True)", "'True'"))
-CALLBACKS = choice(("lambda *a, **k: None",), ("1", "'print'", "print", "lambda: None"))
+CALLBACKS = choice(("lambda *a, **k: None",), ("1", "'print'", "print"))
 ATTACKER_LISTS = choice(
     ("['linear']", "['linear']", "('linear',)", "{'mine': LogisticRegression()}"),
     ("[]", "{}", "['lineer']", "'linear'", "['linear', 'linear']", "{'x': 1}", "{1: None}", "[1]",

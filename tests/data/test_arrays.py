@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from parafair.data.arrays import as_tensor
-from parafair.data.checks import check_device
+from parafair.data.devices import check_device
 
 
 @pytest.mark.parametrize(

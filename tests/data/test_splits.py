@@ -71,5 +71,5 @@ def test_people_of_the_data_are_split(data):
     split = split_people(data, "mode_1", test_size=0.25)
     assert (len(split.train), split.validation, len(split.test)) == (6, None, 2)
     assert data.take("mode_1", split.test).shape == (30, 2, 5)
-    with pytest.raises(ValueError, match="groups must have 8 entries, one per person, got 1"):
+    with pytest.raises(ValueError, match="groups must have 8 entries, one per person, got shape"):
         split_people(data, 1, groups=["a"])

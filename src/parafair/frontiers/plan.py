@@ -12,18 +12,19 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from parafair.arguments import real_number
 from parafair.audits import audit
 from parafair.audits.run import check_settings
 from parafair.data.checks import as_data
+from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData, is_labeled
+from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
 from parafair.frontiers.result import Member
 from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings, Task
 from parafair.model.record import plain_params
-from parafair.penalties.base import check_multiplier
 from parafair.records import plain
 from parafair.solvers import Fit, decompose
 
@@ -200,7 +201,7 @@ def check_strengths(
         )
     found = tuple(float(strength) for strength in strengths)
     for strength in found:
-        check_multiplier("each of strengths", strength)
+        real_number("each of strengths", strength, least=0)
     if not found or len(set(found)) < len(found):
         raise ValueError(f"strengths must be one or more distinct numbers, got {strengths!r}")
     return tuple(sorted(found))

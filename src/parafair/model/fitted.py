@@ -20,9 +20,10 @@ from parafair.algebra.observed import values_at
 from parafair.data.arrays import as_tensor, has_labels, is_sparse
 from parafair.data.checks import as_data
 from parafair.data.labels import preview
+from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData, is_labeled
+from parafair.data.tensor_data import TensorData
 from parafair.errors import ParafairWarning
 from parafair.model.record import Record
 from parafair.model.strength import Selection

@@ -13,10 +13,11 @@ from torch import Tensor
 from parafair.algebra.least_squares import LOSSES
 from parafair.audits import check_max_leakage
 from parafair.data.centering import Offsets
+from parafair.data.modes import is_labeled
 from parafair.data.randomness import as_seed
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData, is_labeled
+from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
 from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
 from parafair.penalties.registry import METHODS, PENALTIES, resolve_method

@@ -17,8 +17,9 @@ from parafair.algebra.least_squares import LOSSES
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.centering import Offsets
 from parafair.data.labels import as_labels, locate
+from parafair.data.modes import has_own_labels, is_labeled
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData, has_own_labels, is_labeled
+from parafair.data.tensor_data import TensorData
 from parafair.errors import ConvergenceWarning, missing_column
 from parafair.model.out_of_sample import minimize_rows, nearest_trained
 from parafair.penalties import Penalty

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from parafair.arguments import real_number
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.pairwise import CHUNK_PEOPLE, chunk_count
 from parafair.dependence.whitening import Standardized
-from parafair.penalties.base import check_multiplier
 
 # In smaller chunks, random differences between groups are larger than dependence.
 SMALLEST_CHUNK = 50
@@ -42,7 +42,7 @@ class Invariant:
     chunk_size: int = CHUNK_PEOPLE
 
     def __post_init__(self) -> None:
-        check_multiplier("strength", self.strength)
+        real_number("strength", self.strength, least=0)
         if not isinstance(self.chunk_size, Integral) or self.chunk_size < SMALLEST_CHUNK:
             raise ValueError(
                 f"chunk_size must be a whole number of at least {SMALLEST_CHUNK} people, got "

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from parafair.arguments import real_number
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.gram import CenteredGram, differentiable_kernel_sum, kernel_sum
 from parafair.dependence.kernels import Gaussian, Kernel
-from parafair.penalties.base import check_multiplier
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class KHSIC:
     sensitive_kernel: Kernel = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
-        check_multiplier("strength", self.strength)
+        real_number("strength", self.strength, least=0)
         for name in ("kernel", "sensitive_kernel"):
             if not isinstance(getattr(self, name), Kernel):
                 raise TypeError(

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from parafair.data.modes import default_modes
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import default_modes
 from parafair.dependence.whitening import Standardized
 from parafair.frontiers import Frontier, Point
 from parafair.report.summary import name_of, summarize

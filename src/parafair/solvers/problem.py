@@ -15,12 +15,13 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors, product_of
 from parafair.algebra.least_squares import LOSSES, Block
 from parafair.algebra.observed import Observations
+from parafair.arguments import real_number
 from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
 from parafair.penalties import BoundInvariant, BoundPenalty, Penalty
-from parafair.penalties.base import check_multiplier, is_scale_free
+from parafair.penalties.base import is_scale_free
 from parafair.penalties.bound import restrict_rows, scale_strength
 from parafair.solvers.ridge import ridge_diagonal
 
@@ -103,7 +104,7 @@ class Problem:
         check_scale(self.data)
         check_rank(self.rank, self.shape)
         self.data.find_mode(self.mode)
-        check_multiplier("ridge", self.ridge)
+        real_number("ridge", self.ridge, least=0)
         if self.loss not in LOSSES:
             raise unknown_choice("loss", self.loss, LOSSES)
         if self.penalty is not None and self.sensitive is None:

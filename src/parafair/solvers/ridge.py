@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, product_of
+from parafair.arguments import real_number
 from parafair.data.tensor_data import TensorData
-from parafair.penalties.base import check_multiplier
 
 # The default ridge, used if some index has fewer than ENTRIES_PER_COMPONENT entries per component.
 DEFAULT_RIDGE = 3.0
@@ -19,7 +19,7 @@ ENTRIES_PER_COMPONENT = 10
 def resolve_ridge(ridge: float | None, data: TensorData, rank: int) -> float:
     """Return the ridge; None means 0 if every row has enough entries, else `DEFAULT_RIDGE`."""
     if ridge is not None:
-        check_multiplier("ridge", ridge)
+        real_number("ridge", ridge, least=0)
         return float(ridge)
     if data.observed == prod(data.shape):
         return 0.0
