@@ -121,12 +121,33 @@ def as_path(name: str, value: object) -> Path:
     """Return a path; raise for what the system cannot take for one."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
         raise TypeError(f"{name} must be a path as text or a pathlib.Path, got {shown(value)}")
-    if not os.fspath(value) or "\0" in os.fspath(value):
+    path = Path(value)
+    try:
+        path.exists()
+    except (OSError, ValueError) as error:
         raise ValueError(
-            f"{name} must be a path, got {shown(os.fspath(value))}; leave out null characters, and "
-            "give at least one other"
+            f"{name} must be a path that can be looked up, got {shown(str(path))} ({error}); "
+            "choose another"
+        ) from error
+    return path
+
+
+def jobs(name: str, value: object) -> None:
+    """Raise unless it is a number of processes as joblib takes it."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if value is not None and not (whole and value):
+        raise ValueError(
+            f"{name} must be a whole number other than 0, or None, got {shown(value)}; 1 is one "
+            "process, -1 is all processors"
         )
-    return Path(value)
+
+
+def classes_of(name: str, value: Any) -> tuple[type, ...]:
+    """Return classes; raise for what is no list of them."""
+    found = items(name, value, "classes")
+    for kind in found:
+        instance_of(f"each of {name}", kind, type, "pass classes, not objects or names")
+    return tuple(found)
 
 
 def to_numpy(array: Any, name: str) -> NDArray[Any]:
@@ -136,7 +157,6 @@ def to_numpy(array: Any, name: str) -> NDArray[Any]:
     except Exception as error:  # each library has its own
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(
-            f"{name} must be an array, or lists of equal length within each other, got "
-            f"{shown(array)} ({reason}); convert it first, for example with "
-            "numpy.asarray(values, dtype=float)"
+            f"{name} must be an array with rows of equal length, got {shown(array)} ({reason}); "
+            "convert it first, for example with numpy.asarray(values, dtype=float)"
         ) from error

@@ -146,7 +146,8 @@ def _attempt(case: Case, values: dict[str, Any]) -> tuple[Kind, str, str]:
         except TooLong:
             kind, detail = Kind.SLOW, f"not finished after {LONGEST:g} seconds"
         except (Exception, SystemExit) as error:
-            names = [
+            names = [str(value) for value in values.values() if isinstance(value, Path)]
+            names += [
                 name for place in range(len(case.arguments)) for name in case.target.names(place)
             ]
             kind, detail = judge_exception(error, names)

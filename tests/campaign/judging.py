@@ -33,7 +33,7 @@ REMEDY = re.compile(
     r"|\bremove\b|\bleave\b|\bfill\b|\bdrop\b|\bmerge\b|\brescale\b|\bcheck\b|\binstall\b|\badd\b"
     r"|\bset\b|\bstate\b|\bkeep\b|\bsplit\b|\bconvert\b|\bcall\b|\btry\b|\bone of\b|\bat least\b"
     r"|\bcomplete\b|\bfit\b|\bdid you mean\b|\bflatten\b|\bthere (is|are)\b|\bcopy\b|\bdownload\b"
-    r"|\bit has\b|\bdelete\b|\bwrite\b|\bsave\b|\blower\b",
+    r"|\bcreate\b|\bit has\b|\bdelete\b|\bwrite\b|\bsave\b|\blower\b",
     re.IGNORECASE,
 )
 
@@ -48,7 +48,7 @@ def judge_exception(error: BaseException, arguments: Iterable[str]) -> tuple[Kin
 
     Args:
         error: The exception.
-        arguments: Names of which the message must have one.
+        arguments: Names of which the message must have one, or the path that was given.
     """
     message = str(error)
     name = type(error).__name__

@@ -84,7 +84,7 @@ def fingerprint(value: Any) -> object:
         return tuple((str(key), fingerprint(each)) for key, each in value.items())
     for method in ("to_dict", "to_pydict", "to_pylist", "to_list"):
         if not isinstance(value, type) and hasattr(value, method):
-            with contextlib.suppress(Exception):  # two columns of one name, say
+            with contextlib.suppress(Exception), warnings.catch_warnings(action="ignore"):
                 return _digest(repr(getattr(value, method)()).encode(errors="replace"))
     return None
 

@@ -39,6 +39,8 @@ SAID = {
     "table": ("column", "columns", "mode", "path"),
     "path": ("folder", "file"),
     "X": ("array", "mode"),
+    "array": ("X",),
+    "values": ("X",),
 }
 
 

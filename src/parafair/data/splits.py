@@ -132,10 +132,8 @@ def _check_parts(
     people: int, test_size: float, validation_size: float, codes: NDArray[np.intp] | None
 ) -> None:
     """Raise if a part would be empty, or could not have members of every group."""
-    sizes = [
-        round(test_size * people),
-        *([round(validation_size * people)] * bool(validation_size)),
-    ]
+    shares = [test_size, validation_size] if validation_size else [test_size]
+    sizes = [round(share * people) for share in shares]
     sizes.append(people - sum(sizes))
     if min(sizes) < 1:
         raise ValueError(

@@ -350,7 +350,7 @@ class TensorData:
     def _check_values(self) -> None:
         if self.values.dtype not in (torch.float32, torch.float64):
             self._set("values", self.values.double())
-        check_finite(self.values, "values", missing=True)
+        check_finite(self.values, "X", missing=True)
         missing = self.values.isnan()
         if missing.all():
             raise ValueError(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
+from parafair.arguments import items, one_of
 from parafair.data.arrays import to_tensor
 from parafair.dependence.gram import CenteredGram, Estimator, gram_diagonal, kernel_sum
-from parafair.dependence.kernels import Gaussian, Kernel
+from parafair.dependence.kernels import Gaussian, Kernel, check_kernel
+
+# Squares of larger entries and their products overflow.
+LARGEST = 1e70
 
 
 class _HSIC(torch.autograd.Function):
@@ -66,6 +70,8 @@ def hsic(
     >>> round(float(khsic(rows, rows)), 4)  # ((1 - 1/e) / 2) ** 2
     0.0999
     """
+    _check_kernels(kernels)
+    one_of("estimator", estimator, get_args(Estimator))
     first, second = _as_rows("first", first), _as_rows("second", second)
     if first.shape[-2] != second.shape[-2]:
         raise ValueError(
@@ -73,7 +79,7 @@ def hsic(
             f"{second.shape[-2]}; row i of both must belong to the same person"
         )
     if second.ndim > 2:
-        batch = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+        batch = _batch_of(first, second)
         first, second = (x.expand(*batch, *x.shape[-2:]) for x in (first, second))
     dtype = torch.promote_types(first.dtype, second.dtype)
     resolved = tuple(k.resolve(x) for k, x in zip(kernels, (first, second), strict=True))
@@ -100,6 +106,7 @@ def centered_alignment(
     alignment", 2012. With Gaussian kernels and gamma = 1 this is the paper's normalized
     KHSIC. A sample without variation gives 0, because nothing can depend on it.
     """
+    _check_kernels(kernels)
     # In double precision, because centering a sample that varies little loses most digits.
     first, second = _as_rows("first", first).double(), _as_rows("second", second).double()
     kernels = (kernels[0].resolve(first), kernels[1].resolve(second))
@@ -113,16 +120,41 @@ def centered_alignment(
     return torch.where(own > rounding, cross / own.sqrt(), torch.zeros_like(cross))
 
 
+def _check_kernels(kernels: Any) -> None:
+    """Raise unless there is a kernel for each of two samples."""
+    found = items("kernels", kernels, "two kernels")
+    if len(found) != 2:
+        raise ValueError(f"kernels must be two, one for each sample, got {len(found)}")
+    for kernel in found:
+        check_kernel("each of kernels", kernel)
+
+
+def _batch_of(first: Tensor, second: Tensor) -> tuple[int, ...]:
+    """Return the shape of a batch of both samples."""
+    try:
+        return tuple(torch.broadcast_shapes(first.shape[:-2], second.shape[:-2]))
+    except RuntimeError as error:
+        raise ValueError(
+            f"first and second must have batches of the same shape, got {tuple(first.shape)} and "
+            f"{tuple(second.shape)}; give both the same leading dimensions"
+        ) from error
+
+
 def _as_rows(name: str, sample: Tensor) -> Tensor:
     """Return a sample as floating point rows, shape (..., n, d)."""
+    checked = to_tensor(sample, name)  # without the history of gradients
     if not isinstance(sample, Tensor):
-        sample = to_tensor(sample, name)
+        sample = checked
     if sample.ndim == 1:
         sample = sample.unsqueeze(-1)
-    if sample.dtype not in (torch.float32, torch.float64):
-        sample = sample.double()
-    if not torch.isfinite(sample).all():
-        raise ValueError(f"{name} has NaN or infinite entries; remove or impute these rows")
-    if sample.shape[-2] < 2:
-        raise ValueError(f"{name} must have at least 2 rows, got shape {tuple(sample.shape)}")
-    return sample
+    if sample.ndim < 2 or sample.shape[-2] < 2 or not sample.shape[-1]:
+        raise ValueError(
+            f"{name} must have at least 2 rows and 1 column, got shape {tuple(sample.shape)}"
+        )
+    largest = float(checked.abs().max())
+    if not largest < LARGEST:
+        raise ValueError(
+            f"{name} has NaN or infinite entries, or some above {LARGEST:g}; remove or impute "
+            "these rows, or rescale it"
+        )
+    return sample.to(checked.dtype)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from parafair.arguments import real_number
+from parafair.arguments import real_number, whole_number
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.pairwise import CHUNK_PEOPLE, chunk_count
@@ -43,11 +42,8 @@ class Invariant:
 
     def __post_init__(self) -> None:
         real_number("strength", self.strength, least=0)
-        if not isinstance(self.chunk_size, Integral) or self.chunk_size < SMALLEST_CHUNK:
-            raise ValueError(
-                f"chunk_size must be a whole number of at least {SMALLEST_CHUNK} people, got "
-                f"{self.chunk_size!r}; in smaller chunks, random differences hide dependence"
-            )
+        # In smaller chunks, random differences hide dependence.
+        whole_number("chunk_size", self.chunk_size, least=SMALLEST_CHUNK)
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundCriterion:
         """Return the bound penalty."""
