@@ -123,6 +123,8 @@ def as_path(name: str, value: object) -> Path:
         raise TypeError(f"{name} must be a path as text or a pathlib.Path, got {shown(value)}")
     path = Path(value)
     try:
+        if "\0" in str(path):
+            raise ValueError("it has a null character")
         path.exists()
     except (OSError, ValueError) as error:
         raise ValueError(

@@ -10,12 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.campaign import api
+from tests.campaign import api, shell
 from tests.campaign.outcomes import Kind, Outcome
 
 # A part yields outcomes without end; the runner stops it. Its arguments are a seed and an empty
 # folder. To add a part, add a line.
-PARTS: dict[str, Callable[[int, Path], Iterator[Outcome]]] = {"api": api.fuzz}
+PARTS: dict[str, Callable[[int, Path], Iterator[Outcome]]] = {
+    "api": api.fuzz,
+    "shell": shell.fuzz,
+    "processes": shell.fuzz_processes,
+}
 
 
 def run(seconds: float, seed: int, parts: list[str]) -> dict[str, list[Outcome]]:

@@ -25,7 +25,7 @@ from tests.campaign.targets import TARGETS, Target
 from tests.campaign.values import Draw
 
 # How often an optional argument is given, and how often all arguments are plausible.
-OPTIONAL, PLAUSIBLE = 0.15, 0.3
+OPTIONAL, PLAUSIBLE, FAST = 0.15, 0.3, 0.9
 LONGEST = 20.0
 
 NAMES = {name: getattr(namespace, name) for name in namespace.__all__}
@@ -110,6 +110,16 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise TooLong
 
 
+@contextlib.contextmanager
+def stop_slow_calls() -> Iterator[None]:
+    """Let the timer raise `TooLong` within the block."""
+    handler = signal.signal(signal.SIGALRM, _stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+
+
 def run_case(case: Case) -> Outcome | None:
     """Make the call and judge what comes of it; None if its arguments cannot be made."""
     shutil.rmtree(namespace.FOLDER / "out", ignore_errors=True)
@@ -175,18 +185,18 @@ def shrink(case: Case, failure: Outcome) -> Case:
     for place, group in enumerate(case.arguments):
         parameters = case.target.parameters(place)
         for name in group:
-            if parameters[name].default is not Parameter.empty and same(
-                smaller := case.without(place, name)
-            ):
+            required = parameters[name].default is Parameter.empty
+            # What is nearly always given makes the call fast.
+            fast = case.target.usual.get(name, 0) > FAST
+            if not required and not fast and same(smaller := case.without(place, name)):
                 case = smaller
     return case
 
 
 def fuzz(seed: int, folder: Path) -> Iterator[Outcome]:
     """Yield the outcomes of random calls; a failure is made small when it is seen first."""
-    handler = signal.signal(signal.SIGALRM, _stop)
     seen: dict[tuple[str, str], str] = {}
-    try:
+    with stop_slow_calls():
         for number in count():
             case = draw_case(seed, number)
             outcome = run_case(case)
@@ -200,8 +210,6 @@ def fuzz(seed: int, folder: Path) -> Iterator[Outcome]:
                     seen[key] = f"# case {number} of seed {seed}\n{IMPORT}\n{source}{said}"
                 outcome = replace(outcome, reproduction=seen[key])
             yield outcome
-    finally:
-        signal.signal(signal.SIGALRM, handler)
 
 
 IMPORT = "from tests.campaign.namespace import *"

@@ -33,7 +33,7 @@ REMEDY = re.compile(
     r"|\bremove\b|\bleave\b|\bfill\b|\bdrop\b|\bmerge\b|\brescale\b|\bcheck\b|\binstall\b|\badd\b"
     r"|\bset\b|\bstate\b|\bkeep\b|\bsplit\b|\bconvert\b|\bcall\b|\btry\b|\bone of\b|\bat least\b"
     r"|\bcomplete\b|\bfit\b|\bdid you mean\b|\bflatten\b|\bthere (is|are)\b|\bcopy\b|\bdownload\b"
-    r"|\bcreate\b|\bit has\b|\bdelete\b|\bwrite\b|\bsave\b|\blower\b",
+    r"|\bcreate\b|\braise\b|\bit has\b|\bdelete\b|\bwrite\b|\bsave\b|\blower\b",
     re.IGNORECASE,
 )
 
@@ -55,7 +55,7 @@ def judge_exception(error: BaseException, arguments: Iterable[str]) -> tuple[Kin
     if any(re.search(pattern, message) for pattern in KNOWN):
         return Kind.REFUSED, ""
     if not raised_by_parafair(error.__traceback__):
-        return Kind.RAW, f"{name} in {_place(error.__traceback__)}"
+        return Kind.RAW, f"{name} in {place_of(error.__traceback__)}"
     said = message.replace("_", " ").lower()
     named = any(_is_named(name, said) for name in arguments)
     missing = [
@@ -68,12 +68,14 @@ def judge_exception(error: BaseException, arguments: Iterable[str]) -> tuple[Kin
         if not there
     ]
     if missing:
-        place = _place(error.__traceback__)
+        place = place_of(error.__traceback__)
         return Kind.UNCLEAR, f"{name} in {place} without {' and '.join(missing)}"
     return Kind.REFUSED, ""
 
 
 def _is_named(name: str, said: str) -> bool:
+    if "/" in name:  # a path
+        return name.lower().replace("_", " ") in said
     return re.search(rf"\b{re.escape(name.replace('_', ' ').lower())}\b", said) is not None
 
 
@@ -94,7 +96,7 @@ def _lines_that_raise(path: str) -> frozenset[int]:
     return frozenset(n for node in found for n in range(node.lineno, (node.end_lineno or 0) + 1))
 
 
-def _place(trace: TracebackType | None) -> str:
+def place_of(trace: TracebackType | None) -> str:
     """The innermost line of parafair in a traceback."""
     place = "outside parafair"
     while trace is not None:
@@ -103,6 +105,13 @@ def _place(trace: TracebackType | None) -> str:
             place = f"{Path(path).relative_to(SOURCE)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place
+
+
+def frames_of(text: str) -> str:
+    """The innermost line of parafair in the text of a traceback, and the exception."""
+    places = re.findall(r'parafair/([\w/]+\.py)", line (\d+)', text)
+    last = text.strip().splitlines()[-1].split(":")[0]
+    return f"{last} in {':'.join(places[-1])}" if places else f"{last} outside parafair"
 
 
 def _head(message: str) -> str:

@@ -20,7 +20,6 @@ from tests.campaign.arguments import (
 from tests.campaign.values import (
     EIGHT_FEATURES,
     EIGHT_ROWS,
-    LABEL_LISTS,
     NEW_FEATURES,
     NEW_PEOPLE,
     PAIRED,
@@ -36,10 +35,15 @@ IGNORED = {"self", "cls", "y"}
 SAID = {
     "sensitive_features": ("sensitive feature", "columns"),
     "features": ("sensitive feature", "sensitive_features"),
-    "table": ("column", "columns", "mode", "path"),
+    "table": ("sensitive feature", "column", "columns", "mode", "path"),
     "path": ("folder", "file"),
     "X": ("array", "mode"),
     "array": ("X",),
+    "data": ("X",),
+    "X_test": ("X",),
+    "audits": tuple(signature(namespace.audit).parameters),
+    "grid": tuple(signature(namespace.FairCP).parameters),
+    "model": tuple(signature(namespace.FairCP).parameters),
     "values": ("X",),
 }
 
@@ -80,7 +84,7 @@ class Target:
 
 
 few = {"max_iter": 0.97, "tol": 0.6, "sensitive_features": 0.85, "rank": 0.5}
-quick = {"attackers": 0.98, "permutations": 0.95, "repeats": 0.9, "folds": 0.8, "target": 0.03}
+quick = {"attackers": 0.98, "permutations": 0.95, "repeats": 0.92, "folds": 0.8, "target": 0.03}
 new_people = {"X": NEW_PEOPLE, "sensitive_features": NEW_FEATURES}
 
 n = namespace
@@ -141,7 +145,6 @@ TARGETS = (
     of("model.save", folder=OUTS),
     of("FairCP.load"),
     of("model.set_output", template="FairCP().set_output({})", weight=0.3),
-    of("model.get_feature_names_out", weight=0.1, input_features=LABEL_LISTS),
     of("audit", usual=quick, weight=4, max_people=SORTS["max_people"]),
     of("parity_limit", weight=2),
     of("limit.at"),

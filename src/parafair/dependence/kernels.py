@@ -131,8 +131,8 @@ class Gaussian(Kernel):
         distances = distances[distances > 0]
         if not len(distances):
             raise ValueError(
-                "the median rule needs at least two distinct rows, but all rows are equal; "
-                "give gamma as a number"
+                "kernels with gamma='median' need at least two distinct rows, but all rows are "
+                "equal; give gamma as a number"
             )
         return replace(self, gamma=0.5 / float(distances.median()))
 

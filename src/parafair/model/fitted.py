@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from parafair.algebra.cp_tensor import CPTensor, reconstruct
 from parafair.algebra.observed import values_at
 from parafair.arguments import flag, to_numpy
 from parafair.data.arrays import as_tensor, has_labels, is_sparse
-from parafair.data.checks import as_data
+from parafair.data.checks import as_data, check_scale
 from parafair.data.labels import preview
 from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order, index_of
@@ -103,6 +104,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """
         check_is_fitted(self)
         data = self._center(self._validate(X, reset=False))
+        check_scale(data)
         rows = self._embed(data, None, None)
         factors = [factor.to(rows) for factor in self.cp_.factors]
         factors[self.training_.mode] = rows
@@ -245,7 +247,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _validate(self, X: Any, *, reset: bool) -> TensorData:
         """Return the data as a `TensorData`, with scikit-learn's bookkeeping for matrices."""
         known = isinstance(X, (Tensor, TensorData, np.ma.MaskedArray))
-        if not (known or is_sparse(X) or has_labels(X)) and self.mode == 0:
+        first = isinstance(self.mode, Integral) and self.mode == 0
+        if first and not (known or is_sparse(X) or has_labels(X)):
             order = X.ndim if hasattr(X, "ndim") else to_numpy(X, "X").ndim
             if order <= 2:
                 X = self._validate_matrix(X, reset)

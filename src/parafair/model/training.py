@@ -131,7 +131,7 @@ class Training:
                 if name not in names:
                     raise missing_column("cells", name, map(str, names))
             places = [
-                locate(as_labels(np.asarray(cells[name]), name), own, name, remedy=OMIT_CELLS)
+                locate(self._labels_of(cells, name), own, name, remedy=OMIT_CELLS)
                 for name, own in zip(self.modes, self.labels, strict=True)
             ]
             return torch.from_numpy(np.stack(places))
@@ -143,6 +143,10 @@ class Training:
                 "the model to data without labels"
             )
         return self._check_positions(to_numpy(cells, "cells"))
+
+    def _labels_of(self, cells: Any, name: str) -> NDArray[Any]:
+        """Return a column of labels from a data frame of cells."""
+        return as_labels(to_numpy(cells[name], "cells"), f"column {name!r} of cells")
 
     def _cells_of(self, data: TensorData) -> Tensor:
         """Return the observed cells of data, matched by label if both have labels."""
