@@ -16,7 +16,10 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import torch
 
+import parafair
+from parafair.errors import ParafairWarning
 from tests.campaign import namespace
 from tests.campaign.judging import foreign_warnings, judge_exception, undefined
 from tests.campaign.outcomes import Kind, Outcome
@@ -122,6 +125,16 @@ def stop_slow_calls() -> Iterator[None]:
 
 def run_case(case: Case) -> Outcome | None:
     """Make the call and judge what comes of it; None if its arguments cannot be made."""
+    return run_with_result(case)[0]
+
+
+def run_with_result(case: Case, filters: str = "always") -> tuple[Outcome | None, Any]:
+    """Make the call, and also return its result, or None.
+
+    Args:
+        case: The call.
+        filters: What is done with warnings: "always", or "error".
+    """
     shutil.rmtree(namespace.FOLDER / "out", ignore_errors=True)
     values = {}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -131,21 +144,23 @@ def run_case(case: Case) -> Outcome | None:
                 for name, source in group.items():
                     values[f"_{place}_{name}"] = eval(source, NAMES.copy())
         except Exception:  # such as an array of one number less than none
-            return None
-    before = {name: fingerprint(value) for name, value in values.items()}
-    kind, detail, message = _attempt(case, values)
+            return None, None
+        before = {name: fingerprint(value) for name, value in values.items()}
+    (kind, detail, message), result = _attempt(case, values, filters)
     if not kind.failure:
         for name, value in values.items():
-            if fingerprint(value) != before[name]:
+            with np.errstate(all="ignore"):
+                same = fingerprint(value) == before[name]
+            if not same:
                 kind, detail = Kind.STATE, f"the argument {name.split('_', 2)[2]} was modified"
-    return Outcome(case.target.name, kind, detail, message=message)
+    return Outcome(case.target.name, kind, detail, message=message), result
 
 
-def _attempt(case: Case, values: dict[str, Any]) -> tuple[Kind, str, str]:
-    """Return the class of the outcome, its detail, and the message of an exception."""
-    message = ""
+def _attempt(case: Case, values: dict[str, Any], filters: str) -> tuple[tuple[Kind, str, str], Any]:
+    """Return the class of the outcome, its detail and the message of an exception; the result."""
+    message, result = "", None
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter(filters)  # type: ignore[arg-type]
         before = state()
         signal.setitimer(signal.ITIMER_REAL, LONGEST)
         try:
@@ -155,12 +170,10 @@ def _attempt(case: Case, values: dict[str, Any]) -> tuple[Kind, str, str]:
             kind, detail = Kind.FINE, ""
         except TooLong:
             kind, detail = Kind.SLOW, f"not finished after {LONGEST:g} seconds"
+        except ParafairWarning:  # if warnings are errors
+            kind, detail = Kind.FINE, ""
         except (Exception, SystemExit) as error:
-            names = [str(value) for value in values.values() if isinstance(value, Path)]
-            names += [
-                name for place in range(len(case.arguments)) for name in case.target.names(place)
-            ]
-            kind, detail = judge_exception(error, names)
+            kind, detail = judge_exception(error, _names(case, values))
             message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -172,7 +185,25 @@ def _attempt(case: Case, values: dict[str, Any]) -> tuple[Kind, str, str]:
         if different := changes(before, after):
             restore(before)
             kind, detail = Kind.STATE, ", ".join(different)
-    return kind, detail, message
+    return (kind, detail, message), result
+
+
+def _names(case: Case, values: dict[str, Any]) -> list[str]:
+    """What a message may call an argument: its name, or the path that was given."""
+    names = [name for place in range(len(case.arguments)) for name in case.target.names(place)]
+    return names + [str(value) for value in values.values() if isinstance(value, Path)]
+
+
+def summary(result: Any) -> str | None:
+    """A checksum of the numbers of a result; None for results without."""
+    if isinstance(result, namespace.FairCP):
+        result = getattr(result, "embedding_", None)
+    if isinstance(result, parafair.Audit):
+        result = tuple(result.rows)
+    if isinstance(result, float):
+        return result.hex()
+    known = (np.ndarray, torch.Tensor, namespace.TensorData, namespace.SensitiveFeatures, tuple)
+    return str(fingerprint(result)) if isinstance(result, known) else None
 
 
 def shrink(case: Case, failure: Outcome) -> Case:

@@ -166,7 +166,7 @@ def _judge(line: Line, code: int, said: str) -> tuple[Kind, str, str]:
     if PARSER.search(text) or (code == 1 and "Error:" not in text):
         return Kind.REFUSED, "", ""
     text = text[text.find("Error:") :]
-    names = [word.removeprefix("--") for word in line.words if len(word) > 1]
+    names = [word.removeprefix("--") for word in line.words if len(word) != 1]
     named = any(
         name.replace("-", " ") in text.replace("_", " ").replace("-", " ") for name in names
     )

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import locale
 import os
-import pickle
 import random
 import signal
 import sys
@@ -70,8 +69,8 @@ def fingerprint(value: Any) -> object:
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.is_meta:
             return None
-        value = value.detach().view(-1).view(torch.uint8) if value.is_contiguous() else value
-        return _digest(pickle.dumps(value))
+        data = value.detach().cpu().contiguous().view(-1).view(torch.uint8)
+        return tuple(value.shape), str(value.dtype), _digest(data.numpy().tobytes())
     if isinstance(value, np.ma.MaskedArray):
         return fingerprint(np.ma.getdata(value)), fingerprint(np.ma.getmaskarray(value))
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":

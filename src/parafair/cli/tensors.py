@@ -79,7 +79,8 @@ class TensorOptions:
                 )
         if self.value is not None or (merging and not self.has_labels):
             raise ValueError(
-                f"--value and --duplicates are for tables, but {self.tensor} is not one"
+                f"--value and --duplicates are for tables, but {self.tensor} is not one; leave "
+                "them out"
             )
         with error_prefix(self.tensor):
             if self.has_labels:
