@@ -82,10 +82,19 @@ class Line:
         return replace(self, words=self.words[:place] + words + self.words[place + instead_of :])
 
 
+COMMANDS = typer.main.get_command(app).commands
+
+
+def arguments(command: str) -> list[str]:
+    """The names of the arguments of a command; none if there is no such command."""
+    found = COMMANDS[command].params if command in COMMANDS else ()
+    return [each.name for each in found if each.param_type_name == "argument"]
+
+
 @cache
 def options(command: str) -> tuple[tuple[str, bool], ...]:
     """The options of a command, and whether each is a flag."""
-    found = typer.main.get_command(app).commands[command].params
+    found = COMMANDS[command].params
     named = [each for each in found if each.param_type_name == "option" and each.name != "help"]
     return tuple((each.opts[0], bool(getattr(each, "is_flag", False))) for each in named)
 
@@ -100,6 +109,8 @@ def draw_line(draw: Draw) -> Line:
 
 def _change(line: Line, draw: Draw) -> Line:
     """The line with one value replaced, or an option added, or a word removed or added."""
+    if not line.words:
+        return line
     what = draw.random.random()
     if len(line.words) > 1 and what < 0.4:
         place = draw.number(1, len(line.words))
@@ -134,4 +145,6 @@ def _value(option: str, draw: Draw) -> str:
         return draw.one(*FILES)
     value = draw.one(*WORDS)
     slow = (option, value) in SLOW or (option in {"--max-iter", "--inner-steps"} and len(value) > 4)
-    return "2" if slow or (option == "--n-jobs" and value not in ("0", "abc", "")) else value
+    # More processes take seconds to start.
+    slow = slow or (option == "--n-jobs" and value not in ("0", "1", "abc", "", "1.5"))
+    return "1" if slow else value

@@ -33,7 +33,7 @@ REMEDY = re.compile(
     r"|\bremove\b|\bleave\b|\bfill\b|\bdrop\b|\bmerge\b|\brescale\b|\bcheck\b|\binstall\b|\badd\b"
     r"|\bset\b|\bstate\b|\bkeep\b|\bsplit\b|\bconvert\b|\bcall\b|\btry\b|\bone of\b|\bat least\b"
     r"|\bcomplete\b|\bfit\b|\bdid you mean\b|\bflatten\b|\bthere (is|are)\b|\bcopy\b|\bdownload\b"
-    r"|\bcreate\b|\braise\b|\bit has\b|\bdelete\b|\bwrite\b|\bsave\b|\blower\b",
+    r"|\bcreate\b|\braise\b|\bname\b|\bit has\b|\bdelete\b|\bwrite\b|\bsave\b|\blower\b",
     re.IGNORECASE,
 )
 

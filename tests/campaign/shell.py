@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from parafair.cli import app
 from tests.campaign.api import LONGEST, TooLong, stop_slow_calls
-from tests.campaign.command_lines import Line, draw_line
+from tests.campaign.command_lines import Line, arguments, draw_line
 from tests.campaign.files import write_files
 from tests.campaign.judging import CAME, REMEDY, frames_of, place_of
 from tests.campaign.outcomes import Kind, Outcome
@@ -166,16 +166,20 @@ def _judge(line: Line, code: int, said: str) -> tuple[Kind, str, str]:
     if PARSER.search(text) or (code == 1 and "Error:" not in text):
         return Kind.REFUSED, "", ""
     text = text[text.find("Error:") :]
-    names = [word.removeprefix("--") for word in line.words if len(word) != 1]
-    named = any(
-        name.replace("-", " ") in text.replace("_", " ").replace("-", " ") for name in names
-    )
+    named = any(name in _spaced(text) for name in map(_spaced, _names(line)))
     parts = {"the argument": named, "what came": CAME.search(text), "a remedy": REMEDY.search(text)}
     missing = [what for what, there in parts.items() if not there]
     if missing:
         head = re.sub(r"[\d'/].*", "", text)[:60]
         return Kind.UNCLEAR, f"{head} without {' and '.join(missing)}", message
     return Kind.REFUSED, "", ""
+
+
+def _names(line: Line) -> list[str]:
+    """What a message may call an argument: options, values, and the paths that they mean."""
+    values = [part for word in line.words for part in (word, *Path(word).parts)]
+    names = [value.removeprefix("--") for value in values if len(value) > 1]
+    return [*names, *arguments(line.words[0]), *(repr(value) for value in values), str(Path.cwd())]
 
 
 def _spaced(text: str) -> str:
