@@ -321,7 +321,7 @@ def test_frostt_files(tmp_path):
         ("1 inf 5\n", "has the index inf in entry 0; indices must be whole"),
         ("1 nan 5\n", "has the index nan in entry 0; indices must be whole"),
         ("1 1 5\n1 1e30 5\n", "has the index 1e.30 in entry 1; indices must be whole"),
-        ("1 1 inf\n", "values has 1 infinite entries"),
+        ("1 1 inf\n", "X has 1 infinite entries"),
         ("1 x 5\n", "could not be read .could not convert string 'x'"),
         ("1 1 5\n1 1 6\n", "given more than once, such as mode_0 1, mode_1 1: 5, 6"),
         ("1 1 nan\n", "has no values: all 1 are missing"),

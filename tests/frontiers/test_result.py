@@ -70,7 +70,8 @@ def test_the_picked_model_is_fitted(curve):
         ({}, "pass either max_leakage or max_residual"),
         ({"max_leakage": 0.1, "max_residual": 0.1}, "pass either max_leakage or max_residual"),
         ({"max_leakage": -2.0}, "max_leakage must be a number from 0 to 1, got -2.0"),
-        ({"max_residual": -1.0}, "no point has residual <= -1.0; the smallest is"),
+        ({"max_residual": 1e-9}, "no point has residual <= 1e-09; the smallest is"),
+        ({"max_residual": -1.0}, "max_residual must be a finite number of at least 0, got -1.0"),
     ],
 )
 def test_what_cannot_be_picked_says_why(curve, asked, message):
@@ -88,7 +89,7 @@ def test_methods_are_compared_in_one_object(curve):
     with pytest.raises(ValueError, match="both frontiers have a method 'invariant'; set name="):
         curve + curve
     with pytest.raises(
-        ValueError, match="method must be one of invariant, correlation-removal, got 'fatr'"
+        ValueError, match="method must be one of invariant, correlation-removal; got 'fatr'"
     ):
         both.of("fatr")
 

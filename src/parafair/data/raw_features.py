@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parafair.arguments import items, one_of, to_numpy
+from parafair.arguments import instance_of, items, one_of, to_numpy
 from parafair.data.arrays import to_tensor
 from parafair.data.column import category_text
 from parafair.data.frames import check_columns, find_rows, open_table, read_labels
@@ -69,6 +69,8 @@ class RawFeatures:
         cls, table: Any, columns: Sequence[str] | None, *, key: str | None, labels: Any
     ) -> RawFeatures:
         """Read a table of people; see `SensitiveFeatures.from_table`."""
+        if key is not None:
+            instance_of("key", key, str, "pass the name of a column")
         if columns is not None:
             columns = items("columns", columns, "names of columns")
         if labels is not None and key is None:

@@ -78,7 +78,8 @@ def hsic(
             f"first and second must have the same number of rows, got {first.shape[-2]} and "
             f"{second.shape[-2]}; row i of both must belong to the same person"
         )
-    if second.ndim > 2:
+    # The weights of the gradient in the second sample have the batch of the first.
+    if second.ndim > 2 or (first.ndim > 2 and second.requires_grad):
         batch = _batch_of(first, second)
         first, second = (x.expand(*batch, *x.shape[-2:]) for x in (first, second))
     dtype = torch.promote_types(first.dtype, second.dtype)

@@ -156,8 +156,8 @@ def make_plan(
         )
     if sensitive_features is None or isinstance(sensitive_features, Mapping):
         raise ValueError(
-            "sensitive_features must be the features of one mode, because audits need them; pass "
-            "one row per person"
+            "sensitive_features must be the features of one mode, because audits need them, got "
+            f"{shown(sensitive_features)}; pass one row per person"
         )
     features = SensitiveFeatures.of(sensitive_features)
     if audits is not None:

@@ -249,7 +249,9 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         known = isinstance(X, (Tensor, TensorData, np.ma.MaskedArray))
         first = isinstance(self.mode, Integral) and self.mode == 0
         if first and not (known or is_sparse(X) or has_labels(X)):
-            order = X.ndim if hasattr(X, "ndim") else to_numpy(X, "X").ndim
+            order = getattr(X, "ndim", None)
+            if not isinstance(order, int):
+                order = to_numpy(X, "X").ndim
             if order <= 2:
                 X = self._validate_matrix(X, reset)
         data = as_data(X, dtype=self.dtype, device=self.device)
