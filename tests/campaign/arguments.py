@@ -221,7 +221,7 @@ FACTORS = choice(
     ("[torch.eye(3), torch.ones(4, 3)]", "(torch.ones(2, 1), torch.ones(2, 1), torch.ones(3, 1))"),
     ("[torch.eye(3), torch.eye(2)]", "[]", "[torch.eye(3)]", "[np.eye(3), np.eye(3)]",
      "torch.eye(3)", "[torch.ones(3), torch.ones(3)]", "[torch.ones(2, 0), torch.ones(2, 0)]",
-     "[[1.0], [2.0]]", "[torch.full((3, 2), torch.nan), torch.ones(2, 2)]",
+     "[[1.0], [2.0]]",
      "[torch.eye(2).long(), torch.eye(2)]"),
 )  # fmt: skip
 CP = Sort(

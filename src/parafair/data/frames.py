@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parafair.arguments import as_path
 from parafair.data.labels import (
     NUMBERS,
     as_float,
@@ -54,7 +55,7 @@ def open_table(table: Any, *, labels: Sequence[str] = ()) -> nw.DataFrame[Any]:
         ) from error
 
     if isinstance(table, (str, Path)):
-        table = read_table(Path(table), labels=labels)
+        table = read_table(as_path("table", table), labels=labels)
     try:
         frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
     except TypeError as error:
