@@ -29,7 +29,7 @@ from tests.campaign.values import Draw
 
 # How often an optional argument is given, and how often all arguments are plausible.
 OPTIONAL, PLAUSIBLE, FAST = 0.15, 0.3, 0.9
-LONGEST = 20.0
+LONGEST = 60.0
 
 NAMES = {name: getattr(namespace, name) for name in namespace.__all__}
 

@@ -84,7 +84,7 @@ class Target:
 
 
 few = {"max_iter": 1.0, "tol": 0.6, "sensitive_features": 0.85, "rank": 0.5}
-quick = {"attackers": 0.98, "permutations": 0.95, "repeats": 0.92, "folds": 0.8, "target": 0.03}
+quick = {"attackers": 1.0, "permutations": 0.95, "repeats": 0.92, "folds": 0.8, "target": 0.03}
 new_people = {"X": NEW_PEOPLE, "sensitive_features": NEW_FEATURES}
 
 n = namespace

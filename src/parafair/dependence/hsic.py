@@ -12,9 +12,6 @@ from parafair.data.arrays import to_tensor
 from parafair.dependence.gram import CenteredGram, Estimator, gram_diagonal, kernel_sum
 from parafair.dependence.kernels import Gaussian, Kernel, check_kernel
 
-# Squares of larger entries and their products overflow.
-LARGEST = 1e70
-
 
 class _HSIC(torch.autograd.Function):
     """HSIC with gradients by formula, so that no graph over n x n entries is stored."""
@@ -87,6 +84,11 @@ def hsic(
     value: Tensor = _HSIC.apply(  # type: ignore[no-untyped-call]
         first.to(dtype), second.to(dtype), resolved, estimator
     )
+    if not torch.isfinite(value).all():
+        raise ValueError(
+            "first or second has entries whose squares overflow in these kernels, up to "
+            f"{max(float(x.detach().abs().max()) for x in (first, second)):.2g}; rescale it"
+        )
     return value
 
 
@@ -152,10 +154,6 @@ def _as_rows(name: str, sample: Tensor) -> Tensor:
         raise ValueError(
             f"{name} must have at least 2 rows and 1 column, got shape {tuple(sample.shape)}"
         )
-    largest = float(checked.abs().max())
-    if not largest < LARGEST:
-        raise ValueError(
-            f"{name} has NaN or infinite entries, or some above {LARGEST:g}; remove or impute "
-            "these rows, or rescale it"
-        )
+    if not torch.isfinite(checked).all():
+        raise ValueError(f"{name} has NaN or infinite entries; remove or impute these rows")
     return sample.to(checked.dtype)
