@@ -38,3 +38,16 @@ def test_other_people_must_have_the_same_categories_or_finite_numbers():
         Column.of("word", np.array(["a", "b", "b"])).read(np.array(["c"]))
     with pytest.raises(ValueError, match="sensitive feature 'age' must hold finite numbers"):
         numeric([1.5, 2.5, 3.5]).read(np.array([np.inf]))
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [1, 2], 1j, b"f", object()])
+def test_values_that_are_no_scalars_are_refused(value):
+    values = np.empty(2, object)
+    values[:] = [value, "m"]
+    with pytest.raises(ValueError, match="'g' must hold text, numbers or dates, got"):
+        Column.of("g", values)
+
+
+def test_values_of_different_types_are_categories():
+    column = Column.of("g", np.array([1, "a", 1, 10**30], object))
+    assert column.categories == ("1", str(10**30), "a")

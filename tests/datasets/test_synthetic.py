@@ -56,3 +56,8 @@ def test_seed_size_and_order():
 def test_bad_sizes_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         datasets.synthetic(0, **options)
+
+
+def test_data_that_does_not_fit_into_memory_is_refused():
+    with pytest.raises(MemoryError, match="choose a smaller shape or rank"):
+        datasets.synthetic(shape=(10**6, 10**6, 10**6))

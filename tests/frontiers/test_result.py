@@ -146,3 +146,9 @@ def test_certainty_depends_on_the_number_of_groups():
     assert most_leakage(SensitiveFeatures.of(["a", "b"])) == 0.5
     assert most_leakage(SensitiveFeatures.of(["a", "b", "c", "d"] * 2)) == 0.75
     assert most_leakage(SensitiveFeatures.of([0.5, 1.5, 2.5], kinds="numeric")) == 1.0
+
+
+@pytest.mark.parametrize("worst", [(1.0,), 1.0, ("a", 1.0), (0.0, 1.0), (float("nan"), 1.0)])
+def test_a_corner_that_is_none_is_refused(curve, worst):
+    with pytest.raises((TypeError, ValueError), match=r"worst must be (two|a list|a finite)"):
+        curve.hypervolume(worst)

@@ -102,6 +102,6 @@ def error_prefix(path: Path) -> Iterator[None]:
     """Name the file in errors."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         text = str(error)
         raise ValueError(text if str(path) in text else f"{path}: {text}") from error
