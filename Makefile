@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all check bench docs reproduce clean
+.PHONY: demo test test-all campaign check bench docs reproduce clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -17,6 +17,11 @@ test: $(VENV)/.test
 
 test-all: $(VENV)/.test
 	$(PYTEST)
+
+# Random calls and commands for ten minutes; SEED=8 tries others.
+SEED ?= 7
+campaign: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.campaign --seconds 600 --seed $(SEED)
 
 check: $(VENV)/.check
 	$(BIN)/ruff format --check .

@@ -15,6 +15,7 @@ TESTS = Path(__file__).parent
 # import each other.
 LAYERS = [
     {"errors", "interrupts", "records", "temporaries", "threads"},
+    {"arguments"},
     {"storage"},
     {"stored"},
     {"algebra"},
@@ -36,6 +37,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Test files that are about more than one module, and what they are about.
 ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
+    "test_campaign.py": "random calls and commands",
     "test_campaign_damage.py": "files that are damaged, and work that is killed",
     "test_defaults.py": "global state, which nothing uses or changes",
     "test_documentation.py": "the pages, and the code on them",

@@ -88,11 +88,32 @@ class Interrupted(KeyboardInterrupt):
         return Interrupted, (self.fit,)
 
 
+def shown(value: object) -> str:
+    """Return what a caller gave, for a message: its own text if that is a short line.
+
+    >>> shown("a"), shown([0] * 100)
+    ("'a'", 'a list')
+    """
+    try:
+        text = repr(value)
+    except Exception:  # a class may have any bugs
+        text = ""
+    if 0 < len(text) <= LONGEST_SHOWN and "\n" not in text:
+        return text
+    shape = getattr(value, "shape", None)
+    size = f" of shape {tuple(shape)}" if isinstance(shape, tuple) else ""
+    return f"a {type(value).__name__}{size}"
+
+
+# A longer text says less than the type of the value.
+LONGEST_SHOWN = 100
+
+
 def unknown_choice(argument: str, got: object, options: Iterable[str]) -> ValueError:
     """Return the error for an unknown option, with the nearest known one."""
-    options = list(options)
-    hint = nearest(got, options)
-    return ValueError(f"{argument} must be one of {', '.join(options)}; got {got!r}{hint}")
+    options = list(map(str, options))
+    hint = nearest(got, options) if isinstance(got, str) else ""
+    return ValueError(f"{argument} must be one of {', '.join(options)}; got {shown(got)}{hint}")
 
 
 def missing_column(where: object, name: str, columns: Iterable[str]) -> ValueError:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from parafair.arguments import as_path, flag
 from parafair.records import plain
 from parafair.temporaries import MANIFEST_FILE, put_back, temporary
 
@@ -81,13 +82,13 @@ def new_folder(
         overwrite: Whether to replace a folder of the same name.
         ours: Patterns of the files that may be deleted. A folder with any other file is refused.
     """
-    folder = Path(folder).resolve()
+    folder = as_path("folder", folder).resolve()
     check_new_folder(folder, overwrite=overwrite, ours=ours)
     created = [path for path in folder.parents if not path.exists()]
     beside = temporary(folder)
     content, old = beside / "content", beside / "old"
     try:
-        content.mkdir(parents=True)
+        _make_folder(content, folder)
         yield content
         _write_manifest(content)
         _install(content, folder, old if overwrite else None)
@@ -98,6 +99,16 @@ def new_folder(
         for path in created:
             with suppress(OSError):  # another process may use it by now
                 path.rmdir()
+
+
+def _make_folder(content: Path, folder: Path) -> None:
+    """Make a folder beside `folder`; the system may refuse what permissions allow."""
+    try:
+        content.mkdir(parents=True)
+    except OSError as error:
+        raise OSError(
+            f"{folder} cannot be created ({error.strerror}); choose another folder"
+        ) from error
 
 
 def _install(content: Path, folder: Path, old: Path | None) -> None:
@@ -129,7 +140,8 @@ def check_new_folder(
     folder: str | Path, *, overwrite: bool, ours: frozenset[str] = RUN_FILES
 ) -> None:
     """Raise if a folder cannot be created; call it before any work is done."""
-    folder = Path(folder).resolve()
+    flag("overwrite", overwrite)
+    folder = as_path("folder", folder).resolve()
     if folder == Path.cwd():
         raise FileExistsError(f"{folder} is the current folder; give the name of one to create")
     put_back(folder)
@@ -218,7 +230,8 @@ def _rename_new(beside: Path, path: Path) -> None:
 
 def check_new_file(path: str | Path, *, overwrite: bool = False) -> None:
     """Raise if a file cannot be written or would be lost; call it before any work is done."""
-    path = Path(path)
+    flag("overwrite", overwrite)
+    path = as_path("path", path)
     put_back(path)
     if path.is_dir():
         raise FileExistsError(f"{path} already exists and is a folder; choose another file")
@@ -302,8 +315,10 @@ def read_bytes(path: Path) -> bytes:
         put_back(path.parent.resolve())
     try:
         return path.read_bytes()
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(f"{path} does not exist; give the folder of a saved run") from error
+    except OSError as error:
+        raise OSError(f"{path} could not be read ({error.strerror}); check the path") from error
 
 
 def parse_json(path: Path, data: bytes) -> dict[str, Any]:

@@ -115,3 +115,14 @@ class TestCPTensor:
     def test_one_factor_is_not_enough(self):
         with pytest.raises(ValueError, match="at least 2 matrices.*got 1"):
             CPTensor.from_factors([torch.ones(4, 2)])
+
+
+@pytest.mark.parametrize("factors", [[], [[1.0], [2.0]], 5, [np.eye(2), np.eye(2)]])
+def test_factors_that_are_no_tensors_are_refused(factors):
+    with pytest.raises(TypeError, match="factors must be"):
+        CPTensor.from_factors(factors)
+
+
+def test_factors_that_are_no_matrices_are_refused():
+    with pytest.raises(ValueError, match="factors must be matrices, one per mode, and weights"):
+        CPTensor(torch.ones(2), (torch.ones(2), torch.ones(2)))

@@ -18,6 +18,8 @@ class Kind(Enum):
     DIFFERENT = "silently different result", True
     TRACEBACK = "traceback in the shell", True
     STATE = "process state changed", True
+    WARNING = "warning of another library", True
+    SLOW = "not finished in time", True
     BLINDED = "blinded audit", True
 
     def __init__(self, label: str, failure: bool) -> None:
@@ -34,10 +36,12 @@ class Outcome:
         kind: What came of it.
         detail: For a failure: the exception or the difference, in a line. Failures of equal target
             and detail are one finding.
+        message: What the user read, if it was an exception.
         reproduction: For a failure: a few lines that show it again, as short as possible.
     """
 
     target: str
     kind: Kind
     detail: str = ""
+    message: str = ""
     reproduction: str = ""

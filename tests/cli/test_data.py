@@ -30,10 +30,10 @@ def test_the_help_lists_the_options_of_every_data_set(working):
     [
         (("synthetik", "--out", "d"), "did you mean 'synthetic'?"),
         (("synthetic",), "--out is missing; give the folder to write the data set to"),
-        (("oulad", "--out", "d", "--rank", 3), "takes no --rank; its options are --data"),
+        (("oulad", "--out", "d", "--rank", 3), "takes no --rank; use its own options: --data"),
         (
             ("synthetic", "--out", "d", "--data", "."),
-            "takes no --data; its options are --seed, --shape, --rank",
+            "takes no --data; use its own options: --seed, --shape, --rank",
         ),
         (("oulad", "--out", "d", "--data", "."), "must hold oulad/assessments.csv"),
         (("synthetic", "--out", "d", "--shape", "3,x"), "--shape must be whole numbers separated"),

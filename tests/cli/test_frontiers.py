@@ -84,9 +84,9 @@ def test_a_frontier_is_continued_and_does_not_mix(arrays):
             ("frontier", "tensor.npy", "--out", "run"),
             "--sensitive is missing; give the table of people, which audits need",
         ),
-        (("report", "nowhere"), "nowhere is not a folder"),
+        (("report", "nowhere"), "nowhere is no folder"),
         (("report", ".", "--format", "gif"), "--format must be one of png, pdf, svg; got 'gif'"),
-        (("pick", "nowhere", "--out", "r"), "nowhere is not a folder"),
+        (("pick", "nowhere", "--out", "r"), "nowhere is no folder"),
     ],
 )
 def test_bad_frontiers_are_refused(arrays, command, message):

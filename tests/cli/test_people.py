@@ -53,9 +53,12 @@ def test_stated_kinds_and_chosen_columns(arrays):
         ((*PEOPLE, "--sensitive-columns", "group,group"), "one or more different names"),
         (
             ("--method", "none", "--key", "person"),
-            "--missing need the table of people: --sensitive",
+            "--missing need the table of people, but it was not given; add --sensitive",
         ),
-        (("--method", "none", "--missing", "exclude"), "need the table of people: --sensitive"),
+        (
+            ("--method", "none", "--missing", "exclude"),
+            "need the table of people, but it was not given",
+        ),
     ],
 )
 def test_wrong_people_are_refused(arrays, arguments, message):

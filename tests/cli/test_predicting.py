@@ -147,7 +147,10 @@ def test_people_of_new_entries_are_checked(tables):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--key", "student"), "--key and --missing need the table of people: --sensitive"),
+        (
+            ("--key", "student"),
+            "--key and --missing need the table of people, but it was not given; add --sensitive",
+        ),
         (("--refine",), "refine=True needs sensitive_features of the new people"),
         (("--modes", "student,module"), "scores.csv has 2 modes but the model has 3"),
     ],

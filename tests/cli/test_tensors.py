@@ -23,7 +23,7 @@ ONE = f"{HEADER}s00,art,1,5\n"
     [
         (None, ("--modes", "studnet,module,test"), "scores.csv: a mode must be one of student,"),
         (None, ("--modes", "studnet,module,test"), "did you mean 'student'?"),
-        (None, ("--modes", "student"), "modes must be at least 2 columns"),
+        (None, ("--modes", "student"), "modes must be names of at least 2 columns"),
         (None, ("--modes", "student,component_1"), "columns of this name hold embeddings"),
         (None, ("--value", "scor"), "did you mean 'score'?"),
         (None, ("--sensitive-columns", "gendr"), "did you mean 'gender'?"),

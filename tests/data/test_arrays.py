@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from parafair.data.arrays import as_tensor
-from parafair.data.checks import check_device
+from parafair.data.devices import check_device, resolve_dtype
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,34 @@ def test_missing_and_infinite_entries_are_refused(value, message):
 def test_a_device_without_values_is_refused():
     with pytest.raises(ValueError, match="device='meta' cannot be used here"):
         check_device("meta")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (torch.eye(2).to_sparse(), "X must be dense, got a tensor of torch.sparse_coo"),
+        (torch.eye(2, device="meta"), "X must hold numbers, but it is on the device 'meta'"),
+        ([[1, 2], [3]], "X must be an array with rows of equal length, got"),
+        (iter([1]), "X must hold numbers, got an array of object"),
+    ],
+)
+def test_what_holds_no_numbers_is_refused(value, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        as_tensor(value, name="X")
+
+
+def test_whole_numbers_too_large_for_floats_count_as_infinite():
+    with pytest.raises(ValueError, match="X has 1 NaN or infinite entries, the first at index"):
+        as_tensor([10**400, 1], name="X")
+
+
+@pytest.mark.parametrize("dtype", ["float16", int, np.dtype("f4"), pd.DataFrame(), torch.int64])
+def test_other_precisions_are_refused(dtype):
+    with pytest.raises(ValueError, match="dtype must be one of float32, float64; got"):
+        resolve_dtype(dtype)
+
+
+@pytest.mark.parametrize("device", [0, 1.5, "gpu", ["cpu"], ""])
+def test_what_is_no_device_is_refused(device):
+    with pytest.raises(ValueError, match="cannot be used here .* use 'cpu', or None"):
+        check_device(device)

@@ -54,3 +54,16 @@ def test_numbers_that_count_the_people_are_refused_unless_they_are_stated_to_mea
         Column.of("id", ids)
     assert Column.of("rank", ids, "numeric").kind == "numeric"
     assert Column.of("income", 7 * ids).kind == "numeric"
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [1, 2], 1j, b"f", object()])
+def test_values_that_are_no_scalars_are_refused(value):
+    values = np.empty(2, object)
+    values[:] = [value, "m"]
+    with pytest.raises(ValueError, match="'g' must hold text, numbers or dates, got"):
+        Column.of("g", values)
+
+
+def test_values_of_different_types_are_categories():
+    column = Column.of("g", np.array([1, "a", 1, 10**30], object))
+    assert column.categories == ("1", str(10**30), "a")

@@ -170,16 +170,16 @@ def test_labels_are_found_as_numbers_or_text():
 @pytest.mark.parametrize(
     ("positions", "message"),
     [
-        ([0, 3], "must be 0 to 2, got 0 to 3"),
-        ([1, 1], "have 1 more than once; give each once"),
+        ([0, 3], "must be from 0 to 2, got 0 to 3"),
+        ([1, 1], "has 1 more than once; give each position once"),
         ([0.5], "must be a list of whole numbers"),
-        ([False] * 3, "with at least one True; got an array of bool"),
+        ([False] * 3, "with at least one True; got"),
         ([True] * 2, "a boolean mask of length 3 with at least one True"),
     ],
 )
 def test_positions_are_checked(positions, message):
     with pytest.raises(ValueError, match=message):
-        check_positions(positions, 3, "student")
+        check_positions("positions", positions, 3)
 
 
 def test_memory_is_estimated_first(tmp_path, monkeypatch):

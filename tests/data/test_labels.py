@@ -58,3 +58,14 @@ def test_large_numerals_of_a_file_stay_text(tmp_path):
     file.write_text("who,what,x\n1e+20,1,1\n1e+21,2,2\n")
     data = TensorData.from_table(file, modes=["who", "what"], value="x")
     assert data.labels[0].tolist() == ["1e+20", "1e+21"]
+
+
+@pytest.mark.parametrize("values", [5, "abc", None, object()])
+def test_what_is_no_list_of_labels_is_refused(values):
+    with pytest.raises(TypeError, match="labels must be a list of labels, got"):
+        as_labels(values, "labels")
+
+
+def test_arrays_are_no_labels():
+    with pytest.raises(ValueError, match="labels must hold labels such as text or numbers"):
+        as_labels([[1, 2], [3]], "labels")

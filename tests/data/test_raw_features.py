@@ -52,7 +52,7 @@ def test_a_pyarrow_table_has_named_columns():
 
 
 def test_ragged_lists_are_refused():
-    with pytest.raises(ValueError, match="sensitive_features must have rows of equal length"):
+    with pytest.raises(ValueError, match="must be an array with rows of equal length"):
         SensitiveFeatures.of([["f", 1], ["m"], ["f", 2]])
 
 

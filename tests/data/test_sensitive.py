@@ -122,7 +122,7 @@ def test_all_forms_of_the_same_values_agree(values):
             {"names": ["a", "a"]},
             "names must differ from each other",
         ),
-        (np.ones((3, 2)), {"names": ["a"]}, "names must have 2 entries, got 1"),
+        (np.ones((3, 2)), {"names": ["a"]}, "names must be 2 names, one per column"),
     ],
 )
 def test_bad_features_are_refused(features, options, message):
@@ -267,7 +267,7 @@ def test_incomplete_features_are_not_used_by_mistake():
         ({"columns": ["gendre"]}, "a column must be one of .* did you mean 'gender'"),
         ({"columns": ["age", "age"]}, "columns must be one or more different names"),
         ({"columns": []}, "columns must be one or more different names"),
-        ({"key": None}, "labels need a key: the column"),
+        ({"key": None}, "labels are given, but no key: it needs the column"),
         ({"key": "whom"}, "key must be one of .* did you mean 'who'"),
         ({"labels": [10, 50, 60]}, "no row for 2 of 3 people, such as who 50, 60; add them, or"),
         ({"columns": ["gender"]}, "'gender' has 1 missing values .who 20.*missing='exclude'"),
@@ -292,7 +292,7 @@ def test_keys_must_differ_and_be_there():
         SensitiveFeatures.from_table(
             PEOPLE.assign(who=[1, 2, None, 3]), ["age"], key="who", labels=[1]
         )
-    with pytest.raises(TypeError, match="columns must be a list of column names, got 'age'"):
+    with pytest.raises(TypeError, match="columns must be a list of names of columns, got 'age'"):
         SensitiveFeatures.from_table(PEOPLE, "age")
 
 

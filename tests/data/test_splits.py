@@ -71,5 +71,32 @@ def test_people_of_the_data_are_split(data):
     split = split_people(data, "mode_1", test_size=0.25)
     assert (len(split.train), split.validation, len(split.test)) == (6, None, 2)
     assert data.take("mode_1", split.test).shape == (30, 2, 5)
-    with pytest.raises(ValueError, match="groups must have 8 entries, one per person, got 1"):
+    with pytest.raises(ValueError, match="groups must have 8 entries, one per person, got shape"):
         split_people(data, 1, groups=["a"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"data": np.ones((3, 2))}, "data must be a TensorData or the number of people, got"),
+        ({"data": 1}, "data must be a whole number of at least 2, got 1"),
+        ({"data": 3, "test_size": 0.1}, "3 people make parts of 0, 3; choose other shares"),
+        ({"data": 4, "test_size": "a"}, "test_size must be a finite number, got 'a'"),
+        ({"data": 4, "groups": list("abcd")}, "groups has 4 groups, the smallest with 1 members"),
+        ({"data": 4, "groups": [[1], [2, 3]]}, "groups must be an array with rows of equal"),
+    ],
+)
+def test_people_who_cannot_be_split_are_refused(arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        split_people(**arguments)
+
+
+def test_groups_of_different_types_are_groups():
+    groups = np.array([1, "a", None, 1, "a", None], object)
+    split = split_people(6, groups=groups, test_size=0.5)
+    assert sorted(map(str, groups[split.test])) == ["1", "None", "a"]
+
+
+def test_cells_of_an_array_are_refused():
+    with pytest.raises(TypeError, match="data must be a TensorData, got .* use TensorData.from"):
+        split_cells(np.ones((3, 2)))

@@ -132,7 +132,7 @@ def test_bad_columns_are_refused(options, message):
 
 
 def test_modes_are_a_list():
-    with pytest.raises(TypeError, match="modes must be a list of column names, got 'student"):
+    with pytest.raises(TypeError, match="modes must be a list of names of columns, got 'student"):
         TensorData.from_table(SCORES, modes="student,module", value="score")
 
 
@@ -217,7 +217,7 @@ def test_precision_is_kept_and_whole_numbers_are_doubles():
         (np.array([[1, "2"]], object), TypeError, "array must hold numbers, got an array of obj"),
         ([[1j, 2]], TypeError, "array must hold numbers, got an array of complex"),
         (torch.ones(2, 2, dtype=torch.complex64), TypeError, "array must hold real numbers"),
-        ([[NAN, NAN]], ValueError, "all entries are missing"),
+        ([[NAN, NAN]], ValueError, "no observed entries: all are missing"),
         ([[float("inf"), 1]], ValueError, r"1 infinite entries, the first at index \(0, 0\)"),
         ([1.0, 2.0], ValueError, r"at least 2 modes and none empty, got shape \(2,\)"),
         (np.ones((2, 0)), ValueError, "at least 2 modes and none empty"),
@@ -321,7 +321,7 @@ def test_frostt_files(tmp_path):
         ("1 inf 5\n", "has the index inf in entry 0; indices must be whole"),
         ("1 nan 5\n", "has the index nan in entry 0; indices must be whole"),
         ("1 1 5\n1 1e30 5\n", "has the index 1e.30 in entry 1; indices must be whole"),
-        ("1 1 inf\n", "values has 1 infinite entries"),
+        ("1 1 inf\n", "X has 1 infinite entries"),
         ("1 x 5\n", "could not be read .could not convert string 'x'"),
         ("1 1 5\n1 1 6\n", "given more than once, such as mode_0 1, mode_1 1: 5, 6"),
         ("1 1 nan\n", "has no values: all 1 are missing"),

@@ -46,3 +46,8 @@ def test_bad_numbers_are_refused(settings):
     (name,) = settings
     with pytest.raises(ValueError, match=f"{name} must be a whole number of at least"):
         datasets.marks(**settings)
+
+
+def test_more_students_than_fit_into_memory_are_refused():
+    with pytest.raises(MemoryError, match="marks of 1000000000000 students"):
+        datasets.marks(students=10**12)

@@ -48,11 +48,16 @@ def test_seed_size_and_order():
     ("options", "message"),
     [
         ({"shape": (5,)}, r"shape must have at least 2 modes .* got \(5,\)"),
-        ({"shape": (5, 0)}, r"shape must have at least 2 modes .* got \(5, 0\)"),
+        ({"shape": (5, 0)}, "each of shape must be a whole number of at least 1, got 0"),
         ({"shape": (1, 4)}, r"at least 2 people in the first, got \(1, 4\)"),
-        ({"rank": 0}, "rank must be at least 1, got 0"),
+        ({"rank": 0}, "rank must be a whole number of at least 1, got 0"),
     ],
 )
 def test_bad_sizes_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         datasets.synthetic(0, **options)
+
+
+def test_data_that_does_not_fit_into_memory_is_refused():
+    with pytest.raises(MemoryError, match="choose a smaller shape or rank"):
+        datasets.synthetic(shape=(10**6, 10**6, 10**6))

@@ -148,7 +148,9 @@ def test_p_values_of_independent_data_are_uniform():
 def test_the_seed_decides_the_permutations():
     tests = [permutation_test(criterion(), ROWS, seed, permutations=20) for seed in (0, 0, 1)]
     assert tests[0].null_mean == tests[1].null_mean != tests[2].null_mean
-    with pytest.raises(ValueError, match="permutations must be at least 1, got 0"):
+    with pytest.raises(
+        ValueError, match="permutations must be a whole number of at least 1, got 0"
+    ):
         criterion().permuted(ROWS, permutations=0, random_state=0)
 
 

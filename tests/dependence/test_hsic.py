@@ -199,3 +199,38 @@ def test_twenty_thousand_rows_need_less_than_two_gigabytes():
 def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernels": (Linear(),)}, "kernels must be two, one for each sample, got 1"),
+        ({"kernels": Linear()}, "kernels must be a list of two kernels, got"),
+        ({"kernels": ("a", "b")}, "each of kernels must be a kernel such as"),
+        ({"estimator": "exact"}, "estimator must be one of biased, unbiased; got 'exact'"),
+    ],
+)
+def test_bad_settings_are_refused(options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        hsic(example_rows(6, 2, seed=0), example_rows(6, 1, seed=1), **options)
+
+
+def test_batches_of_different_shapes_are_refused():
+    first, second = torch.zeros(2, 4, 1), torch.zeros(3, 4, 1)
+    with pytest.raises(ValueError, match="first and second must have batches of the same shape"):
+        khsic(first, second)
+
+
+def test_entries_whose_squares_overflow_are_refused():
+    rows = 1e200 * torch.eye(4, dtype=torch.float64)
+    with pytest.raises(ValueError, match="has entries whose squares overflow in these kernels"):
+        hsic(rows, rows, kernels=(Linear(), Linear()))
+
+
+def test_a_batch_has_gradients_in_the_sample_that_its_members_share():
+    first = torch.stack([example_rows(6, 2, seed=0), 2 * example_rows(6, 2, seed=0)])
+    second = example_rows(6, 1, seed=1).requires_grad_()
+    khsic(first, second).sum().backward()
+    one = second.detach().clone().requires_grad_()
+    sum(khsic(member, one) for member in first).backward()
+    torch.testing.assert_close(second.grad, one.grad)

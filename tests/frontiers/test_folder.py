@@ -245,7 +245,7 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: None, "is not a folder; pass one that `parafair frontier` wrote"),
+        (lambda path: None, "path must be a folder that `parafair frontier` wrote"),
         (lambda path: path.mkdir(), "has no finished fit of a frontier"),
     ],
 )

@@ -70,7 +70,8 @@ def test_the_picked_model_is_fitted(curve):
         ({}, "pass either max_leakage or max_residual"),
         ({"max_leakage": 0.1, "max_residual": 0.1}, "pass either max_leakage or max_residual"),
         ({"max_leakage": -2.0}, "max_leakage must be a number from 0 to 1, got -2.0"),
-        ({"max_residual": -1.0}, "no point has residual <= -1.0; the smallest is"),
+        ({"max_residual": 1e-9}, "no point has residual <= 1e-09; the smallest is"),
+        ({"max_residual": -1.0}, "max_residual must be a finite number of at least 0, got -1.0"),
     ],
 )
 def test_what_cannot_be_picked_says_why(curve, asked, message):
@@ -88,7 +89,7 @@ def test_methods_are_compared_in_one_object(curve):
     with pytest.raises(ValueError, match="both frontiers have a method 'invariant'; set name="):
         curve + curve
     with pytest.raises(
-        ValueError, match="method must be one of invariant, correlation-removal, got 'fatr'"
+        ValueError, match="method must be one of invariant, correlation-removal; got 'fatr'"
     ):
         both.of("fatr")
 
@@ -145,3 +146,9 @@ def test_certainty_depends_on_the_number_of_groups():
     assert most_leakage(SensitiveFeatures.of(["a", "b"])) == 0.5
     assert most_leakage(SensitiveFeatures.of(["a", "b", "c", "d"] * 2)) == 0.75
     assert most_leakage(SensitiveFeatures.of([0.5, 1.5, 2.5], kinds="numeric")) == 1.0
+
+
+@pytest.mark.parametrize("worst", [(1.0,), 1.0, ("a", 1.0), (0.0, 1.0), (float("nan"), 1.0)])
+def test_a_corner_that_is_none_is_refused(curve, worst):
+    with pytest.raises((TypeError, ValueError), match=r"worst must be (two|a list|a finite)"):
+        curve.hypervolume(worst)

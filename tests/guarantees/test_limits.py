@@ -287,7 +287,7 @@ class TestResult:
         assert self.limit.at(1.0) == 0
 
     def test_undefined_leakage_is_refused(self):
-        with pytest.raises(ValueError, match="leakage must be a number, got nan"):
+        with pytest.raises(ValueError, match="leakage must be a finite number, got nan"):
             self.limit.at(float("nan"))
 
     def test_can_be_written_as_json(self):
@@ -311,7 +311,9 @@ class TestErrors:
 
     @pytest.mark.parametrize("taus", [(0.1, 1.5), [-0.1], float("nan")])
     def test_taus_are_between_0_and_1(self, taus):
-        with pytest.raises(ValueError, match="taus must be between 0 and 1, got (1.5|-0.1|nan);"):
+        with pytest.raises(
+            ValueError, match="each of taus must be a finite number of at least 0 and of at most 1"
+        ):
             parity_limit(np.ones((2, 2)), sensitive_features=["a", "b"], taus=taus)
 
     @pytest.mark.parametrize("name", ["bins", "max_people"])

@@ -11,10 +11,10 @@ X = np.random.default_rng(0).random((6, 4, 3))
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tol": "a"}, "tol must be a number of at least 0, got 'a'"),
-        ({"tol": None}, "tol must be a number of at least 0, got None"),
-        ({"n_init": "a"}, "n_init must be a whole number of at least 1, got 'a'"),
-        ({"n_init": 1.5}, "n_init must be a whole number of at least 1, got 1.5"),
+        ({"tol": "a"}, "tol must be a finite number of at least 0, got 'a'"),
+        ({"tol": None}, "tol must be a finite number of at least 0, got None"),
+        ({"n_init": "a"}, "n_init must be a whole number from 1 to 100000, got 'a'"),
+        ({"n_init": 1.5}, "n_init must be a whole number from 1 to 100000, got 1.5"),
         ({"mode": None}, "mode must be between 0 and 2 or one of mode_0.*got None"),
         ({"mode": 1.5}, "mode must be between 0 and 2 or one of mode_0.*got 1.5"),
         ({"center": "no"}, "center must be True or False, got 'no'"),
@@ -23,7 +23,7 @@ X = np.random.default_rng(0).random((6, 4, 3))
         ({"init": None}, "init must be one of uniform, normal, svd, or factors"),
         ({"loss": ["a"]}, "loss must be one of squared"),
         ({"device": [1]}, r"device=\[1\] cannot be used here"),
-        ({"verbose": "x"}, "verbose must be 0, 1 or 2, got 'x'"),
+        ({"verbose": "x"}, "verbose must be a whole number from 0 to 2, got 'x'"),
     ],
 )
 def test_arguments_of_a_wrong_type_are_refused(options, message):

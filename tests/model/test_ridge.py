@@ -96,7 +96,9 @@ def test_tune_fits_all_entries_with_the_ridge_that_was_compared():
 
 @pytest.mark.parametrize("ridge", [None, "much", [1, 2], np.ones(2)])
 def test_other_words_for_a_ridge_are_refused(ridge):
-    with pytest.raises(ValueError, match="ridge must be a finite number of at least 0 or 'auto'"):
+    with pytest.raises(
+        ValueError, match="ridge, if it is not 'auto', must be a finite number of at least 0, got"
+    ):
         FairCP(2, method="none", ridge=ridge).fit(np.ones((4, 3)))
 
 

@@ -106,3 +106,17 @@ def test_a_pyarrow_table_of_cells(labeled):
     pyarrow = pytest.importorskip("pyarrow")
     cells = pyarrow.Table.from_pandas(table())
     np.testing.assert_array_equal(labeled[0].predict(cells), labeled[0].predict(table()))
+
+
+@pytest.mark.parametrize("X", [np, object(), {1, 2}, "abc", [[1, 2], [3]], pandas.NA, range(3)])
+def test_what_is_no_tensor_gets_an_error_that_names_it(X):
+    model = FairCP(1, method="none", max_iter=1, tol=0.0)
+    with pytest.raises((TypeError, ValueError), match=r"^X must be (a matrix|an array)"):
+        model.fit(X)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e300])
+def test_data_without_a_usable_norm_has_no_score(scale):
+    model = FairCP(1, method="none", max_iter=1, tol=0.0).fit(np.eye(3))
+    with pytest.raises(ValueError, match=r"X (is zero everywhere|has entries too large)"):
+        model.score(scale * np.eye(3))

@@ -143,15 +143,12 @@ def test_labels_and_processes_change_nothing(marks):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"grid": {"rang": [1]}}, "Invalid parameter 'rang'"),
+        ({"grid": {"rang": [1]}}, "a key of grid must be one of rank, method"),
         ({"grid": {"rank": [1]}, "max_leakage": 0.1}, "max_leakage=0.1 asks for an audit"),
         ({"grid": {"rank": [1]}, "max_leakage": float("nan")}, "max_leakage must be a number"),
         ({"grid": {"rank": [1]}, "validation_size": 1.5}, "validation_size must be a share"),
         ({"grid": {"rank": [None]}}, "rank must be a whole number"),
-        (
-            {"grid": {"rank": []}},
-            "Parameter grid for parameter 'rank' need to be a non-empty sequence",
-        ),
+        ({"grid": {"rank": []}}, "grid must name arguments of the model with values to try"),
         ({"grid": []}, "grid must name arguments of the model with values to try"),
     ],
 )

@@ -147,7 +147,7 @@ class TestBlockDescent(SolverContract):
         assert (np.diff(values) <= 1e-12 * values[:-1]).all()
 
     def test_bad_settings_are_refused(self):
-        with pytest.raises(ValueError, match="inner_steps must be at least 1"):
+        with pytest.raises(ValueError, match="inner_steps must be a whole number of at least 1"):
             BlockDescent(inner_steps=0)
 
 

@@ -93,8 +93,8 @@ class TestGradientBCD(SolverContract):
         ("options", "message"),
         [
             ({"step_sizes": (1.0,)}, "step_sizes must be two positive numbers"),
-            ({"step_sizes": (1.0, 0.0)}, "step_sizes must be two positive numbers"),
-            ({"inner_steps": 0}, "inner_steps must be at least 1, got 0"),
+            ({"step_sizes": (1.0, 0.0)}, "each of step_sizes must be a finite number above 0"),
+            ({"inner_steps": 0}, "inner_steps must be a whole number of at least 1, got 0"),
         ],
     )
     def test_bad_settings_are_refused(self, options, message):

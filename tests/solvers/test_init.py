@@ -67,7 +67,7 @@ def test_given_factors_are_copied_and_weights_kept():
     [
         ("unifrom", 1, "init must be one of .*did you mean 'uniform'"),
         ("svd", 2, "n_init=2 needs random starts"),
-        ("uniform", 0, "n_init must be a whole number of at least 1, got 0"),
+        ("uniform", 0, "n_init must be a whole number from 1 to 100000, got 0"),
         (
             [torch.ones(24, 3), torch.ones(9, 3), torch.ones(7, 2)],
             1,

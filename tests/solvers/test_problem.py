@@ -119,3 +119,18 @@ def test_people_left_out_of_the_criterion_do_not_change_it():
         torch.testing.assert_close(gradient[:, :18], unit * slope)
         if not getattr(penalty, "ridge", 0.0):
             assert not gradient[:, 18:].any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"penalty": "hsic"}, "penalty must be a Penalty, got 'hsic'"),
+        ({"sensitive": ["a", "b"]}, "sensitive must be a SensitiveFeatures, got"),
+        ({"other_sensitive": [1]}, "other_sensitive must be a Mapping, got"),
+        ({"loss": np.ones(2)}, "loss must be one of squared; got"),
+    ],
+)
+def test_parts_of_a_wrong_type_are_refused(options, message):
+    data = TensorData.from_array(np.ones((2, 3)))
+    with pytest.raises((TypeError, ValueError), match=message):
+        Problem(data, 1, **options)

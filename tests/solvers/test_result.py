@@ -44,10 +44,10 @@ class TestStop:
         ("options", "message"),
         [
             ({"max_iter": 0}, "max_iter must be a whole number of at least 1, got 0"),
-            ({"tol": -1}, "tol must be a number of at least 0, got -1"),
-            ({"tol": float("nan")}, "tol must be a number of at least 0, got nan"),
-            ({"max_seconds": 0}, "max_seconds must be positive, got 0"),
-            ({"window": 0}, "window must be at least 1, got 0"),
+            ({"tol": -1}, "tol must be a finite number of at least 0, got -1"),
+            ({"tol": float("nan")}, "tol must be a finite number of at least 0, got nan"),
+            ({"max_seconds": 0}, "max_seconds must be a finite number above 0, got 0"),
+            ({"window": 0}, "window must be a whole number of at least 1, got 0"),
         ],
     )
     def test_bad_settings_are_refused(self, options, message):

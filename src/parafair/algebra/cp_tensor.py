@@ -13,6 +13,9 @@ from math import prod
 import torch
 from torch import Tensor
 
+from parafair.arguments import instance_of, items
+from parafair.errors import shown
+
 Factors = Sequence[Tensor]
 
 # Slices of the first mode contracted at once.
@@ -34,6 +37,14 @@ class CPTensor:
     factors: tuple[Tensor, ...]
 
     def __post_init__(self) -> None:
+        for name, parts in (("weights", [self.weights]), ("factors", self.factors)):
+            for part in items(name, parts, "matrices"):
+                instance_of(name, part, Tensor, "use torch.as_tensor")
+        if any(factor.ndim < 2 for factor in self.factors) or not self.weights.ndim:
+            raise ValueError(
+                "factors must be matrices, one per mode, and weights a vector; got shapes "
+                f"{[tuple(part.shape) for part in (self.weights, *self.factors)]}"
+            )
         if len(self.factors) < 2:
             raise ValueError(
                 f"factors must hold at least 2 matrices, one per mode; got {len(self.factors)}"
@@ -53,8 +64,14 @@ class CPTensor:
     @classmethod
     def from_factors(cls, factors: Factors) -> CPTensor:
         """Return a CP tensor with all weights one."""
-        first = factors[0]
-        return cls(first.new_ones(*first.shape[:-2], first.shape[-1]), tuple(factors))
+        parts = items("factors", factors, "matrices, one per mode")
+        if not parts or not isinstance(parts[0], Tensor) or parts[0].ndim < 2:
+            raise TypeError(
+                f"factors must be matrices of torch, one per mode, got {shown(factors)}; use "
+                "torch.as_tensor"
+            )
+        first = parts[0]
+        return cls(first.new_ones(*first.shape[:-2], first.shape[-1]), tuple(parts))
 
     def __iter__(self) -> Iterator[Tensor | list[Tensor]]:
         yield self.weights

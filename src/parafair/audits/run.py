@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parafair.arguments import whole_number
 from parafair.audits.answers import GroupAnswers
 from parafair.audits.attacker import Attacker
 from parafair.audits.attackers import ATTACKERS, resolve_attackers
@@ -137,10 +138,10 @@ def check_settings(
     max_people: int = 5000,
 ) -> dict[str, Attacker]:
     """Return the attackers; raise if an audit with these settings would fail."""
-    _check_count("folds", folds, 2)
-    _check_count("repeats", repeats, 1)
-    _check_count("permutations", permutations, 1)
-    _check_count("max_people", max_people, LEAST_PEOPLE)
+    whole_number("folds", folds, least=2)
+    whole_number("repeats", repeats)
+    whole_number("permutations", permutations)
+    whole_number("max_people", max_people, least=LEAST_PEOPLE)
     if len(sensitive) < LEAST_PEOPLE:
         raise ValueError(
             f"embedding has {len(sensitive)} rows, but an audit needs at least {LEAST_PEOPLE} "
@@ -148,15 +149,6 @@ def check_settings(
         )
     check_groups(sensitive)
     return resolve_attackers(attackers)
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise ValueError(
-            f"{name} must be a whole number of at least {least}, got {value!r}; leave it out for "
-            "the default"
-        )
 
 
 def _check_kinds(attackers: dict[str, Attacker], columns: list[Column]) -> None:

@@ -82,7 +82,7 @@ def _arguments(name: str, given: dict[str, Any]) -> dict[str, Any]:
         if option_ not in taken:
             some = ", ".join(FLAGS.get(each, f"--{each}") for each in taken)
             raise ValueError(
-                f"{name} takes no {FLAGS.get(option_, f'--{option_}')}; its options are {some}"
+                f"{name} takes no {FLAGS.get(option_, f'--{option_}')}; use its own options: {some}"
             )
     return {
         each: tuple(numbers(f"--{each}", value, int)) if isinstance(taken[each], tuple) else value

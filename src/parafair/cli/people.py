@@ -225,8 +225,8 @@ def load(tensor: TensorOptions, people: ModeOptions) -> Loaded:
     if people.sensitive is None:
         if people.key or people.columns or people.kind or people.missing:
             raise ValueError(
-                "--key, --sensitive-columns, --kind and --missing need the table of people: "
-                "--sensitive"
+                "--key, --sensitive-columns, --kind and --missing need the table of people, but it "
+                "was not given; add --sensitive"
             )
         data = tensor.read()
         return Loaded(data, people_mode(data, people.mode, None), None)

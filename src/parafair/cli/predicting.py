@@ -91,7 +91,9 @@ def transform(
             found.require_key(name)
         features = _features(found, labels if tensor.has_labels else None, training)
     elif people.key is not None or people.missing is not None:
-        raise ValueError("--key and --missing need the table of people: --sensitive")
+        raise ValueError(
+            "--key and --missing need the table of people, but it was not given; add --sensitive"
+        )
     with error_prefix(tensor.tensor):
         rows = model.transform(data, sensitive_features=features, refine=refine)
     write_table_file(rows_as_table(rows, labels, name), result)

@@ -81,7 +81,8 @@ class TensorOptions:
                 )
         if self.value is not None or (merging and not self.has_labels):
             raise ValueError(
-                f"--value and --duplicates are for tables, but {self.tensor} is not one"
+                f"--value and --duplicates are for tables, but {self.tensor} is not one; leave "
+                "them out"
             )
         with error_prefix(self.tensor):
             if self.has_labels:
@@ -103,6 +104,6 @@ def error_prefix(path: Path) -> Iterator[None]:
     """Name the file in errors."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         text = str(error)
         raise ValueError(text if str(path) in text else f"{path}: {text}") from error

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from parafair.data.labels import NUMBERS, is_missing
+from parafair.arguments import to_numpy
+from parafair.data.labels import NUMBERS, as_float, is_missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,8 @@ def _read_torch(array: Tensor) -> RawTensor:
     if array.layout == torch.strided:
         return _dense(to_tensor(array).contiguous())
     stored = (array if array.layout == torch.sparse_coo else array.to_sparse_coo()).coalesce()
+    if stored.is_meta:
+        return _dense(to_tensor(stored.to_dense()))
     if stored.dense_dim():
         raise ValueError(
             f"array has {stored.dense_dim()} dense dimensions beside its sparse ones; use "
@@ -168,13 +171,9 @@ def check_finite(tensor: Tensor, name: str, *, missing: bool = False) -> float:
 def to_tensor(array: Any, name: str = "array") -> Tensor:
     """Return numbers as a tensor of float32 or float64, NaN where they are masked, None or NA."""
     if isinstance(array, Tensor):
-        if array.is_complex():
-            raise TypeError(
-                f"{name} must hold real numbers, got {array.dtype}; split it into parts"
-            )
-        return array.detach().to(torch.float32 if array.dtype == torch.float32 else torch.float64)
+        return _dense_tensor(array, name)
     masked = isinstance(array, np.ma.MaskedArray)
-    values = np.ma.getdata(array) if masked else np.asarray(array)
+    values = np.ma.getdata(array) if masked else to_numpy(array, name)
     if values.dtype.kind == "O":
         values = _objects_to_numbers(values)
     if values.dtype.kind not in "biuf":
@@ -192,10 +191,24 @@ def to_tensor(array: Any, name: str = "array") -> Tensor:
     return torch.from_numpy(found if found.flags.writeable else found.copy())
 
 
+def _dense_tensor(tensor: Tensor, name: str) -> Tensor:
+    """Return a dense tensor of float32 or float64 without a history of gradients."""
+    if tensor.is_complex():
+        raise TypeError(f"{name} must hold real numbers, got {tensor.dtype}; split it into parts")
+    if tensor.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got a tensor of {tensor.layout}; use to_dense()")
+    if tensor.is_meta:
+        raise ValueError(
+            f"{name} must hold numbers, but it is on the device 'meta', where tensors "
+            "have none; make it on another device"
+        )
+    return tensor.detach().to(torch.float32 if tensor.dtype == torch.float32 else torch.float64)
+
+
 def _objects_to_numbers(values: NDArray[Any]) -> NDArray[Any]:
     """Return Python numbers with None or NA among them as floats, or what was given."""
     flat = values.ravel().tolist()
     if not all(is_missing(value) or isinstance(value, NUMBERS) for value in flat):
         return values
-    numbers = [np.nan if is_missing(value) else float(value) for value in flat]
-    return np.array(numbers).reshape(values.shape)
+    numbers = [np.nan if is_missing(value) else as_float(value) for value in flat]
+    return np.array(numbers, np.float64).reshape(values.shape)

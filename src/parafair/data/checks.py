@@ -1,4 +1,4 @@
-"""Data, device and precision as a caller gives them, checked before any work is done."""
+"""Data as a caller gives it, checked before any work is done."""
 
 from __future__ import annotations
 
@@ -7,31 +7,8 @@ from typing import Any
 import torch
 
 from parafair.data.arrays import check_finite, is_sparse
+from parafair.data.devices import check_device, resolve_dtype
 from parafair.data.tensor_data import TensorData
-from parafair.errors import unknown_choice
-
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
-
-
-def resolve_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
-    """Return a precision by its name, or as it is given."""
-    found = DTYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype
-    if found is not None and found not in DTYPES.values():
-        raise unknown_choice("dtype", dtype, DTYPES)
-    return found  # type: ignore[return-value]
-
-
-def check_device(device: str | torch.device | None) -> None:
-    """Raise unless tensors with values can be made there; None is where the data is."""
-    if device is None:
-        return
-    try:
-        torch.empty(0, dtype=torch.float64, device=device).cpu()
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise ValueError(
-            f"device={device!r} cannot be used here ({str(error).splitlines()[0]}); use 'cpu', or "
-            "None for where the data is"
-        ) from error
 
 
 def as_data(

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parafair.arguments import one_of
 from parafair.data.labels import preview
-from parafair.errors import unknown_choice
+from parafair.errors import shown, unknown_choice
 
 Kind: TypeAlias = Literal["categorical", "numeric"]
 KINDS = ("categorical", "numeric")
+
+# What a value can be; None and NaN are missing.
+SCALARS = (str, bool, int, float, Decimal, date, time, timedelta, np.generic)
 
 # Integers with few distinct values are codes of categories more often than measurements.
 MOST_INTEGER_CATEGORIES = 10
@@ -48,7 +55,15 @@ class Column:
             kind: The kind; None infers it from the values, as `SensitiveFeatures.of` describes.
         """
         given = values.tolist()
+        other = [value for value in given if not isinstance(value, SCALARS)]
+        if other:
+            raise ValueError(
+                f"sensitive feature {name!r} must hold text, numbers or dates, got "
+                f"{shown(other[0])}; turn it into one of them"
+            )
         values = np.array(given)
+        if values.dtype.kind not in "biufU":  # objects of several types have no order
+            values = np.array([category_text(value) for value in given])
         distinct = np.unique(values)
         if len(distinct) < 2:
             raise ValueError(
@@ -58,8 +73,7 @@ class Column:
         if kind is None:
             kind = _infer_kind(values, distinct)
             _check_not_numbered(name, values, distinct)
-        if kind not in KINDS:
-            raise unknown_choice(f"the kind of sensitive feature {name!r}", kind, KINDS)
+        one_of(f"kinds of sensitive feature {name!r}", kind, KINDS)
         if kind == "numeric":
             _check_numbers(name, values, distinct)
             return cls(name, kind, values)
@@ -77,6 +91,21 @@ class Column:
         if self.kind == "categorical":
             return f"{self.name}: {len(self.categories)} groups ({preview(self.categories)})"
         return f"{self.name}: {np.nanmin(self.values):g} to {np.nanmax(self.values):g}"
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Column:
+        """Return a column from its attributes as values of JSON; None is a missing number."""
+        kind = one_of("kind", record["kind"], KINDS)
+        values = np.array(record["values"], np.float64 if kind == "numeric" else np.intp)
+        categories = tuple(record["categories"])
+        if values.ndim != 1 or (kind == "categorical" and values.max() >= len(categories)):
+            raise ValueError("values must be a list of numbers, or of codes of the categories")
+        return cls(str(record["name"]), kind, values, categories)  # type: ignore[arg-type]
+
+    @property
+    def has_value(self) -> NDArray[np.bool_]:
+        """Whose value is not missing, shape (n,)."""
+        return np.asarray(~np.isnan(self.values) if self.kind == "numeric" else self.values >= 0)
 
     @property
     def labels(self) -> NDArray[Any]:
@@ -106,7 +135,10 @@ class Column:
         if self.kind == "numeric":
             values = np.array(values.tolist())  # missing values may have made the array objects
             if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-                raise ValueError(f"sensitive feature {self.name!r} must hold finite numbers")
+                raise ValueError(
+                    f"sensitive feature {self.name!r} must hold finite numbers as in training, got "
+                    f"{shown(values.tolist())}"
+                )
             return replace(self, values=values)
         code = {category: number for number, category in enumerate(self.categories)}
         found = np.array(

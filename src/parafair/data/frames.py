@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parafair.data.labels import NUMBERS, as_labels, find_labels, first_repeated, is_missing
+from parafair.arguments import as_path
+from parafair.data.labels import (
+    NUMBERS,
+    as_float,
+    as_labels,
+    find_labels,
+    first_repeated,
+    is_missing,
+)
 from parafair.errors import unknown_choice
 from parafair.storage import check_file
 
@@ -47,7 +55,7 @@ def open_table(table: Any, *, labels: Sequence[str] = ()) -> nw.DataFrame[Any]:
         ) from error
 
     if isinstance(table, (str, Path)):
-        table = read_table(Path(table), labels=labels)
+        table = read_table(as_path("table", table), labels=labels)
     try:
         frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
     except TypeError as error:
@@ -202,8 +210,8 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
 def check_columns(frame: nw.DataFrame[Any], names: Iterable[str], argument: str) -> None:
     """Raise unless the table has these columns."""
     for name in names:
-        if name not in frame.columns:
-            raise unknown_choice(argument, name, map(str, frame.columns))
+        if not isinstance(name, str) or name not in frame.columns:
+            raise unknown_choice(argument, name, frame.columns)
 
 
 def read_labels(frame: nw.DataFrame[Any], name: str) -> NDArray[Any]:
@@ -252,7 +260,7 @@ def read_numbers(frame: nw.DataFrame[Any], name: str) -> NDArray[np.float64]:
                 f"column {name!r} must hold numbers, got {value!r} in row {row}; leave missing "
                 "values empty and turn text into numbers first"
             )
-        found = np.array([np.nan if is_missing(value) else float(value) for value in values])
+        found = np.array([np.nan if is_missing(value) else as_float(value) for value in values])
     infinite = np.isinf(found)
     if infinite.any():
         raise ValueError(

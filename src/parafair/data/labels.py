@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parafair.errors import nearest
+from parafair.arguments import items, to_numpy
+from parafair.errors import nearest, shown
 
 NUMBERS = (bool, int, float, Decimal, np.number)
 
@@ -27,7 +29,8 @@ def as_labels(values: Any, what: str) -> NDArray[Any]:
             return values
         dates = values.dtype.kind == "M"
         values = (values.astype("datetime64[us]") if dates else values).tolist()
-    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    plain = items(what, values, "labels")
+    plain = [value.item() if isinstance(value, np.generic) else value for value in plain]
     plain = [value.isoformat() if hasattr(value, "isoformat") else value for value in plain]
     if any(map(is_missing, plain)):
         raise ValueError(f"{what} has a missing label; every index needs one")
@@ -39,12 +42,11 @@ def as_labels(values: Any, what: str) -> NDArray[Any]:
         )
     if kinds & {"int", "float"}:
         return _numeric_labels(plain, what)
-    labels = np.array(plain)
-    if labels.ndim != 1 or labels.dtype.kind not in "bU":
+    if not plain or not all(isinstance(value, (str, bool)) for value in plain):
         raise ValueError(
-            f"{what} must hold labels such as text or numbers, got {preview(map(repr, plain))}"
+            f"{what} must hold labels such as text or numbers, got {preview(map(shown, plain))}"
         )
-    return labels
+    return np.array(plain)
 
 
 def _numeric_labels(values: Sequence[float], what: str) -> NDArray[Any]:
@@ -98,6 +100,16 @@ def is_missing(value: object) -> bool:
         return value is None or bool(value != value)
     except TypeError:  # NA is neither true nor false
         return True
+    except (ValueError, RuntimeError):  # an array of several values
+        return False
+
+
+def as_float(value: Any) -> float:
+    """Return a number as a float; infinite if it is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return inf
 
 
 def locate(
@@ -123,23 +135,28 @@ def locate(
     return places
 
 
-def check_positions(positions: ArrayLike, size: int, what: str) -> NDArray[np.int64]:
-    """Return different positions in a list of this size, from whole numbers or a mask."""
-    places = given = np.asarray(positions)
+def check_positions(name: str, positions: ArrayLike, size: int) -> NDArray[np.int64]:
+    """Return different positions in a list of this size, from whole numbers or a mask.
+
+    Args:
+        name: The name of the argument.
+        positions: What was given.
+        size: The length of the list.
+    """
+    places = given = to_numpy(positions, name)
     if given.dtype == bool and given.shape == (size,):
         places = np.flatnonzero(given)
     if places.ndim != 1 or places.dtype.kind not in "iu" or not len(places):
         raise ValueError(
-            f"positions of {what} must be a list of whole numbers, or a boolean mask of length "
-            f"{size} with at least one True; got an array of {given.dtype} with shape "
-            f"{given.shape}"
+            f"{name} must be a list of whole numbers, or a boolean mask of length {size} with at "
+            f"least one True; got {shown(positions)}"
         )
     if places.min() < 0 or places.max() >= size:
         raise ValueError(
-            f"positions of {what} must be 0 to {size - 1}, got {places.min()} to {places.max()}"
+            f"{name} must be from 0 to {size - 1}, got {places.min()} to {places.max()}"
         )
     if first_repeated(places) is not None:
         raise ValueError(
-            f"positions of {what} have {first_repeated(places)} more than once; give each once"
+            f"{name} has {first_repeated(places)} more than once; give each position once"
         )
     return places.astype(np.int64)

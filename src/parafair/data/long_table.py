@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from parafair.arguments import instance_of, items, one_of
 from parafair.data.arrays import RawTensor
 from parafair.data.frames import (
     MEMORY_PER_BYTE_OF_TEXT,
@@ -22,7 +23,7 @@ from parafair.data.frames import (
     read_numbers,
 )
 from parafair.data.labels import as_labels, locate
-from parafair.errors import unknown_choice
+from parafair.errors import shown, unknown_choice
 
 Duplicates: TypeAlias = Literal["error", "mean", "sum", "max", "first", "last"]
 
@@ -35,10 +36,13 @@ def read_entries(
     modes: Sequence[str],
     value: str,
     duplicates: Duplicates,
-    labels: Mapping[str, Sequence[Any]],
+    labels: Mapping[str, Sequence[Any]] | None,
 ) -> RawTensor:
     """Read a table with one row per observed entry; see `TensorData.from_table`."""
     names = check_mode_columns(modes, value)
+    one_of("duplicates", duplicates, get_args(Duplicates))
+    remedy = "pass {mode: [label, ...]}"
+    labels = instance_of("labels", {} if labels is None else labels, Mapping, remedy)  # type: ignore[type-abstract]
     for name in labels:
         if name not in names:
             raise unknown_choice("a key of labels", name, names)
@@ -62,6 +66,7 @@ def read_entries(
 
 def read_tns(path: Path, duplicates: Duplicates) -> RawTensor:
     """Read a FROSTT file; see `TensorData.from_tns`."""
+    one_of("duplicates", duplicates, get_args(Duplicates))
     rows = _read_lines(path)
     if rows.shape[0] == 0 or rows.shape[1] < 3:
         raise ValueError(
@@ -110,13 +115,12 @@ def _read_lines(path: Path) -> NDArray[np.float64]:
 
 def check_mode_columns(modes: Sequence[str], value: str) -> tuple[str, ...]:
     """Return the mode columns of a long table, or raise unless all columns differ."""
-    if isinstance(modes, str):
-        raise TypeError(f"modes must be a list of column names, got {modes!r}")
-    names = tuple(modes)
-    if len(names) < 2 or len({*names, value}) < len(names) + 1:
+    names = tuple(items("modes", modes, "names of columns"))
+    text = all(isinstance(name, str) for name in (*names, value))
+    if not text or len(names) < 2 or len({*names, value}) < len(names) + 1:
         raise ValueError(
-            "modes must be at least 2 columns that differ from each other and from value, got "
-            f"modes={list(names)} and value={value!r}"
+            "modes must be names of at least 2 columns that differ from each other and from value, "
+            f"got modes={shown(list(names))} and value={shown(value)}"
         )
     return names
 
@@ -148,7 +152,9 @@ def _collect(
     """Return the entries with a value, each once and in ascending order."""
     present = ~np.isnan(values)
     if not present.any():
-        raise ValueError(f"{source} has no values: all {len(values)} are missing")
+        raise ValueError(
+            f"{source} has no values: all {len(values)} are missing; at least one must be there"
+        )
     cells, merged = _merge(indices[:, present], values[present], duplicates, modes, labels)
     shape = tuple(map(len, labels))
     return RawTensor(
@@ -164,8 +170,6 @@ def _merge(
     labels: Sequence[NDArray[Any]],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return indices and values in ascending order, with one value for each entry."""
-    if duplicates not in get_args(Duplicates):
-        raise unknown_choice("duplicates", duplicates, get_args(Duplicates))
     keys = cell_keys(torch.from_numpy(indices), tuple(map(len, labels))).numpy()
     _, first, inverse, counts = np.unique(
         keys, return_index=True, return_inverse=True, return_counts=True

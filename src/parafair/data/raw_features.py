@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from parafair.arguments import instance_of, items, one_of, to_numpy
+from parafair.data.arrays import to_tensor
 from parafair.data.column import category_text
 from parafair.data.frames import check_columns, find_rows, open_table, read_labels
 from parafair.data.labels import as_labels, is_missing, preview
-from parafair.errors import missing_column, unknown_choice
+from parafair.errors import missing_column, shown
 
 Missing: TypeAlias = Literal["error", "exclude"]
 
@@ -67,10 +69,14 @@ class RawFeatures:
         cls, table: Any, columns: Sequence[str] | None, *, key: str | None, labels: Any
     ) -> RawFeatures:
         """Read a table of people; see `SensitiveFeatures.from_table`."""
-        if isinstance(columns, str):
-            raise TypeError(f"columns must be a list of column names, got {columns!r}")
+        if key is not None:
+            instance_of("key", key, str, "pass the name of a column")
+        if columns is not None:
+            columns = items("columns", columns, "names of columns")
         if labels is not None and key is None:
-            raise ValueError("labels need a key: the column of the table that holds them")
+            raise ValueError(
+                "labels are given, but no key: it needs the column of the table that holds them"
+            )
         frame = open_table(table, labels=[] if key is None else [key])
         check_columns(frame, [] if key is None else [key], "key")
         wanted = [name for name in frame.columns if name != key] if columns is None else columns
@@ -106,8 +112,7 @@ class RawFeatures:
         Args:
             missing: "error" raises unless everybody is complete; "exclude" does not.
         """
-        if missing not in get_args(Missing):
-            raise unknown_choice("missing", missing, get_args(Missing))
+        one_of("missing", missing, get_args(Missing))
         if missing == "error" and self.has_row is not None and not self.has_row.all():
             raise ValueError(
                 f"table has no row for {(~self.has_row).sum()} of {len(self.has_row)} people, such "
@@ -136,7 +141,8 @@ class RawFeatures:
 def _split_array(features: Any, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
     """Return the columns of an array by name."""
     if isinstance(features, Tensor):
-        features = features.detach().cpu().numpy()
+        # float32 and float64 hold the numbers of all other types.
+        features = to_tensor(features, "sensitive_features").cpu().numpy()
     array = _to_array(features)
     if array.ndim not in (1, 2):
         raise ValueError(
@@ -149,10 +155,13 @@ def _split_array(features: Any, names: Sequence[str] | None) -> dict[str, NDArra
         names = [str(own)]
     if names is None:
         names = ["sensitive"] if array.ndim == 1 else [f"s{i}" for i in range(stacked.shape[1])]
-    if len(names) != stacked.shape[1]:
-        raise ValueError(f"names must have {stacked.shape[1]} entries, got {len(names)}")
+    names = items("names", names, "names of columns")
+    if len(names) != stacked.shape[1] or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"names must be {stacked.shape[1]} names, one per column, got {shown(names)}"
+        )
     if len(set(names)) < len(names):
-        raise ValueError(f"names must differ from each other, got {list(names)}")
+        raise ValueError(f"names must differ from each other, got {shown(names)}")
     return {name: stacked[:, i] for i, name in enumerate(names)}
 
 
@@ -168,13 +177,7 @@ def _to_array(values: Any) -> NDArray[Any]:
     if getattr(getattr(values, "dtype", None), "name", "") == "category":
         given = values.astype(object)
         return np.array([v if is_missing(v) else category_text(v) for v in given], object)
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise ValueError(
-            f"sensitive_features must have rows of equal length, one per person ({error}); make "
-            "missing values None"
-        ) from error
+    return to_numpy(values, "sensitive_features")
 
 
 def _restore_integers(values: NDArray[Any]) -> NDArray[Any]:

@@ -11,9 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from parafair.arguments import whole_number
 from parafair.data.column import Column, Kind
+from parafair.data.labels import check_positions
 from parafair.data.raw_features import Missing, RawFeatures
-from parafair.errors import unknown_choice
+from parafair.errors import shown, unknown_choice
 
 Kinds: TypeAlias = Kind | Mapping[str, Kind] | None
 
@@ -155,18 +157,21 @@ class SensitiveFeatures:
     @classmethod
     def from_list(cls, records: Sequence[Mapping[str, Any]]) -> SensitiveFeatures:
         """Return the features from the result of `to_list`."""
-        columns, complete = [], np.array(True)
-        for record in records:
-            numeric = record["kind"] == "numeric"
-            values = np.array(record["values"], dtype=np.float64 if numeric else np.intp)
-            complete = complete & (~np.isnan(values) if numeric else values >= 0)
-            columns.append(
-                Column(record["name"], record["kind"], values, tuple(record["categories"]))
-            )
-        return cls(tuple(columns), None if complete.all() else complete)
+        try:
+            columns = tuple(map(Column.from_dict, records))
+        except Exception as error:  # records may be anything
+            raise ValueError(
+                f"records must be what to_list returns, got {shown(records)} "
+                f"({type(error).__name__}: {error})"
+            ) from error
+        if not columns:
+            raise ValueError("records must have one dictionary per column, got none")
+        complete = np.logical_and.reduce([column.has_value for column in columns])
+        return cls(columns, None if complete.all() else complete)
 
     def take(self, people: NDArray[np.intp]) -> SensitiveFeatures:
         """Return the features of some people."""
+        people = check_positions("people", people, len(self))
         complete = None if self.has_features is None else self.has_features[people]
         columns = tuple(column.take(people) for column in self.columns)
         return SensitiveFeatures(columns, None if complete is None or complete.all() else complete)
@@ -198,6 +203,7 @@ class SensitiveFeatures:
         Args:
             parts: Number of groups for a numeric column.
         """
+        whole_number("parts", parts, least=1)
         self._check_complete()
         columns = [column.bin(parts) for column in self.columns]
         table = np.stack([column.values for column in columns], 1)
@@ -260,6 +266,11 @@ class SensitiveFeatures:
 
 def _encode(raw: RawFeatures, kinds: Kinds, missing: Missing) -> SensitiveFeatures:
     """Check and encode columns, from the people without missing features."""
+    if kinds is not None and not isinstance(kinds, (str, Mapping)):
+        raise TypeError(
+            "kinds must be 'categorical', 'numeric', or a dictionary from columns to these, got "
+            f"{shown(kinds)}"
+        )
     if isinstance(kinds, Mapping):
         for name in kinds:
             if name not in raw.columns:

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import train_test_split
 
+from parafair.arguments import instance_of, real_number, to_numpy, whole_number
 from parafair.data.randomness import RandomState, as_random
 from parafair.data.tensor_data import TensorData
+from parafair.errors import shown
 
 T = TypeVar("T")
 
@@ -40,6 +42,7 @@ def split_cells(
         validation_size: Share of the observed entries for validation.
         random_state: Seed.
     """
+    instance_of("data", data, TensorData, "use TensorData.from_array")
     _check_shares(test_size, validation_size)
     random = as_random(random_state)
     order = random.permutation(data.observed)
@@ -85,11 +88,10 @@ def split_people(
     """
     _check_shares(test_size, validation_size)
     random = as_random(random_state)
-    n = data if isinstance(data, int) else data.shape[data.find_mode(mode)]
+    n = _count_people(data, mode)
     everybody = np.arange(n, dtype=np.int64)
-    codes = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-    if codes is not None and len(codes) != n:
-        raise ValueError(f"groups must have {n} entries, one per person, got {len(codes)}")
+    codes = None if groups is None else _read_groups(groups, n)
+    _check_parts(n, test_size, validation_size, codes)
 
     def cut(people: NDArray[np.int64], share: float) -> list[NDArray[np.int64]]:
         strata = None if codes is None else codes[people]
@@ -104,8 +106,55 @@ def split_people(
     return Split(train, validation, test)
 
 
+def _count_people(data: TensorData | int, mode: int | str) -> int:
+    if isinstance(data, TensorData):
+        return data.shape[data.find_mode(mode)]
+    if not isinstance(data, (int, np.integer)):
+        raise TypeError(
+            f"data must be a TensorData or the number of people, got {shown(data)}; use "
+            "TensorData.from_array"
+        )
+    return whole_number("data", data, least=2)
+
+
+def _read_groups(groups: ArrayLike, people: int) -> NDArray[np.intp]:
+    """Return the group of each person as a number from 0 on."""
+    given = to_numpy(groups, "groups")
+    if given.shape != (people,):
+        raise ValueError(
+            f"groups must have {people} entries, one per person, got shape {given.shape}"
+        )
+    text = [shown(value) for value in given.tolist()]  # values of different types have no order
+    return np.asarray(np.unique(text, return_inverse=True)[1])
+
+
+def _check_parts(
+    people: int, test_size: float, validation_size: float, codes: NDArray[np.intp] | None
+) -> None:
+    """Raise if a part would be empty, or could not have members of every group."""
+    shares = [test_size, validation_size] if validation_size else [test_size]
+    sizes = [round(share * people) for share in shares]
+    sizes.append(people - sum(sizes))
+    if min(sizes) < 1:
+        raise ValueError(
+            f"test_size={test_size:g} and validation_size={validation_size:g} of {people} people "
+            f"make parts of {', '.join(map(str, sizes))}; choose other shares, so that each part "
+            "has somebody"
+        )
+    if codes is None:
+        return
+    counts = np.bincount(codes)
+    if counts.min() < len(sizes) or min(sizes) < len(counts):
+        raise ValueError(
+            f"groups has {len(counts)} groups, the smallest with {counts.min()} members, but each "
+            f"of {len(sizes)} parts of {', '.join(map(str, sizes))} people needs somebody of every "
+            "group; merge small groups, or choose other shares"
+        )
+
+
 def _check_shares(test_size: float, validation_size: float) -> None:
-    valid = 0 < test_size < 1 and 0 <= validation_size < 1 and test_size + validation_size < 1
+    shares = [real_number("test_size", test_size), real_number("validation_size", validation_size)]
+    valid = 0 < shares[0] < 1 and 0 <= shares[1] < 1 and sum(shares) < 1
     if not valid:
         raise ValueError(
             "test_size and validation_size must be shares that leave something for training, such "

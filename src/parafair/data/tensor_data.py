@@ -16,9 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from parafair.algebra.observed import Observations, observe
+from parafair.arguments import as_path, items
 from parafair.data.arrays import RawTensor, check_count, check_finite, read_array, to_tensor
+from parafair.data.devices import check_device, resolve_dtype
 from parafair.data.frames import check_memory, frame_of
-from parafair.data.labels import as_labels, check_positions, first_repeated, locate
+from parafair.data.labels import as_labels, check_positions, locate
 from parafair.data.long_table import (
     Duplicates,
     cell_keys,
@@ -26,6 +28,7 @@ from parafair.data.long_table import (
     read_entries,
     read_tns,
 )
+from parafair.data.modes import complete_labels, complete_modes
 from parafair.errors import unknown_choice
 
 if TYPE_CHECKING:
@@ -61,8 +64,8 @@ class TensorData:
         if self.indices is None:
             self._set("shape", self.shape or tuple(self.values.shape))
         self._check_shape()
-        self._set("modes", _complete_modes(self.modes, len(self.shape)))
-        self._set("labels", _complete_labels(self.labels, self.shape, self.modes))
+        self._set("modes", complete_modes(self.modes, len(self.shape)))
+        self._set("labels", complete_labels(self.labels, self.shape, self.modes))
         if self.indices is not None:
             self._sort_cells(self.indices)
         self._check_values()
@@ -100,7 +103,7 @@ class TensorData:
         1   b     1    5.0
         2   b     2    7.0
         """
-        return cls._of(read_entries(table, modes, value, duplicates, labels or {}))
+        return cls._of(read_entries(table, modes, value, duplicates, labels))
 
     @classmethod
     def from_array(
@@ -121,12 +124,14 @@ class TensorData:
         if isinstance(array, TensorData):
             return array
         parts = read_array(array)
-        if labels:
-            check_count("labels", labels, len(parts.shape))
-            pairs = zip(labels, parts.labels, strict=True)
+        names = tuple(items("modes", modes, "names, one per mode"))
+        lists = items("labels", labels, "lists of labels, one per mode")
+        if lists:
+            check_count("labels", lists, len(parts.shape))
+            pairs = zip(lists, parts.labels, strict=True)
             chosen = tuple(own if given is None else given for given, own in pairs)
             parts = replace(parts, labels=chosen)
-        return cls._of(replace(parts, modes=tuple(modes)) if modes else parts)
+        return cls._of(replace(parts, modes=names) if names else parts)
 
     @classmethod
     def from_tns(cls, path: str | Path, *, duplicates: Duplicates = "error") -> TensorData:
@@ -134,7 +139,7 @@ class TensorData:
 
         Labels are the numbers in the file. Packed files (.tns.gz) work too.
         """
-        return cls._of(read_tns(Path(path), duplicates))
+        return cls._of(read_tns(as_path("path", path), duplicates))
 
     @classmethod
     def _of(cls, parts: RawTensor) -> TensorData:
@@ -226,7 +231,7 @@ class TensorData:
             positions: Whole numbers from 0 on, each at most once, or one true or false per label.
         """
         number = self.find_mode(mode)
-        places = check_positions(positions, self.shape[number], self.modes[number])
+        places = check_positions("positions", positions, self.shape[number])
         labels, shape = list(self.labels), list(self.shape)
         labels[number], shape[number] = labels[number][places], len(places)
         chosen = torch.from_numpy(places).to(self.values.device)
@@ -248,7 +253,7 @@ class TensorData:
         Args:
             chosen: Numbers of entries in the order of `cells`, or one true or false for each.
         """
-        places = torch.from_numpy(check_positions(chosen, self.observed, "entry"))
+        places = torch.from_numpy(check_positions("chosen", chosen, self.observed))
         places = places.sort().values.to(self.values.device)
         cells, entries = self.cells[:, places], self.entries[places]
         if self.indices is not None:
@@ -268,10 +273,11 @@ class TensorData:
         return replace(self, values=new)
 
     def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+        self, device: torch.device | str | None = None, dtype: str | torch.dtype | None = None
     ) -> TensorData:
         """Return the data on another device or in another precision; itself if nothing changes."""
-        values = self.values.to(device=device, dtype=dtype)
+        check_device(device)
+        values = self.values.to(device=device, dtype=resolve_dtype(dtype))
         if values is self.values:
             return self
         indices = None if self.indices is None else self.indices.to(device)
@@ -319,7 +325,9 @@ class TensorData:
         if self.indices is None and tuple(self.values.shape) != self.shape:
             raise ValueError(f"values must have shape {self.shape}, got {tuple(self.values.shape)}")
         if len(self.shape) < 2 or 0 in self.shape:
-            raise ValueError(f"X must have at least 2 modes and none empty, got shape {self.shape}")
+            raise ValueError(
+                f"X must have at least 2 modes and none empty, got shape {tuple(self.shape)}"
+            )
 
     def _sort_cells(self, indices: Tensor) -> None:
         """Put the entries in order; raise if a place does not exist or occurs twice."""
@@ -342,54 +350,12 @@ class TensorData:
     def _check_values(self) -> None:
         if self.values.dtype not in (torch.float32, torch.float64):
             self._set("values", self.values.double())
-        check_finite(self.values, "values", missing=True)
+        check_finite(self.values, "X", missing=True)
         missing = self.values.isnan()
         if missing.all():
-            raise ValueError("all entries are missing; at least one must be observed")
+            raise ValueError(
+                "X has no observed entries: all are missing; at least one must be observed"
+            )
         if self.indices is not None and missing.any():
             self._set("indices", self.indices[:, ~missing])
             self._set("values", self.values[~missing])
-
-
-def default_modes(order: int) -> tuple[str, ...]:
-    """Return the names of modes without names of their own."""
-    return tuple(f"mode_{mode}" for mode in range(order))
-
-
-def is_labeled(modes: Sequence[str], labels: Sequence[NDArray[Any]]) -> bool:
-    """Tell whether modes have names or labels of their own, not positions only."""
-    return tuple(modes) != default_modes(len(modes)) or has_own_labels(labels)
-
-
-def has_own_labels(labels: Sequence[NDArray[Any]]) -> bool:
-    """Tell whether a label of a mode is not the position of its index."""
-    return any(not np.array_equal(own, np.arange(len(own))) for own in labels)
-
-
-def _complete_modes(modes: Sequence[str | None], order: int) -> tuple[str, ...]:
-    """Return the names of all modes, or raise."""
-    given = tuple(modes) or (None,) * order
-    names = tuple(f"mode_{i}" if name is None else str(name) for i, name in enumerate(given))
-    if len(names) != order or len(set(names)) < order:
-        raise ValueError(f"modes must be {order} different names, got {list(names)}")
-    return names
-
-
-def _complete_labels(
-    labels: Sequence[Any], shape: tuple[int, ...], modes: Sequence[str]
-) -> tuple[NDArray[Any], ...]:
-    """Return the labels of all modes, or raise."""
-    labels = tuple(labels) or (None,) * len(shape)
-    check_count("labels", labels, len(shape))
-    found = []
-    for given, size, mode in zip(labels, shape, modes, strict=True):
-        own = np.arange(size) if given is None else as_labels(given, f"labels of mode {mode!r}")
-        if len(own) != size:
-            raise ValueError(f"mode {mode!r} needs {size} labels, one per index, got {len(own)}")
-        twice = first_repeated(own)
-        if twice is not None:
-            raise ValueError(
-                f"mode {mode!r} has the label {twice} more than once; labels must differ"
-            )
-        found.append(own)
-    return tuple(found)

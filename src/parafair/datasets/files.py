@@ -13,6 +13,8 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from numpy.typing import NDArray
 
+from parafair.arguments import as_path
+
 VARIABLE = "PARAFAIR_DATA"
 
 
@@ -120,10 +122,12 @@ def data_folder(folder: str | Path | None) -> Path | None:
     chosen = folder if folder is not None else os.environ.get(VARIABLE) or None
     if chosen is None:
         return None
-    home = Path(chosen).expanduser()
+    home = as_path("folder", chosen).expanduser()
     if not home.is_dir():
         origin = VARIABLE if folder is None else "folder"
-        raise FileNotFoundError(f"{origin} must be an existing folder, got {str(home)!r}")
+        raise FileNotFoundError(
+            f"{origin} must be an existing folder, got {str(home)!r}; check the path"
+        )
     return home
 
 

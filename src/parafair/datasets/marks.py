@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import numpy as np
 
-from parafair.data.frames import frame_of
+from parafair.arguments import whole_number
+from parafair.data.frames import check_memory, frame_of
 from parafair.data.tensor_data import TensorData
 from parafair.datasets.base import Dataset, register
 
 MODULES = ("algebra", "art", "biology", "history", "music", "physics")
 TESTS = 3
+BYTES_PER_STUDENT = 1000
 ABOUT = (
     "Marks of students in modules and tests, about half of them observed; generated, of rank 2 "
     "with noise, and men are better in one of two abilities"
@@ -32,10 +32,9 @@ def marks(seed: int = 0, *, students: int = 200) -> Dataset:
     >>> marks(0, students=20).tensor
     TensorData(20 student x 6 module x 3 test, 183 observed (50.8 %), sparse, float64)
     """
-    if not isinstance(students, Integral) or students < 2:
-        raise ValueError(f"students must be a whole number of at least 2, got {students!r}")
-    if not isinstance(seed, Integral) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+    whole_number("students", students, least=2)
+    whole_number("seed", seed, least=0)
+    check_memory(students * BYTES_PER_STUDENT, f"marks of {students} students", "choose fewer")
     needs = np.random.default_rng(0).standard_normal((len(MODULES), 2))
     random = np.random.default_rng((1, seed))
     gender = random.permutation(np.resize(["f", "m"], students))

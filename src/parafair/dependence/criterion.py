@@ -14,6 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from parafair.arguments import whole_number
 from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.gram import MOST_LOW_RANK, gram_product, low_rank_factor
@@ -132,8 +133,7 @@ class Criterion:
             permutations: Number of permutations.
             random_state: Seed of the permutations.
         """
-        if permutations < 1:
-            raise ValueError(f"permutations must be at least 1, got {permutations}")
+        whole_number("permutations", permutations)
         random = as_random(random_state)
         orders = [torch.arange(len(rows), device="cpu")]
         orders += [torch.from_numpy(random.permutation(len(rows))) for _ in range(permutations)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
+from parafair.arguments import items, one_of
 from parafair.data.arrays import to_tensor
 from parafair.dependence.gram import CenteredGram, Estimator, gram_diagonal, kernel_sum
-from parafair.dependence.kernels import Gaussian, Kernel
+from parafair.dependence.kernels import Gaussian, Kernel, check_kernel
 
 
 class _HSIC(torch.autograd.Function):
@@ -66,20 +67,28 @@ def hsic(
     >>> round(float(khsic(rows, rows)), 4)  # ((1 - 1/e) / 2) ** 2
     0.0999
     """
+    _check_kernels(kernels)
+    one_of("estimator", estimator, get_args(Estimator))
     first, second = _as_rows("first", first), _as_rows("second", second)
     if first.shape[-2] != second.shape[-2]:
         raise ValueError(
             f"first and second must have the same number of rows, got {first.shape[-2]} and "
             f"{second.shape[-2]}; row i of both must belong to the same person"
         )
-    if second.ndim > 2:
-        batch = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+    # The weights of the gradient in the second sample have the batch of the first.
+    if second.ndim > 2 or (first.ndim > 2 and second.requires_grad):
+        batch = _batch_of(first, second)
         first, second = (x.expand(*batch, *x.shape[-2:]) for x in (first, second))
     dtype = torch.promote_types(first.dtype, second.dtype)
     resolved = tuple(k.resolve(x) for k, x in zip(kernels, (first, second), strict=True))
     value: Tensor = _HSIC.apply(  # type: ignore[no-untyped-call]
         first.to(dtype), second.to(dtype), resolved, estimator
     )
+    if not torch.isfinite(value).all():
+        raise ValueError(
+            "first or second has entries whose squares overflow in these kernels, up to "
+            f"{max(float(x.detach().abs().max()) for x in (first, second)):.2g}; rescale it"
+        )
     return value
 
 
@@ -100,6 +109,7 @@ def centered_alignment(
     alignment", 2012. With Gaussian kernels and gamma = 1 this is the paper's normalized
     KHSIC. A sample without variation gives 0, because nothing can depend on it.
     """
+    _check_kernels(kernels)
     # In double precision, because centering a sample that varies little loses most digits.
     first, second = _as_rows("first", first).double(), _as_rows("second", second).double()
     kernels = (kernels[0].resolve(first), kernels[1].resolve(second))
@@ -113,16 +123,37 @@ def centered_alignment(
     return torch.where(own > rounding, cross / own.sqrt(), torch.zeros_like(cross))
 
 
+def _check_kernels(kernels: Any) -> None:
+    """Raise unless there is a kernel for each of two samples."""
+    found = items("kernels", kernels, "two kernels")
+    if len(found) != 2:
+        raise ValueError(f"kernels must be two, one for each sample, got {len(found)}")
+    for kernel in found:
+        check_kernel("each of kernels", kernel)
+
+
+def _batch_of(first: Tensor, second: Tensor) -> tuple[int, ...]:
+    """Return the shape of a batch of both samples."""
+    try:
+        return tuple(torch.broadcast_shapes(first.shape[:-2], second.shape[:-2]))
+    except RuntimeError as error:
+        raise ValueError(
+            f"first and second must have batches of the same shape, got {tuple(first.shape)} and "
+            f"{tuple(second.shape)}; give both the same leading dimensions"
+        ) from error
+
+
 def _as_rows(name: str, sample: Tensor) -> Tensor:
     """Return a sample as floating point rows, shape (..., n, d)."""
+    checked = to_tensor(sample, name)  # without the history of gradients
     if not isinstance(sample, Tensor):
-        sample = to_tensor(sample, name)
+        sample = checked
     if sample.ndim == 1:
         sample = sample.unsqueeze(-1)
-    if sample.dtype not in (torch.float32, torch.float64):
-        sample = sample.double()
-    if not torch.isfinite(sample).all():
+    if sample.ndim < 2 or sample.shape[-2] < 2 or not sample.shape[-1]:
+        raise ValueError(
+            f"{name} must have at least 2 rows and 1 column, got shape {tuple(sample.shape)}"
+        )
+    if not torch.isfinite(checked).all():
         raise ValueError(f"{name} has NaN or infinite entries; remove or impute these rows")
-    if sample.shape[-2] < 2:
-        raise ValueError(f"{name} must have at least 2 rows, got shape {tuple(sample.shape)}")
-    return sample
+    return sample.to(checked.dtype)

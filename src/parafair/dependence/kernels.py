@@ -12,6 +12,9 @@ from typing import Literal, Self, TypeAlias
 import torch
 from torch import Tensor
 
+from parafair.arguments import real_number, whole_number
+from parafair.errors import shown
+
 Gamma: TypeAlias = float | Literal["median"]
 
 # Rows used by the median rule: the median of half a million distances is precise enough.
@@ -65,6 +68,33 @@ class Kernel(ABC):
         return value.detach(), for_first, for_second
 
 
+def check_kernel(name: str, kernel: object) -> None:
+    """Raise unless it is a kernel."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(
+            f"{name} must be a kernel such as parafair.dependence.kernels.Gaussian(1.0), got "
+            f"{shown(kernel)}"
+        )
+
+
+# Gammas beyond these make all distances the same in double precision.
+LEAST_GAMMA, LARGEST_GAMMA = 1e-150, 1e150
+
+
+# Each scale is a fourth of the one before; more of them, or weights that fall faster, underflow.
+MOST_SCALES, MOST_DECAY = 20, 10
+
+
+def check_gamma(gamma: object) -> None:
+    """Raise unless it is a multiplier of squared distances."""
+    valid = isinstance(gamma, Real) and not isinstance(gamma, bool)
+    if not valid or not LEAST_GAMMA <= gamma <= LARGEST_GAMMA:  # type: ignore[operator]
+        raise ValueError(
+            f"gamma must be a positive number or 'median', from {LEAST_GAMMA:g} to "
+            f"{LARGEST_GAMMA:g}, got {shown(gamma)}; it multiplies the squared distance"
+        )
+
+
 @dataclass(frozen=True)
 class Gaussian(Kernel):
     """The radial basis kernel ``exp(-gamma * ||x - y||**2)``, the paper's choice.
@@ -76,14 +106,9 @@ class Gaussian(Kernel):
     gamma: Gamma = 1.0
 
     def __post_init__(self) -> None:
-        valid = self.gamma == "median" or (
-            isinstance(self.gamma, Real) and 0 < self.gamma < float("inf")
-        )
-        if not valid:
-            raise ValueError(
-                f"gamma must be a positive number or 'median', got {self.gamma!r}; it multiplies "
-                "the squared distance"
-            )
+        if isinstance(self.gamma, str) and self.gamma == "median":
+            return
+        check_gamma(self.gamma)
 
     def resolve(self, sample: Tensor) -> Self:
         """Replace ``gamma="median"`` by ``0.5 / median`` of squared distances of distinct rows."""
@@ -106,8 +131,8 @@ class Gaussian(Kernel):
         distances = distances[distances > 0]
         if not len(distances):
             raise ValueError(
-                "the median rule needs at least two distinct rows, but all rows are equal; "
-                "give gamma as a number"
+                "kernels with gamma='median' need at least two distinct rows, but all rows are "
+                "equal; give gamma as a number"
             )
         return replace(self, gamma=0.5 / float(distances.median()))
 
@@ -176,6 +201,11 @@ class MultiscaleGaussian(Kernel):
     gamma: float = 1.0
     count: int = 3
     decay: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+        whole_number("count", self.count, most=MOST_SCALES)
+        real_number("decay", self.decay, least=0, most=MOST_DECAY)
 
     def __call__(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the Gram matrix, shape (..., n, m)."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from parafair.arguments import as_path, classes_of
 from parafair.audits import Audit
 from parafair.audits.evaluation import Evaluation
 from parafair.data.sensitive import SensitiveFeatures
@@ -146,15 +147,19 @@ def load(path: str | Path, *, classes: Iterable[type] = ()) -> Frontier:
         path: A folder that `frontier` or the command line wrote.
         classes: Your own classes of penalties and solvers; required to pick a model with one.
     """
-    path = Path(path)
+    own, path = classes_of("classes", classes), as_path("path", path)
     if not path.is_dir():
-        raise FileNotFoundError(f"{path} is not a folder; pass one that `parafair frontier` wrote")
+        raise FileNotFoundError(
+            f"path must be a folder that `parafair frontier` wrote, but {path} is no folder"
+        )
     parts = method_folders(path)
     parts += [path] if Folder(path).exists else []
-    own = tuple(classes)
     found = [part for part in (_load_one(part, own) for part in parts) if len(part)]
     if not found:
-        raise ValueError(f"{path} has no finished fit of a frontier; run `parafair frontier`")
+        raise ValueError(
+            f"path must be a folder that `parafair frontier` wrote, but {path} has no finished fit "
+            "of a frontier"
+        )
     with reading(path, RUN_AGAIN):
         return join(found)
 

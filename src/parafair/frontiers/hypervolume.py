@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from parafair.arguments import items, real_number
+from parafair.errors import shown
+
 
 def hypervolume(points: Iterable[tuple[float, float]], worst: tuple[float, float]) -> float:
     """Return the share of the rectangle from zero to `worst` that the points dominate.
@@ -18,6 +21,11 @@ def hypervolume(points: Iterable[tuple[float, float]], worst: tuple[float, float
     >>> hypervolume([(0.5, 0.25), (0.75, 0.0)], worst=(1.0, 0.5))
     0.375
     """
+    corner = items("worst", worst, "two numbers, a residual and a leakage")
+    if len(corner) != 2:
+        raise ValueError(f"worst must be two numbers, a residual and a leakage, got {shown(worst)}")
+    for number in corner:
+        real_number("each of worst", number, above=0)
     area, last = 0.0, worst[1]
     for residual, leakage in sorted((x, max(y, 0.0)) for x, y in points):
         height = min(last, leakage)

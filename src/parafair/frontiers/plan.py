@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
@@ -12,18 +12,20 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from parafair.arguments import instance_of, items, one_of, real_number, whole_number
 from parafair.audits import audit
 from parafair.audits.run import check_settings
 from parafair.data.checks import as_data
+from parafair.data.modes import is_labeled
+from parafair.data.randomness import SEEDS
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData, is_labeled
-from parafair.errors import unknown_choice
+from parafair.data.tensor_data import TensorData
+from parafair.errors import shown
 from parafair.frontiers.result import Member
 from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings, Task
 from parafair.model.record import plain_params
-from parafair.penalties.base import check_multiplier
 from parafair.records import plain
 from parafair.solvers import Fit, decompose
 
@@ -111,6 +113,10 @@ class Plan:
         }
 
 
+# Longer names are no names of folders, and more fits than this are a mistake.
+LONGEST_NAME, MOST_SEEDS = 100, 100_000
+
+
 def in_batches(items: Sequence[T], size: int) -> list[list[T]]:
     """Return the items in batches of at most `size`, in order."""
     return [list(items[begin : begin + size]) for begin in range(0, len(items), size)]
@@ -126,12 +132,18 @@ def make_plan(
     X_test: Any = None,
 ) -> Plan:
     """Check the arguments of `frontier` before the first fit."""
+    instance_of("model", model, FairCP, "make one, such as FairCP(2)")
+    settings = Settings.of(model)
     if name is None:
         name = (
             model.method if isinstance(model.method, str) else type(model.method).__name__.lower()
         )
-    if not name or any(character in name for character in "/\\\0") or name.startswith("."):
-        raise ValueError(f"name must be a valid folder name, got {name!r}")
+    valid = isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name[0] != "."
+    if not valid or any(character in name for character in "/\\\0"):
+        raise ValueError(
+            f"name must be a valid folder name of at most {LONGEST_NAME} characters, got "
+            f"{shown(name)}"
+        )
     if model.n_init != 1:
         raise ValueError(f"n_init must be 1 in a frontier, got {model.n_init!r}; use seeds instead")
     if not isinstance(model.init, str):
@@ -142,11 +154,10 @@ def make_plan(
         raise ValueError(
             f"strength={model.strength!r} cannot be used in a frontier; pass strengths= instead"
         )
-    settings = Settings.of(model)
     if sensitive_features is None or isinstance(sensitive_features, Mapping):
         raise ValueError(
-            "sensitive_features must be the features of one mode, because audits need them; pass "
-            "one row per person"
+            "sensitive_features must be the features of one mode, because audits need them, got "
+            f"{shown(sensitive_features)}; pass one row per person"
         )
     features = SensitiveFeatures.of(sensitive_features)
     if audits is not None:
@@ -162,10 +173,10 @@ def make_plan(
 
 def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> None:
     """Raise if the audits would fail after the fits."""
+    instance_of("audits", audits, Mapping, "pass the arguments of audit by name")  # type: ignore[type-abstract]
     known = [name for name in signature(audit).parameters if name not in NOT_SETTINGS]
     for name in audits:
-        if name not in known:
-            raise unknown_choice("a key of audits", name, known)
+        one_of("a key of audits", name, known)
     wanted = {name: audits[name] for name in CHECKED if name in audits}
     check_settings(sensitive, **wanted)
 
@@ -173,14 +184,11 @@ def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> No
 def check_seeds(seeds: Sequence[int] | int) -> tuple[int, ...]:
     """Return the seeds as a tuple."""
     if isinstance(seeds, (int, np.integer)):
-        if seeds < 1:
-            raise ValueError(f"seeds must be at least 1 or a list of seeds, got {seeds!r}")
-        return tuple(range(int(seeds)))
-    if not isinstance(seeds, Iterable):
-        raise ValueError(f"seeds must be a list of seeds or their number, got {seeds!r}")
-    found = tuple(int(seed) for seed in seeds)
+        return tuple(range(whole_number("seeds", seeds, most=MOST_SEEDS)))
+    given = items("seeds", seeds, "seeds, or their number")
+    found = tuple(whole_number("each of seeds", seed, least=0, most=SEEDS - 1) for seed in given)
     if not found or len(set(found)) < len(found):
-        raise ValueError(f"seeds must be one or more distinct whole numbers, got {seeds!r}")
+        raise ValueError(f"seeds must be one or more distinct whole numbers, got {shown(seeds)}")
     return found
 
 
@@ -191,18 +199,11 @@ def check_strengths(
     if plan.task.problem.penalty is None:
         return (None,)
     if isinstance(strengths, (int, np.integer)):
-        if strengths < 2:
-            raise ValueError(f"strengths must be at least 2 or a list, got {strengths!r}")
-        return int(strengths)
-    if not isinstance(strengths, Iterable):
-        raise ValueError(
-            f"strengths must be a list of strengths or their number, got {strengths!r}"
-        )
-    found = tuple(float(strength) for strength in strengths)
-    for strength in found:
-        check_multiplier("each of strengths", strength)
+        return whole_number("strengths", strengths, least=2, most=MOST_SEEDS)
+    given = items("strengths", strengths, "strengths, or their number")
+    found = tuple(real_number("each of strengths", strength, least=0) for strength in given)
     if not found or len(set(found)) < len(found):
-        raise ValueError(f"strengths must be one or more distinct numbers, got {strengths!r}")
+        raise ValueError(f"strengths must be one or more distinct numbers, got {shown(strengths)}")
     return tuple(sorted(found))
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parafair.audits import Audit, Verdict
+from parafair.arguments import one_of, real_number
+from parafair.audits import Audit, Verdict, check_max_leakage
 from parafair.audits.evaluation import Evaluation
 from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
@@ -175,8 +176,7 @@ class Frontier:
 
     def of(self, method: str) -> Frontier:
         """Return the points of one method."""
-        if method not in self.methods:
-            raise ValueError(f"method must be one of {', '.join(self.methods)}, got {method!r}")
+        one_of("method", method, self.methods)
         points = tuple(point for point in self.points if point.member.method == method)
         kept = {name: value for name, value in self.settings.items() if name == method}
         return replace(self, points=points, settings=kept)
@@ -211,6 +211,8 @@ class Frontier:
         """
         if (max_leakage is None) == (max_residual is None):
             raise ValueError("pass either max_leakage or max_residual, got both or none")
+        if max_residual is not None:
+            real_number("max_residual", max_residual, least=0)
         if not self.audited:
             raise ValueError(
                 "no point has an audit, so none can be chosen; run the frontier with audits"
@@ -240,6 +242,7 @@ class Frontier:
 
     def best_or_none(self, max_leakage: float) -> Point | None:
         """Return the point of ``best(max_leakage=...)``, or None if every point leaks."""
+        check_max_leakage(max_leakage)
         passing = [p for p in self.audited if p.verdict(max_leakage) is Verdict.PASSES]
         return min(passing, key=lambda p: (p.residual, p.leakage), default=None)
 

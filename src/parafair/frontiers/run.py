@@ -12,6 +12,7 @@ from typing import Any
 import joblib
 from torch import Tensor
 
+from parafair.arguments import as_path, callback, flag, jobs
 from parafair.audits import Audit, audit, panel
 from parafair.audits.evaluation import Evaluation, evaluate_predictions
 from parafair.data.centering import Offsets
@@ -78,8 +79,11 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
         model, X, sensitive_features=sensitive_features, name=name, audits=audits, X_test=X_test
     )
     wanted, chosen = check_seeds(seeds), check_strengths(strengths, plan)
+    flag("limit", limit)
+    jobs("n_jobs", n_jobs)
+    callback("on_progress", on_progress)
     problem = plan.task.problem
-    folder = None if out is None else Folder(Path(out) / plan.name)
+    folder = None if out is None else Folder(as_path("out", out) / plan.name)
     if folder is not None:
         folder.check()
     curve = folder.limit if folder else ()

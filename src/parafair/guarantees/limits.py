@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import isnan, prod, sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from torch import Tensor
 
+from parafair.arguments import real_number, to_numpy, whole_number
 from parafair.data.checks import as_data, check_scale
 from parafair.data.column import Column
 from parafair.data.randomness import RandomState, as_random
@@ -87,9 +88,8 @@ class ParityLimit:
                 ``1 / G``; negative values count as 0. If there are several columns, the leakage
                 of one column is another quantity: pass that column alone to `parity_limit`.
         """
-        if isnan(leakage):
-            raise ValueError("leakage must be a number, got nan; pass an attacker's advantage")
-        return _residual(self.lines, min(1.0, max(0.0, leakage) * len(self.groups)))
+        advantage = real_number("leakage", leakage)
+        return _residual(self.lines, min(1.0, max(0.0, advantage) * len(self.groups)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that can be written as JSON."""
@@ -198,16 +198,10 @@ def parity_limit(
 
 def _check_settings(taus: Any, bins: int, max_people: int) -> tuple[float, ...]:
     """Return the levels of parity; raise if a setting is invalid."""
-    levels = tuple(float(tau) for tau in np.ravel(taus))
-    for tau in levels:
-        if not 0 <= tau <= 1:
-            raise ValueError(
-                f"taus must be between 0 and 1, got {tau!r}; 0 is exact parity, 1 is none"
-            )
-    for name, value in (("bins", bins), ("max_people", max_people)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 2:
-            raise ValueError(f"{name} must be a whole number of at least 2, got {value!r}")
-    return levels
+    whole_number("bins", bins, least=2)
+    whole_number("max_people", max_people, least=2)
+    given = np.ravel(to_numpy(taus, "taus")).tolist()
+    return tuple(real_number("each of taus", tau, least=0, most=1) for tau in given)
 
 
 def _check_data(X: Any, features: Any, mode: int | str) -> tuple[Tensor, SensitiveFeatures, float]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import torch
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.arguments import as_path, callback, classes_of
 from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
@@ -150,6 +151,8 @@ class FairCP(FittedCP):
             Interrupted: On Ctrl-C, with the attributes set from the last finished iteration.
         """
         settings = Settings.of(self)
+        callback("on_iteration", on_iteration)
+        callback("on_trial", on_trial)
         self._forget()
         check_order(sensitive_features, index_of(X))
         task = settings.bind(self._validate(X, reset=True), sensitive_features)
@@ -256,8 +259,8 @@ class FairCP(FittedCP):
             classes: Your own classes of penalties and solvers that the model uses. They are never
                 imported by name.
         """
-        folder = Path(folder)
-        record = Record.read(folder, classes=tuple(classes))
+        own, folder = classes_of("classes", classes), as_path("folder", folder)
+        record = Record.read(folder, classes=own)
         fit = Fit.load(folder)
         training = Training.read(folder, fit.cp.shape)
         with reading(folder / RECORD_FILE):

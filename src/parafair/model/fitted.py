@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,13 +18,15 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor, reconstruct
 from parafair.algebra.observed import values_at
+from parafair.arguments import flag, to_numpy
 from parafair.data.arrays import as_tensor, has_labels, is_sparse
-from parafair.data.checks import as_data
+from parafair.data.checks import as_data, check_scale
 from parafair.data.labels import preview
+from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData, is_labeled
-from parafair.errors import ParafairWarning, warn
+from parafair.data.tensor_data import TensorData
+from parafair.errors import ParafairWarning, shown, warn
 from parafair.model.out_of_sample import Noise
 from parafair.model.record import Record
 from parafair.model.strength import Selection
@@ -89,7 +92,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if sensitive_features is not None:
             check_order(sensitive_features, index_of(X))
             features = self._read_new_features(data, sensitive_features)
-        penalty = self._refining_penalty(features) if refine else None
+        penalty = self._refining_penalty(features) if flag("refine", refine) else None
         self._warn_of_new_people(data, features)
         rows = np.asarray(self._embed(self._center(data), features, penalty).cpu())
         found: NDArray[Any] = self._labeled(rows, data.modes, data.labels)
@@ -124,6 +127,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """
         check_is_fitted(self)
         data = self._center(self._validate(X, reset=False))
+        check_scale(data)
         rows = self._embed(data, None, None)
         factors = [factor.to(rows) for factor in self.cp_.factors]
         factors[self.training_.mode] = rows
@@ -173,7 +177,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         training = self.training_
         if training.features is None:
             raise ValueError(
-                "the model was fitted without sensitive features; omit sensitive_features"
+                "sensitive_features were given, but the model was fitted without; omit them"
             )
         if is_labeled(data.modes, data.labels):
             check_order(sensitive_features, data.labels[training.mode])
@@ -273,17 +277,34 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _validate(self, X: Any, *, reset: bool) -> TensorData:
         """Return the data as a `TensorData`, with scikit-learn's bookkeeping for matrices."""
         known = isinstance(X, (Tensor, TensorData, np.ma.MaskedArray))
-        if not (known or is_sparse(X) or has_labels(X)) and self.mode == 0:
-            order = X.ndim if hasattr(X, "ndim") else np.asarray(X).ndim
+        first = isinstance(self.mode, Integral) and self.mode == 0
+        if first and not (known or is_sparse(X) or has_labels(X)):
+            order = getattr(X, "ndim", None)
+            if not isinstance(order, int):
+                order = to_numpy(X, "X").ndim
             if order <= 2:
-                # Our own check reports the position of the first bad entry.
-                allowed = (np.float64, np.float32)
-                X = validate_data(self, X, reset=reset, dtype=allowed, ensure_all_finite=False)
+                X = self._validate_matrix(X, reset)
         data = as_data(X, dtype=self.dtype, device=self.device)
         if not reset:
             data = self.training_.align(data, self.cp_.shape)
             self._check_shape(data.shape)
         return data
+
+    def _validate_matrix(self, X: Any, reset: bool) -> NDArray[Any]:
+        """Return a matrix; scikit-learn compares the number and the names of its columns."""
+        try:
+            # Our own check reports the position of the first bad entry.
+            allowed = (np.float64, np.float32)
+            return np.asarray(
+                validate_data(self, X, reset=reset, dtype=allowed, ensure_all_finite=False)
+            )
+        except Exception as error:  # whatever a library makes of what is no matrix
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(
+                f"X must be a matrix of numbers with one row per person, and columns as in "
+                f"training, got {shown(X)} ({' '.join(str(error).split())}); convert it first, for "
+                "example with numpy.asarray(X, dtype=float)"
+            ) from error
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise unless data of new people fits the model."""

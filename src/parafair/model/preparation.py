@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from parafair.algebra.least_squares import LOSSES
+from parafair.arguments import flag, one_of, whole_number
 from parafair.audits import check_max_leakage
 from parafair.data.centering import Offsets
+from parafair.data.modes import is_labeled
 from parafair.data.randomness import as_seed
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData, is_labeled
+from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
 from parafair.model.ridge import FALLBACK, RidgeSelection, check_ridge, is_complete, select_ridge
 from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
@@ -61,12 +62,11 @@ class Settings:
         check_max_leakage(model.max_leakage)
         method = resolve_method(model.method, None if automatic else model.strength)  # type: ignore[arg-type]
         check_ridge(model.ridge)
-        if not isinstance(model.loss, str) or model.loss not in LOSSES:
-            raise unknown_choice("loss", model.loss, LOSSES)
-        if not isinstance(model.center, (bool, np.bool_)):
-            raise ValueError(f"center must be True or False, got {model.center!r}")
-        if model.verbose not in (0, 1, 2):
-            raise ValueError(f"verbose must be 0, 1 or 2, got {model.verbose!r}")
+        one_of("loss", model.loss, LOSSES)
+        flag("center", model.center)
+        if not isinstance(model.verbose, bool):
+            whole_number("verbose", model.verbose, least=0, most=2)
+        whole_number("rank", model.rank)
         post = method if isinstance(method, Postprocessing) else None
         return cls(
             model=model,

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf, log10, prod, sqrt
-from numbers import Real
 from typing import Literal
 
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.observed import values_at
+from parafair.arguments import real_number
 from parafair.data.centering import Offsets
 from parafair.data.splits import split_cells
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
-from parafair.penalties.base import check_multiplier
 from parafair.solvers import BlockDescent, Stop, solve_batch
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
@@ -67,10 +66,8 @@ class RidgeSelection:
 
 def check_ridge(ridge: object) -> None:
     """Raise unless the ridge is a number or "auto"."""
-    if isinstance(ridge, Real):
-        check_multiplier("ridge", ridge)  # type: ignore[arg-type]
-    elif not (isinstance(ridge, str) and ridge == "auto"):
-        raise ValueError(f"ridge must be a finite number of at least 0 or 'auto', got {ridge!r}")
+    if not isinstance(ridge, str) or ridge != "auto":
+        real_number("ridge, if it is not 'auto',", ridge, least=0)
 
 
 def is_complete(data: TensorData) -> bool:

@@ -14,10 +14,12 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.least_squares import LOSSES
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.arguments import items, to_numpy
 from parafair.data.centering import Offsets
 from parafair.data.labels import as_labels, locate
+from parafair.data.modes import has_own_labels, is_labeled
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData, has_own_labels, is_labeled
+from parafair.data.tensor_data import TensorData
 from parafair.errors import ConvergenceWarning, missing_column, warn
 from parafair.model.out_of_sample import Noise, minimize_rows, nearest_trained
 from parafair.penalties import Penalty
@@ -127,12 +129,13 @@ class Training:
             return self._cells_of(cells)
         # `columns` of a PyArrow table are the values.
         names = getattr(cells, "column_names", getattr(cells, "columns", None))
+        names = None if names is None else items("columns of cells", names, "names")
         if names is not None and (self.labeled or set(self.modes) <= set(names)):
             for name in self.modes:
                 if name not in names:
                     raise missing_column("cells", name, map(str, names))
             places = [
-                locate(as_labels(np.asarray(cells[name]), name), own, name, remedy=OMIT_CELLS)
+                locate(self._labels_of(cells, name), own, name, remedy=OMIT_CELLS)
                 for name, own in zip(self.modes, self.labels, strict=True)
             ]
             return torch.from_numpy(np.stack(places))
@@ -143,7 +146,11 @@ class Training:
                 "its numbers could be labels or positions. Make it a data frame of labels, or fit "
                 "the model to data without labels"
             )
-        return self._check_positions(np.asarray(cells))
+        return self._check_positions(to_numpy(cells, "cells"))
+
+    def _labels_of(self, cells: Any, name: str) -> NDArray[Any]:
+        """Return a column of labels from a data frame of cells."""
+        return as_labels(to_numpy(cells[name], "cells"), f"column {name!r} of cells")
 
     def _cells_of(self, data: TensorData) -> Tensor:
         """Return the observed cells of data, matched by label if both have labels."""
@@ -179,7 +186,7 @@ class Training:
         outside = ((indices < 0) | (indices >= np.array(shape))).any(1)
         if outside.any():
             first = tuple(indices[outside][0].tolist())
-            raise ValueError(f"cells must lie inside shape {shape}, got {first}")
+            raise ValueError(f"cells must lie inside shape {shape}, got {first}; counted from 0")
         # A copy: torch warns of memory that is read-only.
         return torch.from_numpy(np.array(indices.T, dtype=np.int64, order="C"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
+from parafair.arguments import callback, instance_of, jobs, one_of, real_number
 from parafair.audits import Audit, Verdict, audit, check_max_leakage, panel
 from parafair.audits.evaluation import evaluate_predictions
 from parafair.data.checks import as_data
@@ -26,6 +28,7 @@ from parafair.errors import (
     Held,
     ParafairWarning,
     hold_warnings,
+    shown,
     warn,
     warn_once,
 )
@@ -145,9 +148,12 @@ def tune(
     >>> tuning.best.settings
     {'rank': 3}
     """
+    instance_of("model", model, FairCP, "make one, such as FairCP(2)")
+    jobs("n_jobs", n_jobs)
+    callback("on_candidate", on_candidate)
     if max_leakage is not None:
         _check_audit(max_leakage, sensitive_features)
-    if not 0 < validation_size < 1:
+    if not 0 < real_number("validation_size", validation_size) < 1:
         raise ValueError(
             f"validation_size must be a share between 0 and 1, such as 0.1; got {validation_size!r}"
         )
@@ -170,7 +176,7 @@ def tune(
         tell(candidates[-1])
     order = [k for k in _by_error(candidates) if isfinite(candidates[k].rmse)]
     if not order:
-        raise ValueError(f"all {len(candidates)} fits of the grid diverged; try other settings")
+        raise ValueError(f"all {len(candidates)} fits of grid have diverged; try other settings")
     if max_leakage is not None:
         for k in order:
             result = _audit(embeddings[k], random_state)
@@ -203,12 +209,17 @@ def _check_audit(max_leakage: float, sensitive_features: Any) -> None:
 
 def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
     """Return all combinations of a grid; warn if error alone would select the strength."""
-    grids = list(ParameterGrid(grid)) if grid else []
-    if not grids or grids == [{}]:
+    try:
+        grids = list(ParameterGrid(grid))
+    except Exception:  # whatever is no grid
+        grids = []
+    if not all(grids) or not grids:
         raise ValueError(
             f"grid must name arguments of the model with values to try, such as "
-            f"{{'rank': [4, 8]}}; got {grid!r}"
+            f"{{'rank': [4, 8]}}; got {shown(grid)}"
         )
+    for name in {name for settings in grids for name in settings}:
+        one_of("a key of grid", name, signature(FairCP).parameters)
     if max_leakage is None and len({str(settings.get("strength")) for settings in grids}) > 1:
         warn(
             "the grid has several strengths but max_leakage is not given: error alone selects the "

@@ -14,7 +14,7 @@ import joblib
 import torch
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.data.checks import check_device
+from parafair.data.devices import check_device
 from parafair.errors import ParafairWarning, unknown_choice
 from parafair.frontiers.plan import Plan, in_batches, make_plan
 from parafair.frontiers.result import Member

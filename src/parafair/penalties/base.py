@@ -13,8 +13,6 @@ Some features need more. A penalty supports them by implementing these protocols
 
 from __future__ import annotations
 
-from math import isfinite
-from numbers import Real
 from typing import ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 from torch import Tensor
@@ -88,9 +86,3 @@ class CalibratedPenalty(Penalty, Protocol):
             sensitive: The sensitive features.
             prototype: A tensor with the device and dtype to use.
         """
-
-
-def check_multiplier(name: str, value: float) -> None:
-    """Raise unless a multiplier is a finite number of at least 0."""
-    if not (isinstance(value, Real) and isfinite(value) and value >= 0):
-        raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.arguments import real_number
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.penalties.base import check_multiplier
 from parafair.penalties.bound import BoundQuadratic
 
 
@@ -23,7 +23,7 @@ class HSIC:
     strength: float = 1.0
 
     def __post_init__(self) -> None:
-        check_multiplier("strength", self.strength)
+        real_number("strength", self.strength, least=0)
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundQuadratic:
         """Return the bound penalty."""

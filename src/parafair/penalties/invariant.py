@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from parafair.arguments import real_number, whole_number
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.pairwise import CHUNK_PEOPLE, chunk_count
 from parafair.dependence.whitening import Standardized
-from parafair.penalties.base import check_multiplier
 
 # In smaller chunks, random differences between groups are larger than dependence.
 SMALLEST_CHUNK = 50
@@ -42,12 +41,9 @@ class Invariant:
     chunk_size: int = CHUNK_PEOPLE
 
     def __post_init__(self) -> None:
-        check_multiplier("strength", self.strength)
-        if not isinstance(self.chunk_size, Integral) or self.chunk_size < SMALLEST_CHUNK:
-            raise ValueError(
-                f"chunk_size must be a whole number of at least {SMALLEST_CHUNK} people, got "
-                f"{self.chunk_size!r}; in smaller chunks, random differences hide dependence"
-            )
+        real_number("strength", self.strength, least=0)
+        # In smaller chunks, random differences hide dependence.
+        whole_number("chunk_size", self.chunk_size, least=SMALLEST_CHUNK)
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundCriterion:
         """Return the bound penalty."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from parafair.arguments import real_number
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.gram import CenteredGram, differentiable_kernel_sum, kernel_sum
-from parafair.dependence.kernels import Gaussian, Kernel
-from parafair.penalties.base import check_multiplier
+from parafair.dependence.kernels import Gaussian, Kernel, check_kernel
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,10 @@ class KHSIC:
     sensitive_kernel: Kernel = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
-        check_multiplier("strength", self.strength)
+        real_number("strength", self.strength, least=0)
         for name in ("kernel", "sensitive_kernel"):
-            if not isinstance(getattr(self, name), Kernel):
-                raise TypeError(
-                    f"{name} must be a kernel such as parafair.dependence.kernels.Gaussian(1.0), "
-                    f"got {getattr(self, name)!r}"
-                )
-        if getattr(self.kernel, "gamma", None) == "median":
+            check_kernel(name, getattr(self, name))
+        if isinstance(getattr(self.kernel, "gamma", None), str):
             raise ValueError(
                 "kernel must have a fixed gamma, got 'median': the bandwidth would change with "
                 "the factor during the fit; pass gamma as a number"

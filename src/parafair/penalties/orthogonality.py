@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.arguments import real_number
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.penalties.base import check_multiplier
 from parafair.penalties.bound import BoundQuadratic
 
 
@@ -29,8 +29,8 @@ class Orthogonality:
     ridge: float = 0.0
 
     def __post_init__(self) -> None:
-        check_multiplier("strength", self.strength)
-        check_multiplier("ridge", self.ridge)
+        real_number("strength", self.strength, least=0)
+        real_number("ridge", self.ridge, least=0)
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundQuadratic:
         """Return the bound penalty."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import is_dataclass
 
+from parafair.arguments import real_number
 from parafair.dependence.kernels import KERNELS
 from parafair.errors import unknown_choice
-from parafair.penalties.base import Penalty, check_multiplier
+from parafair.penalties.base import Penalty
 from parafair.penalties.hsic import HSIC
 from parafair.penalties.invariant import Invariant
 from parafair.penalties.khsic import KHSIC
@@ -54,7 +55,7 @@ def resolve_method(
     if method in PENALTIES:
         if strength is None:
             return PENALTIES[method]()
-        check_multiplier("strength", strength)
+        real_number("strength", strength, least=0)
         return PENALTIES[method](strength=strength)  # type: ignore[call-arg]
     if strength is not None:
         raise ValueError(

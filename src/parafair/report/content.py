@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from parafair.audits.result import AUC, RANK_CORRELATION, Measure
+from parafair.data.modes import default_modes
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import default_modes
 from parafair.dependence.whitening import Standardized
 from parafair.frontiers import Frontier, Point
 from parafair.report.summary import name_of, summarize

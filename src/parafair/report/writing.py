@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from parafair.arguments import as_path, instance_of, items, one_of
 from parafair.frontiers import Frontier
 from parafair.report.content import content
-from parafair.report.figures import check_figure, draw_embeddings, draw_frontier
+from parafair.report.figures import FORMATS, check_figure, draw_embeddings, draw_frontier
 from parafair.report.html import render
 from parafair.storage import check_new_file, new_files, write_text
 
@@ -36,7 +37,12 @@ def write_report(
     Returns:
         The files written, the page first.
     """
-    page = Path(path)
+    instance_of("frontier", frontier, Frontier, "use parafair.frontier or frontiers.load")
+    instance_of("title", title, str, "pass a line of text")
+    page = as_path("path", path)
+    formats = [
+        one_of("each of formats", end, FORMATS) for end in items("formats", formats, "names")
+    ]
     draws = {"frontier": draw_frontier, "embeddings": draw_embeddings}
     figures = {page.with_name(f"{n}.{end}"): draw for end in formats for n, draw in draws.items()}
     check_new_file(page, overwrite=overwrite)

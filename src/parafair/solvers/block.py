@@ -9,6 +9,7 @@ from torch import Tensor
 
 from parafair.algebra.least_squares import Block
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.arguments import flag, whole_number
 from parafair.penalties import BoundInvariant, BoundQuadratic
 from parafair.solvers.majorize import Iterate, majorize
 from parafair.solvers.problem import Objective, Problem, Sweep
@@ -101,8 +102,8 @@ class BlockDescent:
     inner_steps: int = 2
 
     def __post_init__(self) -> None:
-        if self.inner_steps < 1:
-            raise ValueError(f"inner_steps must be at least 1, got {self.inner_steps!r}")
+        flag("extrapolate", self.extrapolate)
+        whole_number("inner_steps", self.inner_steps)
 
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> BlockState:
         """Move the scale into the sensitive mode and fit that factor to the others."""

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from parafair.algebra.least_squares import Block
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.arguments import flag, items, real_number, whole_number
 from parafair.dependence.gram import WHOLE_BYTES, tile_size
+from parafair.errors import shown
 from parafair.penalties import BoundPenalty, BoundQuadratic
 from parafair.solvers.problem import Objective, Problem, Sweep
 
@@ -60,15 +62,16 @@ class GradientBCD:
     cap: bool = True
 
     def __post_init__(self) -> None:
-        if len(self.step_sizes) != 2 or not all(
-            0 < step < float("inf") for step in self.step_sizes
-        ):
+        sizes = items("step_sizes", self.step_sizes, "two numbers")
+        if len(sizes) != 2:
             raise ValueError(
                 "step_sizes must be two positive numbers, for the sensitive mode and for the "
-                f"others; got {self.step_sizes!r}"
+                f"others; got {shown(self.step_sizes)}"
             )
-        if self.inner_steps < 1:
-            raise ValueError(f"inner_steps must be at least 1, got {self.inner_steps!r}")
+        for size in sizes:
+            real_number("each of step_sizes", size, above=0)
+        whole_number("inner_steps", self.inner_steps)
+        flag("cap", self.cap)
 
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> GradientState:
         """Start at the given factors, unchanged."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.arguments import items, one_of, to_numpy, whole_number
 from parafair.data.arrays import to_tensor
-from parafair.errors import unknown_choice
+from parafair.errors import shown
 from parafair.solvers.problem import Problem
 
 InitName: TypeAlias = Literal["uniform", "normal", "svd"]
 INITS = ("uniform", "normal", "svd")
+
+# A batch of more starts is a mistake, not a fit.
+MOST_STARTS = 100_000
 
 
 def make_starts(
@@ -32,21 +34,21 @@ def make_starts(
         count: Number of starts. Start number i does not depend on the count.
         seed: Seed of the random numbers, which are always drawn on the CPU.
     """
-    if not isinstance(count, Integral) or count < 1:
-        raise ValueError(f"n_init must be a whole number of at least 1, got {count!r}")
-    if isinstance(init, str) and init not in INITS:
-        raise unknown_choice("init", init, INITS)
-    if not isinstance(init, Iterable):
+    whole_number("n_init", count, most=MOST_STARTS)
+    if isinstance(init, str):
+        one_of("init", init, INITS)
+    elif not isinstance(init, Iterable):
         raise ValueError(
-            f"init must be one of {', '.join(INITS)}, or factors, one matrix per mode; got {init!r}"
+            f"init must be one of {', '.join(INITS)}, or factors, one matrix per mode; got "
+            f"{shown(init)}"
         )
-    if count > 1 and init not in ("uniform", "normal"):
+    if count > 1 and not (isinstance(init, str) and init in ("uniform", "normal")):
         raise ValueError(
             f"n_init={count} needs random starts, but init is not random; use init='uniform' or "
             "'normal', or n_init=1"
         )
     generator = torch.Generator().manual_seed(seed)
-    if init == "svd":
+    if isinstance(init, str) and init == "svd":
         return tuple(
             _singular_vectors(problem, mode, generator)[None] for mode in range(problem.order)
         )
@@ -80,10 +82,10 @@ def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -
 
 def read_factors(init: CPTensor | Sequence[Any]) -> tuple[Tensor | None, list[Tensor]]:
     """Return weights, or None, and factors of a CP tensor, of such a pair or of a list."""
-    parts = list(init)
+    parts = items("init", init, "factors, one matrix per mode")
     weights = None
-    if len(parts) == 2 and (parts[0] is None or np.ndim(parts[0]) == 1):
-        weights, parts = parts
+    if len(parts) == 2 and (parts[0] is None or to_numpy(parts[0], "init").ndim == 1):
+        weights, parts = parts[0], items("factors of init", parts[1], "matrices, one per mode")
     factors = [to_tensor(factor, "init") for factor in parts]
     return None if weights is None else to_tensor(weights, "init"), factors
 

@@ -15,12 +15,12 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors, product_of
 from parafair.algebra.least_squares import LOSSES, Block
 from parafair.algebra.observed import Observations
+from parafair.arguments import instance_of, one_of, real_number, whole_number
 from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.errors import unknown_choice
 from parafair.penalties import BoundInvariant, BoundPenalty, Penalty
-from parafair.penalties.base import check_multiplier, is_scale_free
+from parafair.penalties.base import is_scale_free
 from parafair.penalties.bound import restrict_rows, scale_strength
 from parafair.solvers.ridge import ridge_diagonal
 
@@ -103,9 +103,12 @@ class Problem:
         check_scale(self.data)
         check_rank(self.rank, self.shape)
         self.data.find_mode(self.mode)
-        check_multiplier("ridge", self.ridge)
-        if self.loss not in LOSSES:
-            raise unknown_choice("loss", self.loss, LOSSES)
+        real_number("ridge", self.ridge, least=0)
+        one_of("loss", self.loss, LOSSES)
+        remedy = "use one of parafair.penalties, or None"
+        if self.penalty is not None:
+            instance_of("penalty", self.penalty, Penalty, remedy)  # type: ignore[type-abstract]
+        instance_of("other_sensitive", self.other_sensitive, Mapping, "pass {mode: features}")  # type: ignore[type-abstract]
         if self.penalty is not None and self.sensitive is None:
             raise ValueError(
                 f"the penalty {self.penalty!r} needs sensitive features, but none were given; pass "
@@ -118,6 +121,7 @@ class Problem:
                 "which only one mode can carry"
             )
         for mode, features in self._sensitive_by_mode.items():
+            instance_of("sensitive", features, SensitiveFeatures, "use SensitiveFeatures.of")
             if len(features) != self.shape[self.data.find_mode(mode)]:
                 raise ValueError(
                     f"sensitive_features has {len(features)} rows but mode {mode} of the tensor "
@@ -329,8 +333,7 @@ class Sweep:
 
 def check_rank(rank: int, shape: tuple[int, ...]) -> None:
     """Raise unless a tensor of this shape can have a decomposition of this rank."""
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or rank < 1:
-        raise ValueError(f"rank must be a whole number of at least 1, got {rank!r}")
+    whole_number("rank", rank)
     most = prod(shape) // max(shape)
     if rank > most:
         raise ValueError(

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from math import isfinite, nan
-from numbers import Integral, Real
 from pathlib import Path
 
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.arguments import real_number, whole_number
 from parafair.solvers.problem import Problem, Sweep
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
@@ -70,16 +70,11 @@ class Stop:
     window: int = 10
 
     def __post_init__(self) -> None:
-        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise ValueError(
-                f"max_iter must be a whole number of at least 1, got {self.max_iter!r}"
-            )
-        if not isinstance(self.tol, Real) or not self.tol >= 0:
-            raise ValueError(f"tol must be a number of at least 0, got {self.tol!r}")
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise ValueError(f"max_seconds must be positive, got {self.max_seconds!r}")
-        if self.window < 1:
-            raise ValueError(f"window must be at least 1, got {self.window!r}")
+        whole_number("max_iter", self.max_iter)
+        real_number("tol", self.tol, least=0)
+        if self.max_seconds is not None:
+            real_number("max_seconds", self.max_seconds, above=0)
+        whole_number("window", self.window)
 
     def judge(self, history: Sequence[Iteration], floor: float = 0.0) -> Status:
         """Return the status after these iterations; an objective below `floor` counts as zero."""

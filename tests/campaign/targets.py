@@ -1,0 +1,261 @@
+"""What the campaign calls: public functions, classes and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import Parameter, signature
+from typing import Any
+
+from tests.campaign import namespace
+from tests.campaign.arguments import (
+    COLUMNS,
+    OPTIONAL_LEVELS,
+    OUTS,
+    PAGES,
+    PEOPLE_TABLES,
+    SORTS,
+    TABLES,
+)
+from tests.campaign.values import (
+    EIGHT_FEATURES,
+    EIGHT_ROWS,
+    NEW_FEATURES,
+    NEW_PEOPLE,
+    PAIRED,
+    ROWS,
+    Sort,
+    choice,
+)
+
+# Arguments that are not given: scikit-learn's y does nothing.
+IGNORED = {"self", "cls", "y"}
+
+# Other names of arguments in messages: parts of them, which say more than the whole.
+SAID = {
+    "sensitive_features": ("sensitive feature", "columns"),
+    "features": ("sensitive feature", "sensitive_features"),
+    "table": ("sensitive feature", "column", "columns", "mode", "path"),
+    "path": ("folder", "file"),
+    "X": ("array", "mode"),
+    "array": ("X",),
+    "data": ("X",),
+    "X_test": ("X",),
+    "audits": tuple(signature(namespace.audit).parameters),
+    "grid": tuple(signature(namespace.FairCP).parameters),
+    "model": tuple(signature(namespace.FairCP).parameters),
+    "values": ("X",),
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A call with arguments to be drawn.
+
+    Attributes:
+        name: Its name in the table.
+        template: Its source, with a place for the arguments of each of `callables`.
+        callables: What is called, for the names of the arguments and which are required.
+        sorts: Sorts of arguments that are not the sort of their name.
+        usual: Arguments that are given with another probability than `OPTIONAL`.
+        weight: How often it is called, relative to others.
+    """
+
+    name: str
+    template: str
+    callables: tuple[Callable[..., Any], ...]
+    sorts: Mapping[str, Sort] = field(default_factory=dict)
+    usual: Mapping[str, float] = field(default_factory=dict)
+    weight: float = 1.0
+
+    def parameters(self, place: int) -> dict[str, Parameter]:
+        """The parameters of one of the callables that the campaign has values for."""
+        found = signature(self.callables[place]).parameters.values()
+        named = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+        return {p.name: p for p in found if p.kind in named and p.name not in IGNORED}
+
+    def names(self, place: int) -> list[str]:
+        """What a message may call the arguments."""
+        return [said for name in self.parameters(place) for said in (name, *SAID.get(name, ()))]
+
+    def sort(self, name: str) -> Sort:
+        """The sort of an argument."""
+        return self.sorts.get(name) or SORTS[name]
+
+
+few = {"max_iter": 1.0, "tol": 0.6, "sensitive_features": 0.85, "rank": 0.5}
+quick = {"attackers": 1.0, "permutations": 0.95, "repeats": 0.92, "folds": 0.8, "target": 0.03}
+new_people = {"X": NEW_PEOPLE, "sensitive_features": NEW_FEATURES}
+
+n = namespace
+
+
+def of(
+    name: str,
+    /,
+    *callables: Any,
+    template: str = "",
+    weight: float = 1.0,
+    usual: Any = None,
+    **sorts: Sort,
+) -> Target:
+    """A target whose template follows from its name, unless it is given."""
+    found = callables or (_resolve(name),)
+    return Target(name, template or f"{name}({{}})", found, sorts, usual or {}, weight)
+
+
+def _resolve(name: str) -> Any:
+    first, *rest = name.split(".")
+    found = getattr(namespace, first)
+    for part in rest:
+        found = getattr(found, part)
+    return found
+
+
+def fit(method: str, weight: float) -> Target:
+    """A call of a model that is made and fitted."""
+    return of(
+        f"FairCP.{method}",
+        n.FairCP,
+        getattr(n.FairCP, method),
+        template=f"FairCP({{}}).{method}({{}})",
+        usual=few,
+        weight=weight,
+    )
+
+
+TARGETS = (
+    fit("fit", 8),
+    fit("fit_transform", 2),
+    *(
+        of(f"{m}.transform", usual={"sensitive_features": 0.6}, **new_people)
+        for m in ("model", "plain_model", "labeled")
+    ),
+    of(
+        "matrix_model.transform",
+        X=ROWS,
+        sensitive_features=NEW_FEATURES,
+        usual={"sensitive_features": 0.6},
+    ),
+    *(of(f"{m}.score", X=NEW_PEOPLE) for m in ("model", "labeled", "unfitted")),
+    of("model.score", X=NEW_PEOPLE),
+    of("labeled.score", X=NEW_PEOPLE),
+    *(of(f"{m}.predict") for m in ("model", "labeled", "unfitted")),
+    *(of(f"{m}.inverse_transform", X=EIGHT_ROWS) for m in ("model", "labeled")),
+    of("model.save", folder=OUTS),
+    of("FairCP.load"),
+    of("model.set_output", template="FairCP().set_output({})", weight=0.3),
+    of("audit", usual=quick, weight=4, max_people=SORTS["max_people"]),
+    of("parity_limit", weight=2),
+    of("limit.at"),
+    of(
+        "tune",
+        usual={"sensitive_features": 0.8, "max_leakage": 0.02},
+        weight=0.5,
+        max_leakage=OPTIONAL_LEVELS,
+    ),
+    of("frontier", usual={"audits": 1.0, "strengths": 0.9, "out": 0.2, "limit": 0.5}, weight=0.3),
+    of("curve.best", max_leakage=OPTIONAL_LEVELS),
+    of("curve.pick", max_leakage=OPTIONAL_LEVELS),
+    of("curve.of", method=SORTS["method"]),
+    of("curve.hypervolume"),
+    of("curve.best_or_none"),
+    of("frontiers.load", path=SORTS["folder"]),
+    of("report.write_report", path=PAGES, weight=0.2),
+    of("found.verdict"),
+    of("parafair.Audit.from_dict"),
+    of("found.draw", path=PAGES, weight=0.05),
+    of("split_cells"),
+    of("split_people"),
+    of("TensorData.from_array", weight=3, usual={"labels": 0.2, "modes": 0.2}),
+    of(
+        "TensorData.from_table",
+        weight=2,
+        table=TABLES,
+        modes=COLUMNS,
+        labels=choice(
+            ("None", "{'who': ['p1', 'p2']}"),
+            ("{'who': 1}", "{'nope': []}", "{'who': ['p0', 'p0']}", "[]"),
+        ),
+    ),
+    of(
+        "TensorData.from_tns",
+        path=choice(
+            ("FOLDER / 'entries.tns'",), ("FOLDER / 'damaged.tns'", "FOLDER", "FOLDER / 'nothing'")
+        ),
+    ),
+    *(
+        of(f"scores.{m}", weight=0.5)
+        for m in ("observed_per", "find_mode", "take", "keep", "with_values")
+    ),
+    of(
+        "scores.locate",
+        labels=choice(("['p0']", "np.array(['p1'])"), ("['x']", "'p0'", "[0]", "[None]")),
+    ),
+    of("scores.to", weight=0.5),
+    of("scores.to_table", weight=0.5, value=choice(("'x'",), ("'who'", "''", "1"))),
+    of("SensitiveFeatures.of", weight=4, usual={"kinds": 0.2, "names": 0.1}),
+    of(
+        "SensitiveFeatures.from_table",
+        weight=2,
+        table=PEOPLE_TABLES,
+        labels=choice(("None", "['p1', 'p0']", "scores.labels[0]"), ("['x']", "[1]", "'p0'")),
+    ),
+    of("SensitiveFeatures.from_list"),
+    of("features.read", weight=0.5),
+    of(
+        "features.read_table",
+        table=PEOPLE_TABLES,
+        weight=0.5,
+        labels=choice(("None", "['p1']"), ("['x']", "1")),
+    ),
+    of("features.take", weight=0.5),
+    of("features.joint", weight=0.5),
+    of("datasets.synthetic", usual={"shape": 1.0, "rank": 0.9}),
+    of("datasets.marks", usual={"students": 1.0}),
+    of("datasets.contraceptive", usual={"folder": 1.0}, weight=0.3),
+    of("datasets.oulad", usual={"folder": 1.0}, weight=0.3),
+    of(
+        "evaluation.evaluate_predictions",
+        X_test=choice(("scores",), ("tensor", "TensorData.from_array(tensor * 1e300)")),
+        sensitive_features=EIGHT_FEATURES,
+        usual={"sensitive_features": 0.5},
+        weight=2,
+    ),
+    of("evaluation.ranking", people=PAIRED, relevant=PAIRED, predicted=PAIRED, weight=0.5),
+    of("evaluation.mean_difference", first=PAIRED, second=PAIRED, weight=0.3),
+    of("evaluation.ks_statistic", first=PAIRED, second=PAIRED, weight=0.3),
+    of("measures.residual_fit"),
+    of("measures.orthogonality"),
+    of("measures.khsic"),
+    of("measures.normalized_khsic"),
+    of("measures.parity_bound"),
+    of(
+        "measures.unfairness",
+        n.measures.predict_groups,
+        usual={"hidden": 1, "epochs": 1},
+        weight=0.3,
+    ),
+    of("dependence.hsic"),
+    of("dependence.khsic"),
+    of("dependence.centered_alignment"),
+    of("kernels.Gaussian", weight=0.5),
+    of("kernels.MultiscaleGaussian", weight=0.5),
+    of("penalties.HSIC", weight=0.3),
+    of("penalties.KHSIC", weight=0.3),
+    of("penalties.Invariant", weight=0.3),
+    of("penalties.Orthogonality", weight=0.3),
+    of("solvers.BlockDescent", weight=0.3),
+    of("solvers.GradientBCD", weight=0.3),
+    of("Stop", weight=0.3),
+    of("Problem", weight=0.5),
+    of("CPTensor", weight=0.3),
+    of("CPTensor.from_factors", weight=0.3),
+    of("check_max_leakage", weight=0.2),
+    of(
+        "Attacker.from_estimator",
+        weight=0.3,
+        name=choice(("'a'",)),
+        estimator=choice(("LogisticRegression()",), ("LogisticRegression", "FairCP()")),
+    ),
+)

@@ -1,0 +1,123 @@
+"""A short part of the campaign with a fixed seed, and the rules by which it judges."""
+
+import inspect
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import parafair
+from parafair import FairCP, SensitiveFeatures, TensorData
+from parafair.data.randomness import as_seed
+from tests.campaign import api, shell
+from tests.campaign.__main__ import failures_of
+from tests.campaign.judging import judge_exception, undefined
+from tests.campaign.outcomes import Kind
+from tests.campaign.surroundings import changes, fingerprint, restore, state
+from tests.campaign.targets import TARGETS
+
+# Public names that take no arguments of a caller, and why.
+NOT_CALLED = {
+    "Audit": "made by `audit`; its methods are called",
+    "ConvergenceWarning": "a warning",
+    "Fit": "made by solvers",
+    "Frontier": "made by `frontier`; its methods are called",
+    "Interrupted": "an exception",
+    "Measure": "a row of an audit",
+    "ParafairWarning": "a warning",
+    "ParityLimit": "made by `parity_limit`; its methods are called",
+    "SensitiveFeatures": "its class methods are called",
+    "Status": "an enumeration",
+    "TensorData": "its class methods are called",
+    "Tuning": "made by `tune`",
+}
+
+
+# Parts that do not check their arguments yet.
+NOT_YET = ("audit", "measures.", "evaluation.", "Attacker", "found.draw")
+
+
+def report(outcomes):
+    found = failures_of({"": list(outcomes)})
+    found = [o for o in found if not any(word in f"{o.target} {o.detail}" for word in NOT_YET)]
+    return "\n\n".join(f"{o.kind.label}: {o.target}: {o.detail}\n{o.reproduction}" for o in found)
+
+
+def test_random_calls_end_well(tmp_path):
+    assert not report(islice(api.fuzz(0, tmp_path), 250))
+
+
+def test_random_command_lines_end_well(tmp_path):
+    assert not report(islice(shell.fuzz(0, tmp_path), 40))
+
+
+@pytest.mark.slow
+def test_many_random_calls_end_well(tmp_path):
+    assert not report(islice(api.fuzz(1, tmp_path), 3000))
+
+
+def test_every_public_name_is_called():
+    called = {target.name.split(".")[0] for target in TARGETS}
+    names = {name for name in parafair.__all__ if not inspect.ismodule(getattr(parafair, name))}
+    missing = sorted(names - called - set(NOT_CALLED))
+    assert not missing, f"add {missing} to TARGETS, or to NOT_CALLED with a reason"
+
+
+def test_every_argument_has_values():
+    for target in TARGETS:
+        for place in range(len(target.callables)):
+            for name in target.parameters(place):
+                assert target.sort(name), f"add {name} of {target.name} to SORTS"
+
+
+def test_a_case_is_known_by_its_seed_and_number():
+    assert api.draw_case(3, 14).source == api.draw_case(3, 14).source
+    assert api.draw_case(3, 14).source != api.draw_case(3, 15).source
+
+
+def raised(function, *arguments, names=("random_state",)):
+    try:
+        function(*arguments)
+    except Exception as error:
+        return judge_exception(error, names)
+    return None
+
+
+def refuse(message):
+    raise ValueError(message)
+
+
+def test_only_clear_messages_of_parafair_itself_are_refusals():
+    assert raised(as_seed, "x")[0] is Kind.REFUSED
+    assert raised(as_seed, "x", names=["other"])[0] is Kind.UNCLEAR
+    assert raised(refuse, "random_state must be a number, got 'x'")[0] is Kind.RAW
+    assert raised(np.zeros, -1)[0] is Kind.RAW
+
+
+def test_undefined_numbers_are_found_in_results():
+    model = FairCP(1, method="none", max_iter=1, tol=0.0).fit(np.ones((3, 2)))
+    assert not undefined(model)
+    model.reconstruction_err_ = float("nan")
+    assert undefined(model) == "result['reconstruction_err_']"
+    assert undefined([1.0, {"a": np.array([np.inf])}]) == "result[...]['a']"
+    assert not undefined(TensorData.from_array([[1.0, np.nan]]))
+
+
+def test_a_changed_process_is_noticed():
+    before = state()
+    np.random.seed(1)
+    assert changes(before, state()) == ["random state of NumPy"]
+    before = state()
+    np.seterr(divide="raise")
+    assert changes(before, state()) == ["floating point errors"]
+    restore(before)
+    assert not changes(before, state())
+
+
+def test_a_changed_argument_is_noticed():
+    array = np.ones(3)
+    features = SensitiveFeatures.of(["a", "b"])
+    before = fingerprint([array, features])
+    assert fingerprint([array, features]) == before
+    array[0] = 2
+    assert fingerprint([array, features]) != before
