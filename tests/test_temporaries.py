@@ -5,7 +5,14 @@ import sys
 import pytest
 
 from parafair import temporaries
-from parafair.storage import check_new_file, check_new_folder, new_file, new_folder, read_json
+from parafair.storage import (
+    check_file,
+    check_new_file,
+    check_new_folder,
+    new_file,
+    new_folder,
+    read_json,
+)
 
 
 def dead_process():
@@ -75,4 +82,8 @@ def test_a_run_that_was_being_replaced_can_be_read(tmp_path):
     (beside / "old").mkdir(parents=True)
     (beside / "old" / "fit.json").write_text("{}")
     assert read_json(tmp_path / "run" / "fit.json") == {}
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    beside.mkdir()
+    (tmp_path / "run").rename(beside / "old")
+    check_file(tmp_path / "run" / "fit.json", (".json",))
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

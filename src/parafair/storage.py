@@ -274,6 +274,8 @@ def read_tensor(path: Path) -> NDArray[Any]:
 
 def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
     """Raise unless the file exists and has one of these suffixes."""
+    if not path.exists():
+        put_back(path.parent.resolve())
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
     if path.suffix not in suffixes:
