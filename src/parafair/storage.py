@@ -294,6 +294,7 @@ def read_tensor(path: Path) -> NDArray[Any]:
 
 def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
     """Raise unless the file exists and has one of these suffixes."""
+    path = as_path("path", path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
     if path.suffix not in suffixes:
