@@ -38,6 +38,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
     "test_campaign.py": "random calls and commands",
+    "test_campaign_blinding.py": "embeddings distorted to blind an audit",
     "test_campaign_damage.py": "files that are damaged, and work that is killed",
     "test_defaults.py": "global state, which nothing uses or changes",
     "test_documentation.py": "the pages, and the code on them",

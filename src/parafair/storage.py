@@ -274,6 +274,7 @@ def read_tensor(path: Path) -> NDArray[Any]:
 
 def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
     """Raise unless the file exists and has one of these suffixes."""
+    path = as_path("path", path)
     if not path.exists():
         put_back(path.parent.resolve())
     if not path.is_file():

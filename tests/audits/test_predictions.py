@@ -81,7 +81,7 @@ def test_the_target_keeps_its_name():
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (ROWS[:, :2], "names must have 2 entries|target must hold one value"),
+        (ROWS[:, :2], "names must be 2 names|target must hold one value"),
         (ROWS[:50, 0], "target must hold one value for each of the 160 people"),
         (np.ones(160), "target cannot be used: .* constant"),
         (np.array(["a"] * 159 + ["b"]), "class 'b' of target has only one member"),

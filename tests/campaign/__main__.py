@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.campaign import api, defaults, shell
+from tests.campaign.blinding import blinding
 from tests.campaign.damage import damage
 from tests.campaign.kills import kills
 from tests.campaign.outcomes import Kind, Outcome
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[[int, Path], Iterator[Outcome]]] = {
     "shell": shell.fuzz,
     "processes": shell.fuzz_processes,
     "defaults": defaults.fuzz,
+    "blinding": blinding,
     "damage": damage,
     "kills": kills,
     "races": races,

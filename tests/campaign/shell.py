@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from parafair.cli import app
 from tests.campaign.api import LONGEST, TooLong, stop_slow_calls
-from tests.campaign.command_lines import Line, arguments, draw_line
+from tests.campaign.command_lines import Line, arguments, draw_line, options
 from tests.campaign.files import write_files
 from tests.campaign.judging import CAME, REMEDY, frames_of, place_of
 from tests.campaign.outcomes import Kind, Outcome
@@ -158,7 +158,7 @@ def _judge(line: Line, code: int, said: str) -> tuple[Kind, str, str]:
     message = " ".join(said.split())[-400:]
     if "Traceback" in said:
         return Kind.TRACEBACK, frames_of(said), message
-    if code == 0:
+    if code == 0 or not line.words:  # without a command there is help
         return Kind.FINE, "", ""
     if code not in (1, 2) or "Aborted" in said or not said.strip():
         return Kind.UNCLEAR, f"exit code {code} without a reason", message
@@ -167,6 +167,7 @@ def _judge(line: Line, code: int, said: str) -> tuple[Kind, str, str]:
         return Kind.REFUSED, "", ""
     text = text[text.find("Error:") :]
     named = any(name in _spaced(text) for name in map(_spaced, _names(line)))
+    named = named or any(word in text.split() for word in line.words)  # such as . and /
     parts = {"the argument": named, "what came": CAME.search(text), "a remedy": REMEDY.search(text)}
     missing = [what for what, there in parts.items() if not there]
     if missing:
@@ -179,6 +180,7 @@ def _names(line: Line) -> list[str]:
     """What a message may call an argument: options, values, and the paths that they mean."""
     values = [part for word in line.words for part in (word, *Path(word).parts)]
     names = [value.removeprefix("--") for value in values if len(value) > 1]
+    names += [option.removeprefix("--") for option, _ in options(line.words[0])]
     return [*names, *arguments(line.words[0]), *(repr(value) for value in values), str(Path.cwd())]
 
 

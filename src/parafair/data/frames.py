@@ -119,7 +119,10 @@ def read_table(path: Path, *, labels: Sequence[str] = ()) -> pandas.DataFrame:
             "UTF-8"
         ) from error
     except (ValueError, OSError, csv.Error) as error:
-        raise ValueError(f"{path} could not be read as a table ({error})") from error
+        raise ValueError(
+            f"{path} could not be read as a table ({error}); check that it is whole and begins "
+            "with a header"
+        ) from error
     if table.empty:
         raise ValueError(f"{path} holds no rows; expected a header and at least one row")
     return table

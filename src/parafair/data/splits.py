@@ -9,11 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import train_test_split
 
 from parafair.arguments import instance_of, real_number, to_numpy, whole_number
+from parafair.data.frames import check_memory
 from parafair.data.randomness import RandomState, as_random
 from parafair.data.tensor_data import TensorData
 from parafair.errors import shown
 
 T = TypeVar("T")
+
+# Memory for positions, and copies of them.
+BYTES_PER_PERSON = 64
 
 
 class Split(NamedTuple, Generic[T]):
@@ -114,7 +118,9 @@ def _count_people(data: TensorData | int, mode: int | str) -> int:
             f"data must be a TensorData or the number of people, got {shown(data)}; use "
             "TensorData.from_array"
         )
-    return whole_number("data", data, least=2)
+    people = whole_number("data", data, least=2)
+    check_memory(BYTES_PER_PERSON * people, f"a split of {people} people", "pass fewer people")
+    return people
 
 
 def _read_groups(groups: ArrayLike, people: int) -> NDArray[np.intp]:

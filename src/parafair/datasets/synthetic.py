@@ -38,7 +38,7 @@ def synthetic(
     ((6, 4, 3), ['normal', 'normal', 'normal', 'uniform', 'uniform', 'uniform'])
     """
     whole_number("seed", seed, least=0)
-    whole_number("rank", rank)
+    rank = whole_number("rank", rank)
     shape = tuple(whole_number("each of shape", n) for n in items("shape", shape, "sizes of modes"))
     if len(shape) < 2 or shape[0] < 2:
         raise ValueError(

@@ -87,8 +87,8 @@ MOST_SCALES, MOST_DECAY = 20, 10
 
 def check_gamma(gamma: object) -> None:
     """Raise unless it is a multiplier of squared distances."""
-    valid = isinstance(gamma, Real) and not isinstance(gamma, bool)
-    if not valid or not LEAST_GAMMA <= gamma <= LARGEST_GAMMA:  # type: ignore[operator]
+    number = float(gamma) if isinstance(gamma, Real) and not isinstance(gamma, bool) else 0.0
+    if not LEAST_GAMMA <= number <= LARGEST_GAMMA:
         raise ValueError(
             f"gamma must be a positive number or 'median', from {LEAST_GAMMA:g} to "
             f"{LARGEST_GAMMA:g}, got {shown(gamma)}; it multiplies the squared distance"

@@ -26,9 +26,10 @@ def hypervolume(points: Iterable[tuple[float, float]], worst: tuple[float, float
         raise ValueError(f"worst must be two numbers, a residual and a leakage, got {shown(worst)}")
     for number in corner:
         real_number("each of worst", number, above=0)
-    area, last = 0.0, worst[1]
+    width, height_of_all = corner
+    area, last = 0.0, height_of_all
     for residual, leakage in sorted((x, max(y, 0.0)) for x, y in points):
         height = min(last, leakage)
-        area += max(0.0, worst[0] - residual) * (last - height)
+        area += max(0.0, width - residual) * (last - height)
         last = height
-    return area / (worst[0] * worst[1])
+    return float(area / (width * height_of_all))

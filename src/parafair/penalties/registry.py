@@ -55,8 +55,7 @@ def resolve_method(
     if method in PENALTIES:
         if strength is None:
             return PENALTIES[method]()
-        real_number("strength", strength, least=0)
-        return PENALTIES[method](strength=strength)  # type: ignore[call-arg]
+        return PENALTIES[method](strength=real_number("strength", strength, least=0))  # type: ignore[call-arg]
     if strength is not None:
         raise ValueError(
             f"strength={strength!r} was given, but method={method!r} has no penalty; leave "

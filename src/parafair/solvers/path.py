@@ -83,6 +83,8 @@ def path_to(problem: Problem, members: int) -> tuple[Problem, ...]:
         return (problem,)
     strengths = problem.strengths
     if strengths is None:
-        strengths = problem.prototype.new_full((members,), penalty.strength, dtype=torch.float64)
+        strengths = problem.prototype.new_full(
+            (members,), float(penalty.strength), dtype=torch.float64
+        )
     strengths = strengths.double()
     return (*(problem.with_strengths(strengths * share) for share in penalty.path), problem)
