@@ -117,8 +117,12 @@ def _child(
     os.dup2(printed, 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     counter = os.open(count, os.O_WRONLY | os.O_APPEND)
-    _arm(fault, str(folder), counter)
-    work(name)
+    try:
+        _arm(fault, str(folder), counter)
+        work(name)
+    except KeyboardInterrupt:
+        # Here it would be shown with a traceback; the command has a hook that does not show it.
+        sys.exit(130)
 
 
 def _arm(fault: Moment, folder: str, counter: int) -> None:
