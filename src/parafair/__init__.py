@@ -21,7 +21,7 @@ from parafair import (
     testing,
 )
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.audits import Audit, Measure, audit
+from parafair.audits import Audit, Measure, audit, audit_outputs
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import split_cells, split_people
 from parafair.data.tensor_data import TensorData
@@ -54,6 +54,7 @@ __all__ = [
     "Tuning",
     "algebra",
     "audit",
+    "audit_outputs",
     "audits",
     "data",
     "datasets",

@@ -108,6 +108,17 @@ def test_json_is_valid_and_complete(result):
     assert [Measure(**row) for row in read["rows"]] == list(result.rows)
 
 
+def test_saved_audits_are_read_again_and_damage_is_refused(result, tmp_path):
+    file = tmp_path / "audit.json"
+    result.save(file)
+    assert Audit.load(file) == result
+    with pytest.raises(FileExistsError, match="audit.json already exists"):
+        result.save(file)
+    file.write_text(file.read_text().replace("linear", "linaer"))
+    with pytest.raises(ValueError, match="audit.json"):
+        Audit.load(file)
+
+
 def test_what_is_undefined_is_null():
     undefined = Measure("s", "paper", "unfairness", float("nan"))
     record = Audit((*attacker(0.5, 0.4, 0.6).rows, undefined), 10, 10).to_dict()

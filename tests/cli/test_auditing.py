@@ -35,6 +35,38 @@ def test_settings_of_the_audit_reach_it(arrays):
     assert "svm" not in shown
 
 
+def test_new_people_are_attacked_by_those_who_know_the_others(arrays):
+    run(*FIT, *PEOPLE, "--method", "none")
+    table = pd.read_csv("run/embedding.csv")
+    table.iloc[:20].to_csv("known.csv", index=False)
+    table.iloc[20:].to_csv("new.csv", index=False)
+    arguments = ("--new-embedding", "new.csv", "--new-sensitive", "people.csv")
+    shown = run("audit", "known.csv", *PEOPLE, *arguments, *QUICK, "--json", "new.json")
+    assert "attackers were trained on 20 people and tested on new ones" in shown
+    assert read_audit(arrays / "new.json").people == 20
+    shown = run("audit", "known.csv", *PEOPLE, *arguments[:2], *QUICK, code=2)
+    assert "--new-sensitive is missing" in shown
+
+
+def test_predicted_scores_and_lists_are_audited(arrays):
+    run(*FIT, *PEOPLE, "--method", "none")
+    shown = run("audit", "run", "--top", 3, *QUICK, "--json", "outputs.json")
+    assert "lists of the 3 highest scores" in shown
+    assert "verdict of the outputs at max_leakage 0.05:" in shown
+    record = json.loads((arrays / "outputs.json").read_text())["outputs"]
+    assert Audit.from_dict(record["lists"]).people == 40
+    shown = run("audit", "run/embedding.csv", *PEOPLE, "--top", 3, code=2)
+    assert "--top needs a run" in shown
+
+
+def test_a_person_far_from_all_others_is_named(arrays):
+    run(*FIT, *PEOPLE, "--method", "none")
+    table = pd.read_csv("run/embedding.csv")
+    table.loc[7, "component_0"] = 1e20
+    table.to_csv("far.csv", index=False)
+    assert repr(str(table.iloc[7, 0])) in run("audit", "far.csv", *PEOPLE, *QUICK)
+
+
 def test_an_audit_follows_the_key_not_the_order(arrays):
     run(*FIT, *PEOPLE, "--method", "none")
     run("audit", "run", *PEOPLE, *QUICK, "--json", "one.json")

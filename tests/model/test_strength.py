@@ -68,9 +68,14 @@ def verdicts(monkeypatch, *said):
 
     def audited(*_):
         verdict = left.pop(0) if len(left) > 1 else left[0]
-        leakage = {"leaks": 0.3, "below chance": -0.1, "passes": 0.0}[verdict]
+        matched = verdict == "below chance"
+        leakage = {"leaks": 0.3, "below chance": 0.1, "passes": 0.0}[verdict]
         return strength_module._Audited(
-            leakage, verdict, clear=verdict == "passes", coarse=verdict == "leaks"
+            leakage,
+            "leaks" if matched else verdict,
+            clear=verdict == "passes",
+            coarse=verdict == "leaks",
+            matched=matched,
         )
 
     monkeypatch.setattr(strength_module, "_audit_in_stages", audited)

@@ -2,6 +2,7 @@
 
 from parafair.audits.attacker import STAGES, Attacker
 from parafair.audits.attackers import ATTACKERS, panel
+from parafair.audits.outputs import OutputAudit, audit_outputs
 from parafair.audits.pictures import draw
 from parafair.audits.result import Audit, Measure, Verdict, check_max_leakage
 from parafair.audits.run import audit
@@ -12,8 +13,10 @@ __all__ = [
     "Attacker",
     "Audit",
     "Measure",
+    "OutputAudit",
     "Verdict",
     "audit",
+    "audit_outputs",
     "check_max_leakage",
     "draw",
     "panel",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from parafair.data.frames import frame_of
 from parafair.records import plain
+from parafair.stored import read_record, reading, write_record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -252,6 +253,16 @@ class Audit:
         rows = (Measure(**{**row, "value": _number(row["value"])}) for row in record["rows"])
         remarks = tuple(record["remarks"])
         return cls(tuple(rows), record["people"], record["population"], remarks)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the audit to a JSON file, with a checksum."""
+        write_record(Path(path), self.to_dict(), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Audit:
+        """Return the audit that `save` or ``parafair audit --json`` wrote."""
+        with reading(Path(path)):
+            return cls.from_dict(read_record(Path(path)))
 
     def to_frame(self) -> DataFrame:
         """Return the rows as a pandas data frame."""

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas
 import typer
 from numpy.typing import NDArray
 
-from parafair.audits import Audit, audit, check_max_leakage
+from parafair.audits import Audit, OutputAudit, audit, audit_outputs, check_max_leakage
 from parafair.cli.command import command
 from parafair.cli.embeddings import Embedding, read_embedding
 from parafair.cli.options import (
@@ -29,9 +30,38 @@ from parafair.cli.people import FeatureOptions, People
 from parafair.cli.shell import echo, progress
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
+from parafair.model.estimator import FairCP
 from parafair.report.figures import check_figure
 from parafair.storage import check_new_file, new_file
 from parafair.stored import write_record
+
+
+@dataclass(frozen=True)
+class AuditedPeople:
+    """Whom to attack, and what of them."""
+
+    new_embedding: Annotated[
+        Path | None,
+        option(
+            PEOPLE,
+            "Rows of new people, such as parafair transform writes: attackers are trained on the "
+            "first embedding and tested on these.",
+        ),
+    ] = None
+    new_sensitive: Annotated[
+        Path | None, option(PEOPLE, "The table of the new people's sensitive features.")
+    ] = None
+    top: Annotated[
+        int | None,
+        option(
+            PEOPLE,
+            "Also audit a run's predicted scores, and each person's list of this many highest.",
+        ),
+    ] = None
+    target: Annotated[
+        str | None,
+        option(PEOPLE, "Column to predict from the embedding; errors are compared by group."),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -50,12 +80,9 @@ def audit_command(
         Path, typer.Argument(help="A run folder, or a table (.csv, .parquet) or .npy of rows.")
     ],
     people: FeatureOptions,
+    which: AuditedPeople,
     audits: AuditOptions,
     result: AuditResult,
-    target: Annotated[
-        str | None,
-        option(PEOPLE, "Column to predict from the embedding; errors are compared by group."),
-    ] = None,
     n_jobs: Jobs = AUDIT["n_jobs"],
 ) -> None:
     """Measure what an embedding reveals about sensitive features.
@@ -67,44 +94,91 @@ def audit_command(
     missing policy of the run unless others are given. Other embeddings must be in the order of the
     table, unless --key is a column of both.
     """
-    check_max_leakage(result.max_leakage)
-    if result.json is not None:
-        check_new_file(result.json, overwrite=result.force)
-    if result.picture is not None:
-        check_figure(result.picture, overwrite=result.force)
+    _check(embedding, which, result)
     found = read_embedding(embedding, people.key)
     people = found.inputs.complete(people)
     if people.sensitive is None and found.inputs.sensitive is not None:
         people = replace(people, sensitive=Path(found.inputs.sensitive))
-    rows, features, wanted = _pair(found, people, target)
+    rows, features, wanted = _pair(found, people, which.target)
+    new = _new_people(which, people)
+    settings = {"n_jobs": n_jobs, **audits.settings()}
     with progress("attacking") as on_progress:
         audited = audit(
             rows,
             sensitive_features=features,
             target=wanted,
-            n_jobs=n_jobs,
             on_progress=on_progress,
-            **audits.settings(),
+            **new,
+            **settings,
         )
-    _write(audited, result)
+    outputs = None
+    if which.top is not None:
+        with progress("attacking outputs") as on_progress:
+            outputs = audit_outputs(
+                _predict(embedding, rows),
+                sensitive_features=features,
+                k=which.top,
+                on_progress=on_progress,
+                **settings,
+            )
+    _write(audited, outputs, result)
+    level = result.max_leakage
     echo(str(audited))
-    verdict = audited.verdict(result.max_leakage).value
-    echo(f"verdict at max_leakage {result.max_leakage:g}: {verdict}")
+    echo(f"verdict at max_leakage {level:g}: {audited.verdict(level).value}")
+    if outputs is not None:
+        echo(f"\n{outputs}")
+        echo(f"verdict of the outputs at max_leakage {level:g}: {outputs.verdict(level).value}")
 
 
-def _write(audited: Audit, result: AuditResult) -> None:
+def _check(embedding: Path, which: AuditedPeople, result: AuditResult) -> None:
+    """Raise if options do not fit together or results cannot be written."""
+    check_max_leakage(result.max_leakage)
+    if (which.new_embedding is None) != (which.new_sensitive is None):
+        missing = "--new-embedding" if which.new_embedding is None else "--new-sensitive"
+        raise ValueError(f"{missing} is missing; new people need rows and sensitive features")
+    if which.top is not None and embedding.is_file():
+        raise ValueError(
+            f"--top needs a run, whose model predicts scores, but {embedding} is a file of rows; "
+            "give the folder that parafair fit wrote, or leave --top out"
+        )
+    if result.json is not None:
+        check_new_file(result.json, overwrite=result.force)
+    if result.picture is not None:
+        check_figure(result.picture, overwrite=result.force)
+
+
+def _new_people(which: AuditedPeople, people: FeatureOptions) -> dict[str, Any]:
+    """Return the arguments of `audit` for new people; none if there are none."""
+    if which.new_embedding is None:
+        return {}
+    found = read_embedding(which.new_embedding, people.key)
+    rows, features, _ = _pair(found, replace(people, sensitive=which.new_sensitive), None)
+    return {"new_embedding": rows, "new_sensitive_features": features}
+
+
+def _predict(run: Path, rows: Any) -> NDArray[Any]:
+    """Return the scores that a run predicts from these rows, people along the first axis."""
+    model = FairCP.load(run)
+    return np.moveaxis(model.inverse_transform(np.asarray(rows)), model.training_.mode, 0)
+
+
+def _write(audited: Audit, outputs: OutputAudit | None, result: AuditResult) -> None:
     """Write what was asked for; if the picture fails, nothing is written."""
+    record = audited.to_dict() | ({} if outputs is None else {"outputs": outputs.to_dict()})
     with ExitStack() as files:
         if result.picture is not None:
             audited.draw(files.enter_context(new_file(result.picture, overwrite=result.force)))
         if result.json is not None:
-            write_record(result.json, audited.to_dict(), overwrite=result.force)
+            write_record(result.json, record, overwrite=result.force)
 
 
 def _pair(
     found: Embedding, options: FeatureOptions, target: str | None
-) -> tuple[NDArray[Any], SensitiveFeatures, NDArray[Any] | None]:
-    """Return rows, features and the target of the people to audit; print how many are not."""
+) -> tuple[Any, SensitiveFeatures, NDArray[Any] | None]:
+    """Return rows, features and the target of the people to audit; print how many are not.
+
+    The rows are a data frame with the labels of the people, if they have any.
+    """
     names = [] if found.mode is None else [found.inputs.key, found.mode]
     people = People.read(options, names=[name for name in names if name is not None])
     if target is not None and target not in people.table.columns:
@@ -133,4 +207,7 @@ def _pair(
     if not known.all():
         echo(f"left out: {(~known).sum()} of {everybody} people, who lack sensitive features")
     wanted = None if target is None else people.table[target].to_numpy()[places[known]]
-    return found.rows[chosen[known]], features.with_features(), wanted
+    rows = found.rows[chosen[known]]
+    if found.labels is not None:
+        rows = pandas.DataFrame(rows, index=found.labels[chosen[known]])
+    return rows, features.with_features(), wanted
