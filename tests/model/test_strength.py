@@ -63,8 +63,8 @@ def test_a_looser_target_costs_less(model):
 
 
 def verdicts(monkeypatch, *said):
-    """Let the audits of a path say this, one after the other; the last again and again."""
-    left = list(said)
+    """Let the audits of a path say this after the plain fit leaks; the last again and again."""
+    left = ["leaks", *said]
 
     def audited(*_):
         verdict = left.pop(0) if len(left) > 1 else left[0]
@@ -82,6 +82,21 @@ def verdicts(monkeypatch, *said):
     monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 10.0)
 
 
+def test_a_plain_fit_that_passes_is_kept(monkeypatch):
+    verdicts(monkeypatch, "leaks")
+    monkeypatch.setattr(
+        strength_module,
+        "_audit_in_stages",
+        lambda *_: strength_module._Audited(0.0, "passes", clear=True, coarse=False),
+    )
+    model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
+    model.fit(MATRIX, sensitive_features=GROUPS)
+    assert [trial.strength for trial in model.selection_.trials] == [0.0]
+    assert model.selection_.strength == 0
+    plain = FairCP(3, method="none", random_state=0, tol=1e-3).fit(MATRIX)
+    assert model.fit_.residual == pytest.approx(plain.fit_.residual, abs=1e-3)
+
+
 def test_a_path_without_success_says_so(monkeypatch):
     verdicts(monkeypatch, "leaks")
     monkeypatch.setattr(strength_module, "LAST_STRENGTH", 20.0)
@@ -96,10 +111,11 @@ def test_over_matched_people_end_the_path(monkeypatch):
     verdicts(monkeypatch, "leaks", "below chance")
     monkeypatch.setattr(strength_module, "NOISES", ())
     model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
-    with pytest.warns(ConvergenceWarning, match=r"ended at strength .* \(below chance\)"):
+    with pytest.warns(ConvergenceWarning, match=r"ended at strength .* \(leaks\)"):
         model.fit(MATRIX, sensitive_features=GROUPS)
-    found = [trial.verdict for trial in model.selection_.trials]
-    assert found == ["leaks", "below chance", "below chance", "below chance"]
+    found = [trial.matched for trial in model.selection_.trials if trial.leakage is not None]
+    assert found == [False, False, True, True, True]
+    assert "leaks (below chance)" in str(model.selection_.trials[-1])
 
 
 def test_noise_ends_over_matching(monkeypatch):
@@ -107,7 +123,8 @@ def test_noise_ends_over_matching(monkeypatch):
     monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
     model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
     model.fit(MATRIX, sensitive_features=GROUPS)
-    first, second, third = model.selection_.trials
+    plain, first, second, third = model.selection_.trials
+    assert (plain.strength, plain.noise) == (0, 0)
     assert (first.noise, second.noise, third.noise) == (0, *strength_module.NOISES[:2])
     assert model.selection_.noise == third.noise
     assert first.residual < second.residual < third.residual
