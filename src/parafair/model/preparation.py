@@ -23,7 +23,7 @@ from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
 from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
 from parafair.solvers import Solver, Stop
 from parafair.solvers.init import make_starts
-from parafair.solvers.problem import Problem
+from parafair.solvers.problem import Problem, check_rank
 from parafair.solvers.registry import resolve_solver
 from parafair.solvers.ridge import resolve_ridge
 
@@ -103,6 +103,7 @@ class Settings:
         offsets = Offsets.of(data, mode) if model.center else None
         if offsets is not None:
             data = offsets.subtract(data)
+        check_rank(model.rank, data.shape)
         problem = Problem(
             data,
             model.rank,
