@@ -179,6 +179,12 @@ def new_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     check_new_file(path, overwrite=overwrite)
     beside = _temporary(path)
     try:
+        beside.touch()  # the system may refuse what permissions allow
+    except OSError as error:
+        raise OSError(
+            f"{path} cannot be written ({error.strerror}); choose another file"
+        ) from error
+    try:
         yield beside
         if overwrite:
             beside.replace(path)

@@ -199,7 +199,7 @@ def _attempt(case: Case, values: dict[str, Any], filters: str) -> tuple[tuple[Ki
 def _names(case: Case, values: dict[str, Any]) -> list[str]:
     """What a message may call an argument: its name, or the path that was given."""
     names = [name for place in range(len(case.arguments)) for name in case.target.names(place)]
-    return names + [str(value) for value in values.values() if isinstance(value, Path)]
+    return names + [str(value) for value in values.values() if isinstance(value, (str, Path))]
 
 
 def summary(result: Any) -> str | None:
