@@ -4,7 +4,7 @@
 
 Names: algorithm1, plain_cp, khsic (speed); fair_synthetic, fair_kinds, baselines, drift, fair_time
 (fairness); batch, hypervolume (frontiers); reproduction (the paper's figures); completion,
-sparse_sums, oulad_time (missing entries). The default is all of them.
+sparse_sums, ridge, oulad_time (missing entries). The default is all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from tests.reference import paper_bcd
 
-from benchmarks import completion, contenders, fairness, frontiers, marks
+from benchmarks import completion, contenders, fairness, frontiers, marks, ratings
 from benchmarks import reproduction as figures
 from benchmarks.alone import alone
 from parafair import datasets
@@ -221,6 +221,7 @@ BENCHMARKS = {
     "reproduction": figures.reproduction,
     "completion": completion.completion,
     "sparse_sums": completion.sparse_sums,
+    "ridge": ratings.ridge,
     "oulad_time": marks.oulad_time,
 }
 

@@ -10,6 +10,9 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.solvers.problem import Problem
 
+# It works when it is imported, which the search for doctests would do.
+collect_ignore = ["campaign/warm.py"]
+
 # Real data is not part of the repository; it lies beside it where it is there at all.
 REAL_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 

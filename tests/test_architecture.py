@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {"errors", "interrupts", "records"},
+    {"errors", "interrupts", "records", "temporaries", "threads"},
     {"arguments"},
     {"storage"},
     {"stored"},
@@ -38,6 +38,8 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
     "test_campaign.py": "random calls and commands",
+    "test_campaign_blinding.py": "embeddings distorted to blind an audit",
+    "test_campaign_damage.py": "files that are damaged, and work that is killed",
     "test_defaults.py": "global state, which nothing uses or changes",
     "test_documentation.py": "the pages, and the code on them",
     "test_documented_paths.py": "the names on the pages",
@@ -45,7 +47,9 @@ ABOUT_SEVERAL_MODULES = {
     "test_gpu.py": "everything on another device",
     "test_main.py": "__main__",
     "test_verdicts.py": "the one rule for what passes, everywhere",
+    "test_process_state.py": "global state, which no public call changes",
     "test_public_names.py": "the public names",
+    "test_source_distribution.py": "the files of the source distribution",
     "dependence/test_what_khsic_guarantees.py": "the page of this name",
     "frontiers/test_cluster.py": "a frontier on a cluster",
     "guarantees/test_models_above_the_limit.py": "the limit against models",

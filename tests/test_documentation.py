@@ -155,6 +155,7 @@ def test_commands_on_the_page_about_tables_run(tmp_path, monkeypatch):
     [
         "README.md",
         "CONTRIBUTING.md",
+        "SECURITY.md",
         *(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*.md")),
     ],
 )

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from parafair.storage import (
     check_new_folder,
     check_same_settings,
     new_file,
+    new_files,
     new_folder,
     read_json,
     read_tensor,
@@ -45,6 +47,22 @@ def test_the_old_folder_survives_a_failed_replacement(tmp_path):
         (folder / "fit.json").write_text("new")
     assert (old / "fit.json").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_the_old_folder_is_not_deleted_if_it_cannot_be_put_back(tmp_path, monkeypatch):
+    run, rename = tmp_path / "run", Path.rename
+    with new_folder(run) as folder:
+        (folder / "fit.json").write_text("old")
+
+    def fail(path, target):
+        if path != run:
+            raise OSError("the disk is full")
+        return rename(path, target)
+
+    with pytest.raises(OSError, match="the disk is full"), new_folder(run, overwrite=True):
+        monkeypatch.setattr(Path, "rename", fail)
+    (kept,) = tmp_path.glob(".run-*/old/fit.json")
+    assert kept.read_text() == "old"
 
 
 def test_folders_with_other_files_are_never_replaced(tmp_path):
@@ -88,6 +106,28 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     with (
         pytest.raises(FileNotFoundError, match="folder of .* does not exist"),
         new_file(tmp_path / "no" / "out.csv", overwrite=False),
+    ):
+        pass
+
+
+def test_several_files_appear_together(tmp_path):
+    page, figure = tmp_path / "page.html", tmp_path / "figure.svg"
+    figure.write_text("old")
+    with (
+        pytest.raises(RuntimeError, match="the disk is full"),
+        new_files([page, figure], overwrite=True) as beside,
+    ):
+        beside[page].write_text("new")
+        raise RuntimeError("the disk is full")
+    assert [path.name for path in tmp_path.iterdir()] == ["figure.svg"]
+    with new_files([page, figure], overwrite=True) as beside:
+        for path in beside.values():
+            path.write_text("new")
+    assert [path.read_text() for path in (page, figure)] == ["new", "new"]
+    assert len(list(tmp_path.iterdir())) == 2
+    with (
+        pytest.raises(FileExistsError, match="figure.svg already exists; choose another file"),
+        new_files([tmp_path / "other.html", figure]),
     ):
         pass
 
@@ -185,62 +225,9 @@ def test_a_place_that_cannot_hold_a_folder_is_named(tmp_path):
         pass
 
 
-def dead_process():
-    """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-def test_leftovers_of_killed_processes_are_removed(tmp_path):
-    run = tmp_path / "run"
-    with new_folder(run) as folder:
-        (folder / "fit.json").write_text("old")
-    half = tmp_path / f".run-{storage._host()}-{dead_process()}-0123456789ab" / "content"
-    half.mkdir(parents=True)
-    (half / "fit.json").write_text("half")
-    check_new_folder(run, overwrite=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert (run / "fit.json").read_text() == "old"
-
-
-@pytest.mark.parametrize(("complete", "expected"), [(True, "new"), (False, "old")])
-def test_a_run_that_was_being_replaced_comes_back(tmp_path, complete, expected):
-    run = tmp_path / "run"
-    beside = tmp_path / f".run-{storage._host()}-{dead_process()}-0123456789ab"
-    for name, text in (("old", "old"), ("content", "new")):
-        (beside / name).mkdir(parents=True)
-        (beside / name / "fit.json").write_text(text)
-    if complete:
-        (beside / "content" / "manifest.json").write_text("{}")
-    with pytest.raises(FileExistsError, match="already holds files; choose another folder"):
-        check_new_folder(run, overwrite=False)
-    assert (run / "fit.json").read_text() == expected
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_files_of_processes_that_run_are_kept(tmp_path):
-    with new_file(tmp_path / "a.csv") as beside, new_folder(tmp_path / "run") as folder:
-        beside.write_text("half")
-        check_new_file(tmp_path / "a.csv")
-        check_new_folder(tmp_path / "run", overwrite=False)
-        assert beside.exists()
-        assert folder.exists()
-    left = tmp_path / f".a-{storage._host()}-{dead_process()}-0123456789ab.csv"
-    other = tmp_path / f".a-elsewhere-{dead_process()}-0123456789ab.csv"
-    for path in (left, other):
-        path.write_text("half")
-    check_new_file(tmp_path / "a.csv", overwrite=True)
-    assert not left.exists()
-    assert other.exists()
-    os.utime(other, (0, 0))
-    check_new_file(tmp_path / "a.csv", overwrite=True)
-    assert not other.exists()
-
-
 def test_of_two_that_create_the_same_folder_one_wins(tmp_path):
     with (
-        pytest.raises(FileExistsError, match="already holds files; choose another folder"),
+        pytest.raises(FileExistsError, match="run was written by another process at the"),
         new_folder(tmp_path / "run") as slow,
     ):
         with new_folder(tmp_path / "run") as fast:
@@ -248,6 +235,40 @@ def test_of_two_that_create_the_same_folder_one_wins(tmp_path):
         (slow / "fit.json").write_text("slow")
     assert (tmp_path / "run" / "fit.json").read_text() == "fast"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_of_two_that_replace_the_same_folder_one_wins(tmp_path, monkeypatch, late):
+    run, rename, calls = tmp_path / "run", Path.rename, []
+    with new_folder(run) as folder:
+        (folder / "fit.json").write_text("old")
+
+    def interrupted(path, target):
+        """Let another process replace the folder at the first rename of this one."""
+        if late:
+            rename(path, target)
+        calls.append(path)
+        if len(calls) == 1:
+            monkeypatch.setattr(Path, "rename", rename)
+            if late:
+                with new_folder(run, overwrite=True) as fast:
+                    (fast / "fit.json").write_text("fast")
+            else:
+                rename(run, tmp_path / "moved by another")
+        return None if late else rename(path, target)
+
+    def replace_slowly():
+        with new_folder(run, overwrite=True) as slow:
+            (slow / "fit.json").write_text("slow")
+            monkeypatch.setattr(Path, "rename", interrupted)
+
+    if late:
+        with pytest.raises(FileExistsError, match="run was written by another process at the"):
+            replace_slowly()
+    else:
+        replace_slowly()
+    assert (run / "fit.json").read_text() == ("fast" if late else "slow")
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_of_two_that_create_the_same_file_one_wins(tmp_path):
@@ -265,7 +286,9 @@ def test_of_two_that_create_the_same_file_one_wins(tmp_path):
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
+import torch
 from parafair.storage import new_folder, write_json, write_text
+from parafair.stored import write_arrays
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 def run():
@@ -274,6 +297,7 @@ def run():
 for write in (
     lambda: write_text(Path("page.html"), "x" * 5000),
     lambda: write_json(Path("audit.json"), {"x": "x" * 5000}),
+    lambda: write_arrays(Path("factors.safetensors"), {"a": torch.ones(5000)}),
     run,
 ):
     try:
@@ -289,7 +313,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
     found = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
-    assert found.stdout.split() == ["27", "27", "27"]
+    assert found.stdout.split() == ["27", "27", "27", "27"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -302,3 +326,11 @@ def test_folders_that_cannot_be_written_to_are_refused_at_once(tmp_path, monkeyp
     for name in ("run", "new", "new/run"):
         with pytest.raises(PermissionError, match="cannot be written to; choose another folder"):
             check_new_folder(tmp_path / name, overwrite=True)
+
+
+def test_a_full_disk_is_found_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(OSError, match="the disk of .* is full; free some space, or choose"):
+        check_new_file(tmp_path / "a.json")
+    with pytest.raises(OSError, match="the disk of .* is full; free some space, or choose"):
+        check_new_folder(tmp_path / "new" / "run", overwrite=False)

@@ -1,12 +1,22 @@
+import hashlib
 import json
 
 import numpy as np
 import pytest
 import torch
 
-from parafair import FairCP
+from parafair import FairCP, Fit
+from parafair.errors import ParafairWarning
 from parafair.storage import new_folder, seal
-from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
+from parafair.stored import (
+    is_stored,
+    read_arrays,
+    read_record,
+    reading,
+    warn_if_changed,
+    write_arrays,
+    write_record,
+)
 
 MODEL_FILES = ("model.json", "fit.json", "training.json", "factors.safetensors", "manifest.json")
 
@@ -31,15 +41,14 @@ def run(tmp_path):
 
 
 def rewrite(path, change):
-    """Change a record as someone would who also repairs its checksum; drop the manifest's."""
+    """Change a record as someone would who also repairs all checksums."""
     record = json.loads(path.read_text())
     change(record)
     path.write_text(json.dumps(seal(record)))
     manifest = path.with_name("manifest.json")
     files = json.loads(manifest.read_text())["files"]
-    manifest.write_text(
-        json.dumps(seal({"files": {k: v for k, v in files.items() if k != path.name}}))
-    )
+    files[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(seal({"files": files})))
 
 
 @pytest.mark.parametrize("name", MODEL_FILES)
@@ -69,6 +78,7 @@ def test_other_content_is_refused_by_name(run, name, data):
         ("training.json", lambda r: r.update(mode=3), "mode must be from 0 to 2, got 3"),
         ("training.json", lambda r: r.update(ridge="x"), "ridge must be a number .* got 'x'"),
         ("training.json", lambda r: r.update(sizes=[7, 4, 3]), r"but the model has the shape"),
+        ("training.json", lambda r: r.update(sizes=[10**15, 4, 3]), r"but the model has the shape"),
         ("training.json", lambda r: r.update(labels=[["a"], [], []]), "has .* labels of the modes"),
         (
             "training.json",
@@ -78,6 +88,8 @@ def test_other_content_is_refused_by_name(run, name, data):
         ("training.json", lambda r: r.pop("modes"), "damaged or incomplete .TypeError: .*'modes'"),
         ("model.json", lambda r: r.update(ridge="x"), "ridge must be a number, got 'x'"),
         ("model.json", lambda r: r.update(trials=3), "model.json is damaged or incomplete"),
+        ("model.json", lambda r: r["params"].pop("solver"), "incomplete .it has no solver"),
+        ("model.json", lambda r: r["params"].update(more=1), "damaged .*argument 'more'"),
         ("fit.json", lambda r: r.update(history=[3]), "fit.json is damaged or incomplete"),
         ("fit.json", lambda r: r.update(status="DONE"), "damaged or incomplete .KeyError: 'DONE'"),
     ],
@@ -94,6 +106,15 @@ def test_factors_must_be_finite(run, tmp_path):
     model.save(tmp_path / "other")
     with pytest.raises(ValueError, match="its factors have entries that are not finite"):
         FairCP.load(tmp_path / "other")
+
+
+def test_factors_without_components_are_refused(run, tmp_path):
+    with new_folder(tmp_path / "other") as folder:
+        (folder / "fit.json").write_bytes((run / "fit.json").read_bytes())
+        empty = {f"factor_{mode}": torch.empty(10**12, 0) for mode in range(2)}
+        write_arrays(folder / "factors.safetensors", {**empty, "weights": torch.empty(0)})
+    with pytest.raises(ValueError, match="its factors have no components"):
+        Fit.load(tmp_path / "other")
 
 
 def test_a_file_of_another_model_is_refused(run, tmp_path):
@@ -124,3 +145,42 @@ def test_errors_about_a_file_name_it_once(tmp_path):
         raise IndexError(3)
     with pytest.raises(ValueError, match=f"^{file} holds something else$"), reading(file):
         raise ValueError(f"{file} holds something else")
+
+
+def test_a_record_that_was_added_belongs_to_its_folder(run, tmp_path):
+    model = FairCP.load(run)
+    model.record_.params["verbose"] = 1
+    model.save(tmp_path / "other")
+    for folder in (run, tmp_path / "other"):
+        write_record(folder / "audit.json", {"leakage": 0.0})
+    assert read_record(run / "audit.json") == {"leakage": 0.0}
+    (run / "audit.json").write_bytes((tmp_path / "other" / "audit.json").read_bytes())
+    with pytest.raises(ValueError, match="audit.json does not match its checksum in .*manifest"):
+        read_record(run / "audit.json")
+
+
+def test_a_file_that_a_folder_was_created_with_is_missed(run):
+    assert is_stored(run / "fit.json")
+    assert not is_stored(run / "audit.json")
+    (run / "fit.json").unlink()
+    with pytest.raises(FileNotFoundError, match="fit.json is missing; fit again"):
+        is_stored(run / "fit.json")
+    (run / "manifest.json").unlink()
+    with pytest.raises(FileNotFoundError, match="manifest.json is missing; fit again"):
+        read_arrays(run / "factors.safetensors")
+
+
+def test_a_manifest_of_another_program_is_left_alone(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"name": "my app"}')
+    write_record(tmp_path / "audit.json", {"leakage": 0.0})
+    assert not is_stored(tmp_path / "icon.png")
+    warn_if_changed(tmp_path / "audit.json")
+
+
+def test_changed_data_is_mentioned(tmp_path):
+    with new_folder(tmp_path / "data") as folder:
+        (folder / "people.csv").write_text("group")
+    warn_if_changed(tmp_path / "data" / "people.csv")
+    (tmp_path / "data" / "people.csv").write_text("Group")
+    with pytest.warns(ParafairWarning, match="people.csv was changed after parafair wrote it"):
+        warn_if_changed(tmp_path / "data" / "people.csv")

@@ -33,7 +33,7 @@ CASES = {
     "at the level": (made_audit(0.05, 0.45, 0.6), Verdict.PASSES),
     "one attacker is significantly above chance": (made_audit(0.04, 0.51, 0.6), Verdict.LEAKS),
     "too much leakage": (made_audit(0.06, 0.45, 0.7), Verdict.LEAKS),
-    "significantly below chance": (made_audit(-0.1, 0.3, 0.45), Verdict.BELOW_CHANCE),
+    "significantly below chance": (made_audit(-0.1, 0.3, 0.45), Verdict.LEAKS),
 }
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -18,6 +22,54 @@ class ParafairWarning(UserWarning):
 
 class ConvergenceWarning(ParafairWarning, _SklearnConvergenceWarning):  # type: ignore[misc]
     """A fit stopped before it converged."""
+
+
+# A warning that is not shown yet: its text and its category.
+Held = tuple[str, type[ParafairWarning]]
+_HELD: ContextVar[list[Held] | None] = ContextVar("held", default=None)
+
+
+def warn(
+    message: str, category: type[ParafairWarning] = ParafairWarning, *, stacklevel: int = 2
+) -> None:
+    """Show a warning, or hold it if `hold_warnings` is active in this thread.
+
+    Args:
+        message: The text.
+        category: The category.
+        stacklevel: As in `warnings.warn`: 2 is the caller of the function that warns.
+    """
+    held = _HELD.get()
+    if held is None:
+        warnings.warn(message, category, stacklevel=stacklevel + 1)
+    else:
+        held.append((message, category))
+
+
+@contextmanager
+def hold_warnings() -> Iterator[list[Held]]:
+    """Hold the library's warnings instead of showing them.
+
+    Unlike `warnings.catch_warnings`, it changes nothing for other threads.
+    """
+    held: list[Held] = []
+    token = _HELD.set(held)
+    try:
+        yield held
+    finally:
+        _HELD.reset(token)
+
+
+def warn_once(held: Iterable[Held], of: int, *, stacklevel: int = 2) -> None:
+    """Show each held warning once, with the number of fits that gave it.
+
+    Args:
+        held: The held warnings of all fits.
+        of: The number of fits.
+        stacklevel: As in `warn`.
+    """
+    for (message, category), count in Counter(held).items():
+        warn(f"{message} ({count} of {of} fits)", category, stacklevel=stacklevel + 1)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-import re
 import shutil
-import socket
-import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
-from uuid import uuid4
 from zipfile import BadZipFile
 
 import numpy as np
@@ -25,8 +22,8 @@ from safetensors import SafetensorError
 
 from parafair.arguments import as_path, flag
 from parafair.records import plain
+from parafair.temporaries import MANIFEST_FILE, put_back, temporary
 
-MANIFEST_FILE = "manifest.json"
 # Files of a run and of a written data set. Overwriting deletes the folder, so it must not hold
 # anything else.
 RUN_FILES = frozenset(
@@ -49,6 +46,9 @@ RUN_FILES = frozenset(
 )
 DATASET_FILES = frozenset({MANIFEST_FILE, "tensor.npy", "entries.csv", "sensitive.csv"})
 
+# Bytes that must be free before any work is done; small results need less.
+LEAST_FREE = 2**18
+
 # What a reader of a damaged file may raise.
 DAMAGE = (
     ValueError,
@@ -65,9 +65,6 @@ DAMAGE = (
     TokenError,
     SafetensorError,
 )
-
-# Temporary files of processes on other machines are removed when they are older than this.
-STALE_SECONDS = 24 * 3600.0
 
 
 @contextmanager
@@ -88,16 +85,17 @@ def new_folder(
     folder = as_path("folder", folder).resolve()
     check_new_folder(folder, overwrite=overwrite, ours=ours)
     created = [path for path in folder.parents if not path.exists()]
-    beside = _temporary(folder)
+    beside = temporary(folder)
+    content, old = beside / "content", beside / "old"
     try:
-        content, old = beside / "content", beside / "old"
         _make_folder(content, folder)
         yield content
         _write_manifest(content)
         _install(content, folder, old if overwrite else None)
         created = []
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        if folder.exists() or not old.exists():  # else the next process puts it back
+            shutil.rmtree(beside, ignore_errors=True)
         for path in created:
             with suppress(OSError):  # another process may use it by now
                 path.rmdir()
@@ -115,23 +113,27 @@ def _make_folder(content: Path, folder: Path) -> None:
 
 def _install(content: Path, folder: Path, old: Path | None) -> None:
     """Rename a complete folder to its final name; move an existing one to `old` if given."""
-    if old is not None and folder.exists():
-        # The old folder is deleted last, so that one of the two always exists.
-        folder.rename(old)
     try:
+        if old is not None:
+            # The old folder is deleted last, so that one of the two always exists.
+            with suppress(FileNotFoundError):  # none, or another process has just moved it
+                folder.rename(old)
         if folder.exists() and os.name == "nt":
             folder.rmdir()  # only if it is empty; elsewhere the next line replaces an empty one
         content.rename(folder)
-    except OSError as error:
-        if old is not None and old.exists():
-            old.rename(folder)
-        if folder.is_dir():
-            raise _already_holds_files(folder) from error
-        raise
-    except BaseException:  # Ctrl-C between the two renames
+    except BaseException as error:  # also Ctrl-C between the two renames
+        if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise _written_meanwhile(folder) from error
         if old is not None and old.exists() and not folder.exists():
             old.rename(folder)
         raise
+
+
+def _written_meanwhile(folder: Path) -> FileExistsError:
+    return FileExistsError(
+        f"{folder} was written by another process at the same time, and is kept as that wrote it; "
+        "choose another folder"
+    )
 
 
 def check_new_folder(
@@ -142,7 +144,7 @@ def check_new_folder(
     folder = as_path("folder", folder).resolve()
     if folder == Path.cwd():
         raise FileExistsError(f"{folder} is the current folder; give the name of one to create")
-    _remove_leftovers(folder)
+    put_back(folder)
     above = next(path for path in (folder, *folder.parents) if path.exists())
     if not above.is_dir():
         raise FileExistsError(f"{above} is a file; give the name of a folder to create")
@@ -163,6 +165,8 @@ def check_writable(folder: Path) -> None:
     """Raise unless files can be created in a folder."""
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{folder} cannot be written to; choose another folder")
+    if shutil.disk_usage(folder).free < LEAST_FREE:
+        raise OSError(f"the disk of {folder} is full; free some space, or choose another folder")
 
 
 def _already_holds_files(folder: Path) -> FileExistsError:
@@ -177,7 +181,7 @@ def new_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a temporary path with the same suffix and rename it when the block succeeds."""
     path = Path(path)
     check_new_file(path, overwrite=overwrite)
-    beside = _temporary(path)
+    beside = temporary(path)
     try:
         beside.touch()  # the system may refuse what permissions allow
     except OSError as error:
@@ -186,12 +190,37 @@ def new_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
         ) from error
     try:
         yield beside
-        if overwrite:
-            beside.replace(path)
-        else:
-            _rename_new(beside, path)
+        _rename(beside, path, overwrite=overwrite)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_files(paths: Sequence[Path], *, overwrite: bool = False) -> Iterator[dict[Path, Path]]:
+    """Yield a temporary path of the same name for each file; rename all when the block succeeds.
+
+    If writing one of them fails, none is changed.
+    """
+    for path in paths:
+        check_new_file(path, overwrite=overwrite)
+    beside = {path: temporary(path) for path in paths}
+    try:
+        for folder in beside.values():
+            folder.mkdir()
+        yield {path: folder / path.name for path, folder in beside.items()}
+        for path, folder in beside.items():
+            _rename(folder / path.name, path, overwrite=overwrite)
+    finally:
+        for folder in beside.values():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _rename(beside: Path, path: Path, *, overwrite: bool) -> None:
+    """Rename a complete file to its final name."""
+    if overwrite:
+        beside.replace(path)
+    else:
+        _rename_new(beside, path)
 
 
 def _rename_new(beside: Path, path: Path) -> None:
@@ -209,6 +238,7 @@ def check_new_file(path: str | Path, *, overwrite: bool = False) -> None:
     """Raise if a file cannot be written or would be lost; call it before any work is done."""
     flag("overwrite", overwrite)
     path = as_path("path", path)
+    put_back(path)
     if path.is_dir():
         raise FileExistsError(f"{path} already exists and is a folder; choose another file")
     if path.exists() and not overwrite:
@@ -217,7 +247,6 @@ def check_new_file(path: str | Path, *, overwrite: bool = False) -> None:
     if not folder.is_dir():
         raise FileNotFoundError(f"the folder of {path} does not exist; create it first")
     check_writable(folder)
-    _remove_leftovers(path)
 
 
 def _already_exists(path: Path) -> FileExistsError:
@@ -225,55 +254,6 @@ def _already_exists(path: Path) -> FileExistsError:
         f"{path} already exists; choose another file, or allow overwriting (--force on the "
         "command line, overwrite=True in Python)"
     )
-
-
-def _host() -> str:
-    return re.sub(r"\W", "_", socket.gethostname())[:40]
-
-
-def _temporary(path: Path) -> Path:
-    """Return a hidden name in the same folder that tells whose it is."""
-    owner = f"{_host()}-{os.getpid()}-{uuid4().hex[:12]}"
-    return path.with_name(f".{_short(path.stem)}-{owner}{path.suffix}")
-
-
-def _short(name: str) -> str:
-    """Return a name of at most 80 characters that no other name has."""
-    return name if len(name) <= 80 else name[:60] + hashlib.sha256(name.encode()).hexdigest()[:20]
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove what processes that were killed left behind for a target.
-
-    If a process was killed while it replaced a folder, the new folder is kept if it is complete;
-    otherwise the old one is put back.
-    """
-    name = rf"\.{re.escape(_short(path.stem))}-(\w+)-(\d+)-[0-9a-f]{{12}}{re.escape(path.suffix)}"
-    with suppress(OSError):  # no such folder, or not ours to clean
-        for beside in list(path.absolute().parent.iterdir()):
-            found = re.fullmatch(name, beside.name)
-            if found is None or not _is_dead(found[1], int(found[2]), beside):
-                continue
-            if beside.is_file():
-                beside.unlink(missing_ok=True)
-                continue
-            content, old = beside / "content", beside / "old"
-            if not path.exists() and old.exists():
-                (content if (content / MANIFEST_FILE).exists() else old).rename(path)
-            shutil.rmtree(beside, ignore_errors=True)
-
-
-def _is_dead(host: str, process: int, beside: Path) -> bool:
-    """Whether the process that made a temporary file has ended."""
-    if host == _host() and os.name == "posix":
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return False
-    return time.time() - beside.stat().st_mtime > STALE_SECONDS
 
 
 def read_tensor(path: Path) -> NDArray[Any]:
@@ -301,6 +281,8 @@ def read_tensor(path: Path) -> NDArray[Any]:
 def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
     """Raise unless the file exists and has one of these suffixes."""
     path = as_path("path", path)
+    if not path.exists():
+        put_back(path.parent.resolve())
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
     if path.suffix not in suffixes:
@@ -309,11 +291,13 @@ def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
 
 def write_text(path: Path, text: str, *, overwrite: bool = True) -> None:
     """Write text as UTF-8, whole or not at all."""
-    with (
-        new_file(path, overwrite=overwrite) as beside,
-        beside.open("w", encoding="utf-8", newline="") as stream,
-    ):
-        stream.write(text)
+    write_bytes(path, text.encode("utf-8"), overwrite=overwrite)
+
+
+def write_bytes(path: Path, data: bytes, *, overwrite: bool = True) -> None:
+    """Write a file, whole or not at all."""
+    with new_file(path, overwrite=overwrite) as beside, beside.open("wb") as stream:
+        stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
 
@@ -336,6 +320,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file."""
+    if not path.exists():
+        put_back(path.parent.resolve())
     try:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -1,32 +1,35 @@
 """The files of models and frontiers: written with checksums, and checked when they are read.
 
-A record is a JSON file with its own checksum, because audits are added to a folder later. The
-manifest of a folder has the checksums of all files that the folder was created with. A changed
-byte is therefore refused and never read as another model.
+The manifest of a folder has the checksums of all files that the folder was created with. A record
+is a JSON file with its own checksum. If it is added to a folder later, such as an audit, it also
+has the checksum of the manifest. A changed byte, a missing file and a file of another folder are
+therefore refused and never read as another model.
 """
 
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load, save_file
+from safetensors.torch import load, save
 from torch import Tensor
 
+from parafair.errors import ParafairWarning
 from parafair.records import plain
 from parafair.storage import (
     DAMAGE,
-    MANIFEST_FILE,
     is_sealed,
-    new_file,
     parse_json,
     read_bytes,
     seal,
+    write_bytes,
     write_json,
 )
+from parafair.temporaries import MANIFEST_FILE
 
 FIT_AGAIN = "fit again, or use a copy of the folder"
 
@@ -43,13 +46,15 @@ def reading(path: Path, remedy: str = FIT_AGAIN) -> Iterator[None]:
         raise ValueError(f"{path} is damaged or incomplete ({what}); {remedy}") from error
 
 
-def write_record(path: Path, record: Mapping[str, Any]) -> None:
+def write_record(path: Path, record: Mapping[str, Any], *, overwrite: bool = True) -> None:
     """Write a record as JSON with its checksum, whole or not at all."""
-    write_json(path, seal(plain(record)))
+    folder = _manifest_if_ours(path.parent)
+    added = {} if folder is None else {"folder": folder["sha256"]}
+    write_json(path, seal({**plain(record), **added}), overwrite=overwrite)
 
 
 def read_record(path: Path, *, file_format: int | None = None) -> dict[str, Any]:
-    """Return a record that `write_record` wrote, without its checksum and format.
+    """Return a record that `write_record` wrote, without its checksums and format.
 
     Args:
         path: The file.
@@ -71,39 +76,88 @@ def read_record(path: Path, *, file_format: int | None = None) -> dict[str, Any]
         if not is_sealed(record):
             raise _changed(path)
         manifest = _manifest(path.parent)
-        if path.name in manifest and manifest[path.name] != hashlib.sha256(data).hexdigest():
-            raise _changed(path)
-    return {name: value for name, value in record.items() if name not in ("sha256", "format")}
+        if manifest is not None and not _belongs(path.name, data, record, manifest):
+            raise _changed(path, f" in {path.with_name(MANIFEST_FILE)}")
+    added = ("sha256", "format", "folder")
+    return {name: value for name, value in record.items() if name not in added}
+
+
+def _belongs(
+    name: str, data: bytes, record: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> bool:
+    """Whether a folder was created with this file, or the record was added to this folder."""
+    if name in manifest["files"]:
+        return bool(manifest["files"][name] == hashlib.sha256(data).hexdigest())
+    return bool(record.get("folder") == manifest["sha256"])
+
+
+def is_stored(path: Path) -> bool:
+    """Whether a file exists.
+
+    Raises:
+        FileNotFoundError: If it does not, but its folder was created with it.
+    """
+    if path.is_file():
+        return True
+    manifest = _manifest_if_ours(path.parent)
+    if manifest is not None and path.name in manifest["files"]:
+        raise FileNotFoundError(f"{path} is missing; {FIT_AGAIN}")
+    return False
+
+
+def warn_if_changed(path: Path) -> None:
+    """Warn if a file of data is not what parafair wrote; its owner may have changed it."""
+    manifest = _manifest_if_ours(path.parent)
+    if manifest is None or path.name not in manifest["files"]:
+        return
+    if manifest["files"][path.name] != hashlib.sha256(read_bytes(path)).hexdigest():
+        warnings.warn(
+            f"{path} was changed after parafair wrote it; if you did not change it, write the "
+            "data set again",
+            ParafairWarning,
+            stacklevel=2,
+        )
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Tensor]) -> None:
     """Write arrays in the format of safetensors, whole or not at all."""
-    with new_file(path, overwrite=True) as file:
-        found = {name: array.detach().cpu().contiguous() for name, array in arrays.items()}
-        save_file(found, file)
+    found = {name: array.detach().cpu().contiguous() for name, array in arrays.items()}
+    write_bytes(path, save(found))
 
 
 def read_arrays(path: Path) -> dict[str, Tensor]:
-    """Return finite arrays that `write_arrays` wrote into a folder with a manifest."""
+    """Return the arrays that `write_arrays` wrote into a folder with a manifest."""
     with reading(path):
-        data = read_bytes(path)
-        if _manifest(path.parent).get(path.name) != hashlib.sha256(data).hexdigest():
-            raise _changed(path)
+        data, manifest = read_bytes(path), _manifest(path.parent)
+        if manifest is None:
+            raise FileNotFoundError(f"{path.with_name(MANIFEST_FILE)} is missing; {FIT_AGAIN}")
+        if manifest["files"].get(path.name) != hashlib.sha256(data).hexdigest():
+            raise _changed(path, f" in {path.with_name(MANIFEST_FILE)}")
         return load(data)
 
 
-def _manifest(folder: Path) -> dict[str, str]:
-    """Return the checksums of a folder by file; empty if it has no manifest."""
+def _manifest(folder: Path) -> dict[str, Any] | None:
+    """Return the record of the checksums of a folder; None if it has none."""
     file = folder / MANIFEST_FILE
     if not file.exists():
-        return {}
-    record = parse_json(file, read_bytes(file))
-    if not is_sealed(record):
-        raise _changed(file)
-    return dict(record["files"])
+        return None
+    with reading(file):
+        record = parse_json(file, read_bytes(file))
+        if not is_sealed(record) or not isinstance(record["files"], dict):
+            raise _changed(file)
+    return record
 
 
-def _changed(path: Path) -> ValueError:
+def _manifest_if_ours(folder: Path) -> dict[str, Any] | None:
+    """Return the same; None also if it is damaged, or another program's file of this name."""
+    try:
+        return _manifest(folder)
+    except (ValueError, OSError):
+        return None
+
+
+def _changed(path: Path, where: str = "") -> ValueError:
     return ValueError(
-        f"{path} does not match its checksum; it was changed after it was written: {FIT_AGAIN}"
+        f"{path} does not match its checksum{where}; it was changed after it was written: "
+        f"{FIT_AGAIN}"
     )

@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
 
-from parafair.audits.features import MOST_GROUPS, OTHER, check_groups, join, sample
+from parafair.audits.features import (
+    MOST_GROUPS,
+    OTHER,
+    check_groups,
+    check_new,
+    in_robust_units,
+    join,
+    most_folds,
+)
 from parafair.data.sensitive import SensitiveFeatures
 
 
@@ -12,23 +20,36 @@ def features(**columns):
     return SensitiveFeatures(tuple(one.columns[0] for one in single))
 
 
-def test_a_sample_too_small_for_the_groups_is_refused():
-    groups = SensitiveFeatures.of(np.arange(90) % 3)
-    with pytest.raises(ValueError, match="max_people must be at least 30 .*, got 12"):
-        sample(groups, 12, np.random.RandomState(0))
-
-
 def test_groups_of_one_are_refused():
     with pytest.raises(ValueError, match="group 'b' of sensitive feature 's0' has only one member"):
-        check_groups(SensitiveFeatures.of(np.array([["a"]] * 9 + [["b"]])), 5)
-    check_groups(SensitiveFeatures.of(np.linspace(0, 1, 9)), 5)
+        check_groups(SensitiveFeatures.of(np.array([["a"]] * 9 + [["b"]])))
+    check_groups(SensitiveFeatures.of(np.linspace(0, 1, 9)))
 
 
-def test_more_folds_than_members_of_any_group_are_refused():
-    groups = SensitiveFeatures.of(np.array(["a", "b"] * 4))
-    check_groups(groups, 4)
-    with pytest.raises(ValueError, match="folds must be at most 4, the size of the largest group"):
-        check_groups(groups, 5)
+def test_folds_are_as_many_as_the_people_allow():
+    assert most_folds(features(g=["a", "b"] * 4).columns, 5) == 4
+    assert most_folds(features(g=["a", "b"] * 2).columns, 5) == 2
+    assert most_folds(features(age=np.linspace(0, 1, 13)).columns, 5) == 4
+    assert most_folds(features(age=np.linspace(0, 1, 4)).columns, 5) == 2
+    assert most_folds(features(g=["a", "b"] * 40).columns, 5) == 5
+
+
+def test_groups_without_new_people_are_refused():
+    known, new = features(g=["a", "b", "c"] * 3), features(g=["a", "b", "c"] * 3)
+    check_new(known, new)
+    with pytest.raises(ValueError, match="group 'b' of sensitive feature 'g' has no member among"):
+        check_new(known, new.take(np.array([0, 2, 3])))
+
+
+@pytest.mark.parametrize("unit", [1, 1e154, 1e-170])
+def test_numbers_lose_their_unit_and_far_ones_are_compressed(unit):
+    ages = np.r_[np.linspace(20, 60, 50), 9.97e36]
+    (column,) = features(age=ages * unit).columns
+    found = in_robust_units(column).values
+    assert np.abs(found[:50]).max() < 2
+    assert 2 < found[50] < 100
+    (group,) = features(g=["a", "b"]).columns
+    assert in_robust_units(group) is group
 
 
 def test_one_feature_is_not_joined():

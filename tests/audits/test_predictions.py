@@ -40,10 +40,10 @@ def test_differences_are_those_of_fairlearn():
     from fairlearn.metrics import demographic_parity_difference
 
     from parafair.audits.predictions import predict_target, read_target
-    from parafair.audits.trials import CrossValidation
+    from parafair.audits.trials import Plan
 
     target = np.where(BIASED[:, 3] + ROWS[:, 1] > 1, "yes", "no")
-    plan = CrossValidation(folds=5, repeats=1, n_jobs=None, precision=2.0**-52, seed=0)
+    plan = Plan(folds=5, repeats=1, n_jobs=None, precision=2.0**-52, seed=0)
     one = predict_target(BIASED, read_target(target, 160), plan)[0]
     expected = demographic_parity_difference(
         target == "yes", one.answers == 1, sensitive_features=GROUPS
@@ -81,7 +81,7 @@ def test_the_target_keeps_its_name():
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (ROWS[:, :2], "names must have 2 entries|target must hold one value"),
+        (ROWS[:, :2], "names must be 2 names|target must hold one value"),
         (ROWS[:50, 0], "target must hold one value for each of the 160 people"),
         (np.ones(160), "target cannot be used: .* constant"),
         (np.array(["a"] * 159 + ["b"]), "class 'b' of target has only one member"),

@@ -40,20 +40,47 @@ def attacker(value, low, high, measure="balanced accuracy", chance=0.5):
         (0.60, 0.40, 0.80, 0.11, Verdict.PASSES),
         (0.54, 0.51, 0.57, 0.05, Verdict.LEAKS),  # little enough, but significant
         (0.60, 0.55, 0.65, 0.20, Verdict.LEAKS),
-        (0.40, 0.30, 0.45, 0.05, Verdict.BELOW_CHANCE),
+        (0.40, 0.30, 0.45, 0.05, Verdict.LEAKS),  # below chance: turned around, it is right
+        (float("nan"), 0.40, 0.60, 0.05, Verdict.LEAKS),  # nothing is known
     ],
 )
 def test_the_verdict_follows_from_leakage_and_intervals(value, low, high, max_leakage, verdict):
     assert attacker(value, low, high).verdict(max_leakage) is verdict
 
 
-def test_a_leak_outweighs_an_attacker_below_chance():
-    below, above = attacker(0.4, 0.3, 0.45), attacker(0.54, 0.51, 0.57)
-    assert Audit((*below.rows, *above.rows), 10, 10).verdict() is Verdict.LEAKS
+def test_a_regression_below_chance_passes_but_a_negative_rank_correlation_does_not():
+    found = attacker(-0.4, -0.6, -0.2, "R squared", 0.0)
+    assert found.verdict() is Verdict.PASSES
+    ranks = Measure("s", "attackers", "rank correlation", -0.5, "svm", "whitened", -0.7, -0.3, 0.0)
+    below = Audit((*found.rows, ranks), 10, 10)
+    assert below.below_chance
+    assert below.verdict() is Verdict.LEAKS
+    assert below.strongest is ranks
+    assert "turns the answer around is right" in str(below)
 
 
-def test_a_regression_below_chance_passes():
-    assert attacker(-0.4, -0.6, -0.2, "R squared", 0.0).verdict() is Verdict.PASSES
+def test_gains_are_in_the_unit_of_leakage():
+    def gain(measure, value, chance):
+        return Measure("s", "attackers", measure, value, chance=chance).gain
+
+    assert gain("balanced accuracy", 0.6, 0.5) == pytest.approx(0.1)
+    assert gain("balanced accuracy", 0.4, 0.5) == pytest.approx(0.1)
+    assert gain("balanced accuracy", 0.0, 1 / 3) == pytest.approx(1 / 2 - 1 / 3)
+    assert gain("rank correlation", -0.5, 0.0) == pytest.approx(0.25)
+    assert gain("R squared", -0.5, 0.0) == -0.5
+
+
+def test_the_smallest_advantage_that_can_be_shown_is_said():
+    assert "with 10 people, an advantage below about 0.12 is not significant" in str(
+        attacker(0.5, 0.38, 0.62)
+    )
+
+
+def test_the_repr_is_one_line(result):
+    assert repr(result).startswith("Audit(")
+    assert f"leakage {result.leakage:.3f}" in repr(result)
+    assert "80 people)" in repr(result)
+    assert len(repr(result)) < 100
 
 
 @pytest.mark.parametrize("max_leakage", [-0.1, 1.5, float("nan"), "0.05", None, True])
@@ -64,7 +91,7 @@ def test_a_max_leakage_that_is_no_share_is_refused(max_leakage):
 
 def test_the_strongest_attacker_is_a_row(result):
     assert result.strongest in result.rows
-    assert result.strongest.advantage == max(row.advantage for row in result.attackers)
+    assert result.strongest.gain == max(row.gain for row in result.scores)
 
 
 def test_results_are_frozen(result):

@@ -15,7 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.campaign import api, defaults, shell
+from tests.campaign.blinding import blinding
+from tests.campaign.damage import damage
+from tests.campaign.kills import kills
 from tests.campaign.outcomes import Kind, Outcome
+from tests.campaign.races import races
 
 # A part yields outcomes without end; the runner stops it. Its arguments are a seed and an empty
 # folder. To add a part, add a line.
@@ -24,6 +28,10 @@ PARTS: dict[str, Callable[[int, Path], Iterator[Outcome]]] = {
     "shell": shell.fuzz,
     "processes": shell.fuzz_processes,
     "defaults": defaults.fuzz,
+    "blinding": blinding,
+    "damage": damage,
+    "kills": kills,
+    "races": races,
 }
 
 # Shares of the time; the others get 1.

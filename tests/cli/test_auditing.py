@@ -146,3 +146,24 @@ def test_what_cannot_be_written_is_refused_before_the_audit(arrays, monkeypatch)
     monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
     text = run("audit", "run", "--json", "audit.json", code=2)
     assert "cannot be written to; choose another folder" in text
+
+
+def test_a_run_without_one_of_its_files_is_refused(arrays):
+    run(*FIT, *PEOPLE, "--method", "none")
+    for name in ("inputs.json", "model.json"):
+        file = arrays / "run" / name
+        whole = file.read_bytes()
+        file.unlink()
+        text = run("audit", "run", *PEOPLE, *QUICK, code=2)
+        assert f"run/{name} " in text
+        file.write_bytes(whole)
+
+
+def test_data_that_was_changed_after_it_was_written_is_mentioned(working):
+    run("datasets", "synthetic", "--shape", "20,4,3", "--out", "data")
+    fit = ("fit", "data/tensor.npy", "--sensitive", "data/sensitive.csv", "--key", "person")
+    fit = (*fit, "--rank", 2, "--max-iter", 5, "--force", "--out", "run")
+    assert "Warning: data" not in run(*fit)
+    people = working / "data" / "sensitive.csv"
+    people.write_text(people.read_text().replace("uniform", "other"))
+    assert "Warning: data/sensitive.csv was changed after parafair wrote it" in run(*fit)

@@ -103,8 +103,7 @@ def test_a_frontier_of_a_table_has_errors_and_a_page(tables):
     assert "held-out entries; without people" in printed
     assert len(list(tables.glob("curve/*/*/evaluation.json"))) == 2
     text = run(*CURVE, "--missing", "exclude", code=2)
-    assert "holds results with other settings" in text
-    assert "test: " in text
+    assert "holds results with other settings (test_size: 0.2 there, None now)" in text
     run("report", "curve")
     page = (tables / "curve" / "report.html").read_text()
     for text in ("student (people)", "algebra", "1 of 40 student", "fitted entries per student"):
@@ -148,6 +147,31 @@ def test_an_interrupted_frontier_can_be_continued(arrays, monkeypatch):
     monkeypatch.undo()
     monkeypatch.chdir(arrays)
     run(*FRONTIER)
+
+
+def test_a_frontier_without_fits_leaves_nothing(arrays, monkeypatch):
+    def failed(*arguments, **settings):
+        raise ValueError("no memory")
+
+    monkeypatch.setattr("parafair.cli.frontiers.frontier", failed)
+    assert "no memory" in run(*FRONTIER, code=2)
+    assert not (arrays / "run").exists()
+
+
+def test_the_record_of_the_data_of_a_frontier_is_checked(arrays):
+    run(*FRONTIER)
+    run(*FRONTIER[:-1], "0.1,1,10", "--out", "other")
+    inputs = arrays / "run" / "inputs.json"
+    whole = inputs.read_bytes()
+    inputs.write_bytes(whole.replace(b"person", b"persom"))
+    pick = ("pick", "run", "--max-leakage", 1, "--out", "picked")
+    assert "inputs.json does not match its checksum" in run(*pick, code=2)
+    inputs.unlink()
+    assert "inputs.json is missing" in run(*pick, code=2)
+    assert "inputs.json is missing" in run(*FRONTIER, code=2)
+    inputs.write_bytes(whole)
+    text = run(*FRONTIER, "--mode", 0, "--missing", "exclude", code=2)
+    assert "other settings (missing: 'error' there, 'exclude' now)" in text
 
 
 def test_nothing_is_picked_if_no_fit_passes(arrays):

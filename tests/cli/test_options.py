@@ -84,7 +84,7 @@ def test_the_help_lists_what_is_registered(working, command, registered):
 
 def test_the_help_tells_when_there_is_a_ridge(working):
     text = help_of("fit")
-    assert "by default 3 if entries are missing and some index has fewer than 10" in text
+    assert "or auto: 0 if no entry is missing, otherwise the one that predicts held-out" in text
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,7 @@ def test_the_help_tells_when_there_is_a_ridge(working):
         (("--ridge", "1,10"), "--ridge must be one value, got 1,10; use parafair tune"),
         (("--strength", "1,10"), "--strength must be one value, got 1,10; use parafair tune"),
         (("--rank", "x"), "--rank must be a whole number, got 'x'"),
+        (("--ridge", "much"), "--ridge must be a number or auto, got 'much'"),
         (("--strength", "much"), "--strength must be a number or auto, got 'much'"),
         (("--step-sizes", "3,1"), "--step-sizes is for --solver gradient, but --solver is block"),
         (("--inner-steps", 5), "--inner-steps is for --solver gradient, but --solver is block"),

@@ -1,8 +1,13 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import parafair
 from parafair import FairCP
+from parafair.cli.runs import write_table
 from tests.cli.conftest import FIT, FIT_SCORES, GENDER, MODULES, PEOPLE, SMALL, STUDENTS, run
 
 
@@ -82,6 +87,49 @@ def test_labels_cannot_be_formulas_of_a_spreadsheet(tables):
     assert set(FairCP.load("run").training_.labels[1]) == set(names.values())
     run(*FIT_SCORES, "--method", "none", "--force", "--raw-labels")
     assert set(pd.read_csv("run/factor_module.csv")["module"]) == set(names.values())
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff20"])
+def test_no_cell_and_no_header_of_a_table_is_a_formula(tmp_path, start):
+    text = f"{start}HYPERLINK(1)"
+    table = pd.DataFrame({text: [text, None], "kind": pd.Categorical([text, "a"]), "x": [-1, 2]})
+    table[3], table[f"'{text}"] = "-1.5e3", text  # names that are no text, or equal in the end
+    write_table(table, tmp_path / "table.csv")
+    found = pd.read_csv(tmp_path / "table.csv", header=None, dtype=str, keep_default_na=False)
+    assert found.iloc[0].tolist() == [f"'{text}", "kind", "x", "3", f"'{text}"]
+    assert found.iloc[1].tolist() == [f"'{text}", f"'{text}", "-1", "-1.5e3", f"'{text}"]
+    assert table.columns[0] == text  # the caller's table is unchanged
+
+
+def test_a_carriage_return_does_not_begin_a_new_row(tmp_path):
+    table = pd.DataFrame({"label": ["x\r=1", "y"], "number": [1.5, 2.0]})
+    for raw_labels in (False, True):
+        write_table(table, tmp_path / "table.csv", raw_labels=raw_labels)
+        pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "table.csv"), table)
+
+
+def test_predictions_and_new_people_cannot_be_formulas_either(tables):
+    table = pd.read_csv("scores.csv")
+    table.assign(student="=" + table["student"].astype(str)).to_csv("scores.csv", index=False)
+    run(*FIT_SCORES[:6], *SMALL, "--method", "none", "--out", "run")
+    run("predict", "run", "scores.csv", "--column", "@guess", "--out", "guesses.csv")
+    run("transform", "run", "scores.csv", "--out", "new.csv")
+    for name in ("guesses.csv", "new.csv"):
+        found = pd.read_csv(name)
+        assert found["student"].str.startswith("'=").all()
+    assert "'@guess" in pd.read_csv("guesses.csv")
+
+
+def test_all_tables_of_commands_pass_through_one_function():
+    """`write_table` is the place that knows about formulas."""
+    folder = Path(parafair.__file__).parent
+    writers = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if re.search(r"\.to_csv\(|csv\.writer\(|csv\.DictWriter\(", path.read_text("utf-8"))
+    }
+    # The tables of the paper hold names of the package and numbers only.
+    assert writers == {"cli/runs.py", "paper/table.py"}
 
 
 def test_missing_packages_are_named_before_the_fit(arrays, monkeypatch):

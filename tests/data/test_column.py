@@ -40,6 +40,22 @@ def test_other_people_must_have_the_same_categories_or_finite_numbers():
         numeric([1.5, 2.5, 3.5]).read(np.array([np.inf]))
 
 
+def test_a_feature_that_almost_labels_the_people_is_refused_with_a_remedy():
+    codes = np.array([f"zip {i}" for i in range(80)] + ["zip 0"] * 20)
+    with pytest.raises(ValueError, match="'zip' has 80 groups for 100 people, 79 .* leave it out"):
+        Column.of("zip", codes)
+    assert len(Column.of("zip", codes[np.arange(100) % 50]).categories) == 50
+    assert len(Column.of("word", np.array(["a", "b", "c", "c"])).categories) == 3
+
+
+def test_numbers_that_count_the_people_are_refused_unless_they_are_stated_to_measure():
+    ids = np.random.default_rng(0).permutation(np.arange(1, 31))
+    with pytest.raises(ValueError, match="'id' numbers the 30 people from 1 to 30.* leave it out"):
+        Column.of("id", ids)
+    assert Column.of("rank", ids, "numeric").kind == "numeric"
+    assert Column.of("income", 7 * ids).kind == "numeric"
+
+
 @pytest.mark.parametrize("value", [{"a": 1}, [1, 2], 1j, b"f", object()])
 def test_values_that_are_no_scalars_are_refused(value):
     values = np.empty(2, object)

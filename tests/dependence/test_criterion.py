@@ -5,7 +5,7 @@ import torch
 from scipy.stats import kstest
 
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Criterion
+from parafair.dependence.criterion import Criterion, PermutationTest
 from parafair.dependence.hsic import hsic
 from parafair.dependence.kernels import Delta, Gaussian, Linear, MultiscaleGaussian
 from parafair.dependence.pairwise import CHUNK_PEOPLE
@@ -122,9 +122,14 @@ def test_degenerate_rows_give_numbers(rows, chunk_size):
     assert -1e-9 < float(found) < 3
 
 
+def permutation_test(measure, rows, seed=0, *, permutations=99):
+    values = measure.permuted(rows, permutations=permutations, random_state=seed)
+    return PermutationTest.of(values)
+
+
 def test_null_level_is_the_mean_over_permutations():
     measure = criterion()
-    test = measure.test(ROWS, permutations=2000, random_state=0)
+    test = permutation_test(measure, ROWS, permutations=2000)
     assert test.statistic == pytest.approx(value(ROWS))
     assert float(measure.null(ROWS)) == pytest.approx(test.null_mean, rel=0.02)
     assert test.p_value < 0.002
@@ -132,21 +137,21 @@ def test_null_level_is_the_mean_over_permutations():
 
 def test_p_values_of_independent_data_are_uniform():
     p_values = [
-        criterion(example_groups(40, seed=1000 + seed))
-        .test(example_rows(40, 3, seed=seed), permutations=99, random_state=seed)
-        .p_value
+        permutation_test(
+            criterion(example_groups(40, seed=1000 + seed)), example_rows(40, 3, seed=seed), seed
+        ).p_value
         for seed in range(120)
     ]
     assert kstest(p_values, "uniform").pvalue > 0.01
 
 
 def test_the_seed_decides_the_permutations():
-    tests = [criterion().test(ROWS, permutations=20, random_state=seed) for seed in (0, 0, 1)]
+    tests = [permutation_test(criterion(), ROWS, seed, permutations=20) for seed in (0, 0, 1)]
     assert tests[0].null_mean == tests[1].null_mean != tests[2].null_mean
     with pytest.raises(
         ValueError, match="permutations must be a whole number of at least 1, got 0"
     ):
-        criterion().test(ROWS, permutations=0, random_state=0)
+        criterion().permuted(ROWS, permutations=0, random_state=0)
 
 
 def test_sees_what_correlation_does_not():
@@ -158,7 +163,14 @@ def test_sees_what_correlation_does_not():
     rows = rows - (1 - groups) * rows[groups[:, 0] == 0].mean(0)
     linear = hsic(rows, groups, kernels=(Linear(), Linear()))
     assert float(linear) == pytest.approx(0, abs=1e-15)
-    assert criterion(groups).test(rows, permutations=99, random_state=0).p_value == 0.01
+    assert permutation_test(criterion(groups), rows).p_value == 0.02
+
+
+def test_people_matched_across_groups_have_a_small_p_value():
+    twins = example_rows(30, 3, seed=0).repeat_interleave(2, 0)
+    found = permutation_test(criterion(torch.tensor([0.0, 1.0]).repeat(30)[:, None]), twins)
+    assert found.statistic < found.null_mean
+    assert found.p_value == 0.02
 
 
 def test_squeezing_most_people_together_hides_nothing():

@@ -3,10 +3,12 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
+import torch
 
-from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, frontier
+from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, frontier, temporaries
 from parafair.frontiers import load
 from parafair.frontiers.folder import Folder
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
@@ -91,6 +93,26 @@ def test_other_people_are_refused(tmp_path):
         frontier(FairCP(2), second, **settings)
 
 
+def test_fits_of_another_version_are_not_mixed_with_new_ones(tmp_path, monkeypatch):
+    small(out=tmp_path, strengths=(0.1,))
+    versions = {"parafair": "99.0", "torch": torch.__version__}
+    monkeypatch.setattr("parafair.frontiers.folder.current_versions", lambda: versions)
+    with pytest.raises(ValueError, match=r"other settings \(versions parafair: .* '99.0' now\)"):
+        small(out=tmp_path, strengths=(0.1, 1.0))
+
+
+def test_a_fit_that_cannot_be_opened_stays_where_it_is(tmp_path, monkeypatch):
+    point = small(out=tmp_path, strengths=(0.1,)).points[0]
+
+    def refuse(folder):
+        raise PermissionError("this fit is not yours")
+
+    monkeypatch.setattr("parafair.frontiers.folder.Fit.load", refuse)
+    with pytest.raises(PermissionError, match="this fit is not yours"):
+        small(out=tmp_path, strengths=(0.1,))
+    assert (tmp_path / "invariant" / point.member.id).is_dir()
+
+
 @pytest.mark.parametrize("name", ["fit.json", "factors.safetensors", "member.json", "audit.json"])
 def test_no_changed_byte_of_a_fit_is_read(tmp_path, name):
     whole = small(out=tmp_path, strengths=(0.1,))
@@ -117,6 +139,52 @@ def test_no_changed_byte_of_the_settings_is_read(tmp_path, name):
             ValueError, match=rf"{name} (is damaged|does not match|is not readable|has format)"
         ):
             load(tmp_path)
+
+
+def test_what_killed_processes_left_behind_is_removed(tmp_path):
+    whole = small(out=tmp_path, strengths=(0.1,))
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    end = f"{temporaries._host()}-{process.pid}-0123456789ab"
+    # Of the frontier, of the fit that it has, and of one that nobody asks for again.
+    for name in (
+        f".invariant-{end}",
+        f"invariant/.invariant-0-{end}.1-seed0",
+        f"invariant/.x-{end}",
+    ):
+        (tmp_path / name / "content").mkdir(parents=True)
+    again = small(out=tmp_path, strengths=(0.1,))
+    assert again.to_frame().equals(whole.to_frame())
+    assert not list(tmp_path.rglob(".*"))
+
+
+def test_an_audit_of_another_fit_is_refused(tmp_path):
+    whole = small(out=tmp_path)
+    first, second = (tmp_path / "invariant" / point.member.id for point in whole.points[:2])
+    (first / "audit.json").write_bytes((second / "audit.json").read_bytes())
+    with pytest.raises(ValueError, match="audit.json does not match its checksum in"):
+        load(tmp_path)
+
+
+def test_what_a_frontier_lacks_is_told(tmp_path):
+    point = small(out=tmp_path).points[0]
+    folder = tmp_path / "invariant" / point.member.id
+    (folder / "audit.json").unlink()
+    with pytest.warns(ParafairWarning, match="invariant is not finished: 1 of 2 fits have no audi"):
+        assert len(load(tmp_path).audited) == 1
+    small(out=tmp_path)
+    assert len(load(tmp_path).audited) == 2
+    (folder / "member.json").unlink()
+    with pytest.raises(FileNotFoundError, match="member.json is missing; fit again"):
+        load(tmp_path)
+
+
+def test_a_fit_under_the_name_of_another_is_refused(tmp_path):
+    point = small(out=tmp_path, strengths=(0.1,)).points[0]
+    folder = tmp_path / "invariant" / point.member.id
+    folder.rename(folder.with_name("invariant-0.2-seed0"))
+    with pytest.raises(ValueError, match=f"it is of another fit, {point.member.id}"):
+        load(tmp_path)
 
 
 def test_two_processes_may_write_the_same_fit(tmp_path, monkeypatch):
@@ -160,7 +228,9 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
     process.wait()
     kept = {path.parent.name for path in members.glob("*/member.json")}
     assert kept
-    before = {point.member.id: point.residual for point in load(out).points}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ParafairWarning)  # it is not finished
+        before = {point.member.id: point.residual for point in load(out).points}
     resumed = small(out=out, strengths=(0.01, 0.1, 1.0, 10.0), seeds=2)
     assert len(resumed) == 8
     # What was finished is kept as it was.

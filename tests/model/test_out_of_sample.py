@@ -1,8 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.neighbors import KNeighborsClassifier
 
 from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, audit, frontier
+from parafair.audits.trials import auc
+from parafair.dependence.whitening import Standardized
 from parafair.model.out_of_sample import nearest_trained
 from parafair.testing import example_rows
 
@@ -256,3 +261,34 @@ def test_refinement_says_what_it_needs(marks, model):
     linear = FairCP(2, method="hsic", max_iter=3, tol=0).fit(tensor, sensitive_features=groups)
     with pytest.raises(ValueError, match="refine=True needs a scale-free penalty"):
         linear.transform(new, sensitive_features=theirs, refine=True)
+
+
+def test_new_people_get_noise_of_their_own():
+    """A copy of a training person's noise would tell that person's group: the given one."""
+    random = np.random.default_rng(1)
+    groups, given = np.arange(120) % 2, random.integers(0, 2, 400)
+    profiles = random.standard_normal((6, 3))[random.integers(0, 6, 520)]
+    people = profiles + 0.05 * random.standard_normal((520, 3))
+    table = people @ random.standard_normal((3, 12)) + 0.02 * random.standard_normal((520, 12))
+    fair = FairCP(3, strength=1.0, tol=1e-3).fit(table[:120], sensitive_features=groups)
+    rows = fair.fit_.cp.factors[0]
+    noisy = rows + 0.4 * example_rows(120, 3, seed=1) @ Standardized.of(rows).basis
+    cp = replace(fair.fit_.cp, factors=(noisy, *fair.fit_.cp.factors[1:]))
+
+    def attack(noiseless):
+        fit = replace(fair.fit_, cp=cp, noiseless=noiseless)
+        record = replace(fair.record_, noise=0.4)
+        model = FairCP.from_fit(fit, record=record, training=fair.training_)
+        new = model.transform(table[120:], sensitive_features=given)
+        neighbor = KNeighborsClassifier(1).fit(model.embedding_, groups)
+        return new, model, auc(given == 1, neighbor.predict_proba(new)[:, 1])
+
+    assert attack(None)[2] > 0.8  # the noise is copied
+    new, model, found = attack(rows)
+    assert abs(found - 0.5) < 1.96 * (1 / (12 * 200)) ** 0.5  # its interval at chance
+    # Noise of the same size as in training, that depends on the person alone.
+    without = fair.transform(table[120:], sensitive_features=given)
+    spread = Standardized.of(rows).basis.inverse().numpy()
+    assert ((new - without) @ spread).std() == pytest.approx(0.4, rel=0.1)
+    alone = model.transform(table[125:126], sensitive_features=given[5:6])
+    np.testing.assert_allclose(alone, new[5:6])

@@ -5,7 +5,8 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from parafair import FairCP
+from parafair import FairCP, SensitiveFeatures, TensorData, tune
+from parafair.data.centering import Offsets
 from parafair.dependence.kernels import Gaussian
 from parafair.penalties import KHSIC
 from parafair.solvers import GradientBCD
@@ -81,3 +82,28 @@ def test_a_solver_of_ones_own_is_loaded_with_its_class(data, tmp_path):
     with pytest.raises(ValueError, match=r"names the class 'OwnSolver'.*classes=\["):
         FairCP.load(tmp_path / "run")
     assert FairCP.load(tmp_path / "run", classes=[OwnSolver]).solver == model.solver
+
+
+def test_the_parts_of_a_fitted_model_have_short_reprs():
+    random = np.random.default_rng(0)
+    tensor, groups = random.random((30, 5, 4)), np.array(["f", "m"])[np.arange(30) % 2]
+    features = SensitiveFeatures.of(
+        np.array([*zip(groups, random.random(30), strict=True)], object)
+    )
+    model = FairCP(2, strength=1.0, tol=0.1).fit(tensor, sensitive_features=features)
+    tuning = tune(FairCP(method="none", tol=0.1), tensor, grid={"rank": [1, 2]})
+    parts = [value for name, value in vars(model).items() if name.endswith("_")]
+    for part in [
+        *parts,
+        features,
+        features.columns[0],
+        tuning,
+        Offsets.of(TensorData.from_array(tensor), 0),
+    ]:
+        if not isinstance(part, np.ndarray):
+            assert len(repr(part)) < 200
+            assert "\n" not in repr(part)
+            assert "tensor(" not in repr(part)
+    assert repr(model.cp_) == "CPTensor(30 x 5 x 4, rank 2, float64)"
+    assert repr(features).startswith("SensitiveFeatures(30 people; s0: 2 groups (f, m); s1: 0.")
+    assert repr(tuning).startswith("Tuning(rank=")

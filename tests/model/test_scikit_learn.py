@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from parafair import FairCP
+from parafair import FairCP, TensorData
 from parafair.penalties import Orthogonality
 from parafair.solvers import GradientBCD
 
@@ -162,3 +162,21 @@ def test_without_a_request_routing_refuses_sensitive_features(matrix, routing):
     values, groups = matrix
     with pytest.raises(ValueError, match=r"sensitive_features.* but are not explicitly set"):
         make_pipeline(FairCP(2, method="hsic")).fit(values, sensitive_features=groups)
+
+
+def test_pandas_output_of_labeled_data_has_the_labels_of_the_people(matrix):
+    values, _ = matrix
+    people, items = [f"p{i}" for i in range(60)], [f"item {i}" for i in range(8)]
+    for mode, modes in enumerate([("who", "item"), ("item", "who")]):
+        labels = [people, items] if mode == 0 else [items, people]
+        data = TensorData.from_array(values if mode == 0 else values.T, modes=modes, labels=labels)
+        model = FairCP(2, method="none", mode="who", tol=1e-2).set_output(transform="pandas")
+        embedded = model.fit_transform(data)
+        assert list(embedded.index) == people
+        assert embedded.index.name == "who"
+        assert list(embedded.columns) == ["faircp0", "faircp1"]
+        new = model.transform(data.take("who", [3, 1]))
+        assert list(new.index) == ["p3", "p1"]
+    with config_context(transform_output="pandas"):
+        assert list(FairCP(2, method="none", mode="who").fit_transform(data).index) == people
+    assert isinstance(FairCP(2, method="none", mode="who").fit_transform(data), np.ndarray)

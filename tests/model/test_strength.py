@@ -167,3 +167,24 @@ def test_interrupting_keeps_the_last_strength():
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         FairCP(3, **settings).fit(MATRIX, sensitive_features=GROUPS)
+
+
+def test_trials_and_audits_are_shown_as_they_happen(capsys, monkeypatch):
+    monkeypatch.setattr(strength_module, "STAGES", strength_module.STAGES[:1])
+    seen = []
+    model = FairCP(3, strength="auto", tol=1e-2, verbose=1, max_leakage=0.4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(
+            MATRIX,
+            sensitive_features=GROUPS,
+            on_trial=seen.append,
+            on_audit=lambda *done: seen.append(done),
+        )
+    printed = capsys.readouterr().out
+    assert all(str(trial) in printed for trial in model.selection_.trials)
+    audits = [done for done in seen if isinstance(done, tuple)]
+    assert f"audit: 1 of {audits[0][1]} attackers" in printed
+    assert audits[0][0] == 1
+    assert (audits[0][1], audits[0][1]) in audits
+    assert seen.index(audits[0]) < len(seen) - 1  # the trial that it belongs to comes after it

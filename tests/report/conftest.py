@@ -23,7 +23,7 @@ def example(*, people=200, shape=(200, 100, 100), rank=8, numeric=False, seed=0)
     failed = {**points[-1], "id": "fatr-failed", "strength": 1e4, "residual": float("nan")}
     failed |= {"leakage": None, "low": None, "high": None, "p_value": None, "efficient": False}
     failed |= {"status": "the objective became infinite or undefined", "attackers": []}
-    failed |= {"verdict": None}
+    failed |= {"verdict": None, "above": None, "below": None}
     points.append(failed)
     leakage = np.linspace(0, 0.45, 19)
     bound = 0.3 + 0.22 * (1 - leakage / 0.45) ** 2
@@ -77,6 +77,8 @@ def make_point(generator, method, strength, step, floor, apart, group, shape, ra
         "efficient": False,
         "picked": False,
         "attackers": make_attackers(generator, leakage),
+        "above": None,
+        "below": None,
         "embedding": make_embedding(generator, apart, group, 5 * leakage),
         "components": [make_mode(generator, name, size, rank) for name, size in modes],
         "history": {
@@ -93,8 +95,10 @@ def make_attackers(generator, leakage):
         for form in ("standardized", "whitened"):
             value = 0.5 + leakage * generator.uniform(0.5, 1) + 0.01 * generator.normal()
             row = {"feature": "gender", "model": model, "input": form, "value": value}
-            row |= {"measure": "balanced accuracy", "chance": 0.5}
-            rows.append(row | {"low": value - 0.04, "high": value + 0.04})
+            row |= {"measure": "balanced accuracy", "chance": 0.5, "side": None}
+            ranking = {"measure": "AUC", "value": value + 0.1, "chance": 0.5, "side": None}
+            ranking |= {"low": None, "high": None}
+            rows.append(row | {"low": value - 0.04, "high": value + 0.04, "ranking": ranking})
     return rows
 
 
@@ -118,11 +122,24 @@ def make_mode(generator, name, size, rank):
     values = steps if size < 20 else np.cumsum(steps - 0.3, axis=1) / np.sqrt(size)
     return {
         "mode": name,
+        "people": name == "people",
+        "drawn": "bars" if size <= 40 else "line",
         "size": 5 * size,
         "largest": [[[f"{name} {i}", values.max()] for i in range(5)]] * rank,
         "labels": [f"{name} {i + 1}" for i in range(size)],
         "values": values.tolist(),
     }
+
+
+def put_off_chance(point, *, above=None, below=None):
+    """Let one attacker of a point be significantly above chance, and another below."""
+    point |= {"above": above, "below": below}
+    first, second = point["attackers"][:2]
+    for row, side, distance in ((first, "above", above), (second, "below", below)):
+        if distance is not None:
+            value = 0.5 + distance if side == "above" else 0.5 - distance
+            row |= {"side": side, "value": value, "low": value - 0.01, "high": value + 0.01}
+            row["ranking"] |= {"value": value, "side": side}
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from math import nan
 import pytest
 
 from parafair.report import render
+from tests.report.conftest import put_off_chance
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -237,6 +238,75 @@ def test_without_held_out_entries_the_page_has_no_errors(visit, frontier):
     page = visit(changed)
     assert "RMSE" not in page.locator("body").inner_text()
     assert page.locator("#coverage-heading").is_hidden()
+
+
+def test_attackers_off_chance_show_in_both_directions(visit, frontier):
+    changed = deepcopy(frontier)
+    first, second = changed["points"][3], changed["points"][7]
+    put_off_chance(first, above=0.25)
+    put_off_chance(second, below=0.125)
+    page = visit(changed)
+    mark = '[data-id="{}"] .side.{}'
+    assert page.locator("#plot .side").count() == 2
+    assert page.locator(mark.format(first["id"], "above")).count() == 1
+    assert page.locator(mark.format(second["id"], "below")).count() == 1
+    key = page.locator("#key").inner_text()
+    assert "an attacker is significantly above chance" in key
+    assert "an attacker is significantly below chance" in key
+    label = page.locator(f'[data-id="{second["id"]}"]').get_attribute("aria-label")
+    assert "attacker significantly below chance, by 0.125" in label
+    assert "significantly below chance, by 0.125" in page.locator("#panel").inner_text()
+    row = page.locator("#points tbody tr", has_text="\N{BLACK DOWN-POINTING TRIANGLE} 0.125")
+    assert row.count() == 1
+    attacker = page.locator("#details tbody tr").first.locator("td").all_inner_texts()
+    assert attacker[2] == "\N{BLACK DOWN-POINTING TRIANGLE} -0.125"
+
+
+def test_without_attackers_off_chance_nothing_is_marked(visit, frontier):
+    page = visit(frontier)
+    assert page.locator(".side").count() == 0
+    assert "significantly" not in page.locator("#key").inner_text()
+
+
+def test_every_attacker_has_its_auc(visit, frontier):
+    page = visit(frontier)
+    table = page.locator("#details table").first
+    assert "AUC" in table.locator("thead").inner_text()
+    picked = next(p for p in frontier["points"] if p["picked"])
+    shown = [float(text) for text in table.locator("tbody td:last-child").all_inner_texts()]
+    values = (row["ranking"]["value"] for row in picked["attackers"])
+    expected = sorted(values, key=lambda value: -abs(value - 0.5))  # the strongest first
+    assert shown == pytest.approx(expected, rel=1e-3)
+    assert f"{expected[0]:.4g}" in page.locator("#panel dl").inner_text()
+
+
+def test_the_horizontal_axis_can_be_the_held_out_error(visit, frontier):
+    page = visit(frontier)
+    residual, error = page.locator("#axes button").all()
+    assert page.locator("#plot .baseline").count() == 0
+    assert page.locator("#plot .limit").count() == 1
+    error.click()
+    assert error.get_attribute("aria-pressed") == "true"
+    assert "RMSE of held-out entries" in page.locator("#plot").text_content()
+    assert page.locator("#plot .baseline").count() == 1  # a small cost looks small beside it
+    assert page.locator("#plot .limit").count() == 0  # it is a limit of the residual
+    assert "baseline without people, 2" in page.locator("#key").inner_text()
+    assert page.locator('.point[aria-pressed="true"]').get_attribute("data-id") == "invariant-7"
+    residual.click()
+    assert page.locator("#plot .limit").count() == 1
+
+
+def test_sorted_components_tell_places_and_not_labels(visit, frontier):
+    changed = deepcopy(frontier)
+    for point in changed["points"]:
+        people = point["components"][0] | {"drawn": "sorted", "labels": [], "largest": []}
+        point["components"][0] = people | {"values": [sorted(v) for v in people["values"]]}
+    page = visit(changed)
+    mode = page.locator("#details .mode").first
+    assert "200 people, sorted by value" in mode.inner_text()
+    assert mode.locator(".area").count() == 3
+    mode.locator("svg").first.hover()
+    assert re.search(r"larger than [45]\d % of 200", page.locator("#tooltip").inner_text())
 
 
 def test_labels_that_do_not_fit_are_named_below(visit, frontier):

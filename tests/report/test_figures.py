@@ -7,7 +7,8 @@ from math import nan
 import pytest
 
 from parafair.report import draw_embeddings, draw_frontier
-from parafair.report.figures import GROUP_COLORS, METHOD_COLORS
+from parafair.report.figures import GROUP_COLORS, METHOD_COLORS, SIDES
+from tests.report.conftest import put_off_chance
 
 DRAWINGS = [draw_frontier, draw_embeddings]
 BEGINNINGS = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
@@ -53,6 +54,18 @@ def test_the_frontier_shows_methods_the_picked_fit_and_the_limit(frontier, tmp_p
     drawn = {place for line in figure.axes[0].lines for place in zip(*line.get_data(), strict=True)}
     for point in frontier["points"][:-1]:  # the last one failed
         assert (point["residual"], point["leakage"]) in drawn
+
+
+def test_the_frontier_marks_attackers_off_chance_in_both_directions(frontier, tmp_path):
+    pytest.importorskip("matplotlib")
+    changed = deepcopy(frontier)
+    put_off_chance(changed["points"][0], above=0.3)
+    put_off_chance(changed["points"][1], above=0.2, below=0.1)
+    figure = draw_frontier(changed, tmp_path / "figure.png")
+    marks = {line.get_label(): line for line in figure.axes[0].lines}
+    above, below = marks["an attacker is\nabove chance"], marks["an attacker is\nbelow chance"]
+    assert (above.get_marker(), len(above.get_xdata())) == ("^", 2)
+    assert (below.get_marker(), len(below.get_xdata())) == ("v", 1)
 
 
 def test_names_are_taken_as_they_are(frontier, tmp_path):
@@ -103,3 +116,5 @@ def test_figures_and_page_use_the_same_colors():
     light = style.split("@media")[0]
     for family, colors in (("m", METHOD_COLORS), ("g", GROUP_COLORS)):
         assert tuple(re.findall(rf"--{family}\d: (#\w+);", light)) == colors
+    inks = dict(re.findall(r"--(mark|low)-ink: (#\w+);", light))
+    assert [inks["mark"], inks["low"]] == [color for color, *_ in SIDES.values()]

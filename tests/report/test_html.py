@@ -1,6 +1,8 @@
 import json
 import re
+from base64 import b64encode
 from copy import deepcopy
+from hashlib import sha256
 from math import inf, nan
 
 import pytest
@@ -56,6 +58,16 @@ def test_the_page_asks_the_network_for_nothing(frontier):
     page = render(frontier)
     assert "default-src 'none'" in page
     assert not re.search(r"https?:|\bsrc=|@import|url\((?!#)|<link|\bfetch\(|innerHTML", page)
+
+
+def test_the_page_runs_its_own_script_and_no_other(frontier):
+    page = render(frontier)
+    (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', page)
+    assert "unsafe" not in policy
+    for name in ("style", "script"):
+        (text,) = re.findall(rf"<{name}>(.*?)</{name}>", page, re.DOTALL)
+        digest = b64encode(sha256(text.encode()).digest()).decode()
+        assert f"{name}-src 'sha256-{digest}'" in policy
 
 
 def test_the_page_is_marked_up_for_readers_of_all_kinds(frontier):

@@ -56,6 +56,11 @@ class CPTensor:
                 f"got {ranks[:-1]} for the factors and {ranks[-1]} for the weights"
             )
 
+    def __repr__(self) -> str:
+        sizes = " x ".join(f"{factor.shape[-2]:,}" for factor in self.factors)
+        dtype = str(self.weights.dtype).removeprefix("torch.")
+        return f"CPTensor({sizes}, rank {self.weights.shape[-1]}, {dtype})"
+
     @classmethod
     def from_factors(cls, factors: Factors) -> CPTensor:
         """Return a CP tensor with all weights one."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 
+from parafair.audits.inputs import INPUTS, Input
 from parafair.data.column import Kind
 from parafair.errors import unknown_choice
 
@@ -27,16 +28,22 @@ class Attacker:
         regressor: Makes an untrained regressor from a seed; None if there is none.
         stage: The first panel it takes part in: "quick", "thorough" or "slow". See `panel`.
         max_people: Larger training sets are sampled down to this many people.
+        inputs: The inputs it is tried on: "standardized", "whitened" and "ranks".
     """
 
     classifier: Maker | None
     regressor: Maker | None
     stage: Stage = "thorough"
     max_people: int | None = None
+    inputs: tuple[Input, ...] = INPUTS
 
     def __post_init__(self) -> None:
         if self.stage not in STAGES:
             raise unknown_choice("stage", self.stage, STAGES)
+        unknown = set(self.inputs) - set(INPUTS)
+        if unknown or not self.inputs:
+            given = min(unknown) if unknown else self.inputs
+            raise unknown_choice("every entry of inputs", given, INPUTS)
         if self.classifier is None and self.regressor is None:
             raise ValueError(
                 "classifier and regressor are both None; give at least one, a function from a "

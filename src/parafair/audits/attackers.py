@@ -23,6 +23,8 @@ from parafair.audits.estimators import (
     SeededSVR,
     standardize_target,
 )
+from parafair.audits.inputs import Input
+from parafair.audits.kernel_vote import KernelVoteClassifier, KernelVoteRegressor
 from parafair.audits.networks import (
     PaperNetworkClassifier,
     PaperNetworkRegressor,
@@ -33,6 +35,9 @@ from parafair.errors import unknown_choice
 
 # Neighbors are weighted by the inverse of their distance.
 NEIGHBORS = 15
+
+# Trees compare values of one column, so ranks are as good as the values themselves.
+OF_TREES: tuple[Input, ...] = ("whitened", "ranks")
 
 # To add an attacker, add a line here; see docs/add-an-attacker.md.
 ATTACKERS: dict[str, Attacker] = {
@@ -47,12 +52,19 @@ ATTACKERS: dict[str, Attacker] = {
         stage="quick",
         max_people=3000,
     ),
+    "kernel-vote": Attacker(
+        lambda seed: KernelVoteClassifier(),
+        lambda seed: KernelVoteRegressor(),
+        stage="quick",
+        max_people=1000,
+    ),
     "forest": Attacker(
         lambda seed: RandomForestClassifier(
             100, class_weight="balanced", min_samples_leaf=2, random_state=seed
         ),
         lambda seed: RandomForestRegressor(100, min_samples_leaf=2, random_state=seed),
         stage="thorough",
+        inputs=OF_TREES,
     ),
     "boosting": Attacker(
         lambda seed: HistGradientBoostingClassifier(
@@ -62,6 +74,7 @@ ATTACKERS: dict[str, Attacker] = {
             max_iter=60, learning_rate=0.05, min_samples_leaf=10, random_state=seed
         ),
         stage="thorough",
+        inputs=OF_TREES,
     ),
     "neighbors": Attacker(
         lambda seed: PriorCorrected(NeighborsClassifier(NEIGHBORS, weights="distance")),
@@ -78,6 +91,7 @@ ATTACKERS: dict[str, Attacker] = {
         lambda seed: PaperNetworkRegressor(random_state=seed),
         stage="slow",
         max_people=1000,
+        inputs=("standardized", "whitened"),
     ),
 }
 
@@ -86,7 +100,7 @@ def panel(stage: Stage) -> tuple[str, ...]:
     """Return the names of the attackers that take part at a stage.
 
     >>> panel("quick")
-    ('linear', 'svm')
+    ('linear', 'svm', 'kernel-vote')
 
     Args:
         stage: "quick" for attackers that refuse most embeddings within a second, "thorough" for

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from parafair.audits import measures
+from parafair.audits.inputs import INPUTS, InputColumns
 from parafair.audits.result import Measure
-from parafair.audits.trials import one_thread
+from parafair.audits.trials import Plan
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion, PermutationTest
+from parafair.threads import one_thread
 
 # More people are sampled down: time grows with the square of their number.
 MOST_TESTED = 2000
 
+# The paper's measures use squared distances of the columns as they are.
+LARGEST = 1e150
+
 
 def dependence_rows(
-    rows: NDArray[np.float64], column: Column, *, permutations: int, seed: int
+    rows: NDArray[np.float64], column: Column, *, permutations: int, plan: Plan
 ) -> list[Measure]:
     """Test whether the rows and one feature are independent, by the invariant criterion."""
-    people = SensitiveFeatures((column,)).sample(MOST_TESTED, np.random.RandomState(seed))
-    test = _test(rows[people], SensitiveFeatures((column.take(people),)), permutations, seed)
+    people = SensitiveFeatures((column,)).sample(MOST_TESTED, np.random.RandomState(plan.seed))
+    test = _test(rows[people], SensitiveFeatures((column.take(people),)), permutations, plan)
     return [
         Measure(
             column.name,
@@ -37,26 +44,43 @@ def dependence_rows(
             "dependence",
             "independence p-value",
             test.p_value,
-            about=f"{test.permutations} permutations",
+            about=f"{test.permutations} permutations, both directions",
         ),
     ]
 
 
 def _test(
-    rows: NDArray[np.float64], sensitive: SensitiveFeatures, permutations: int, seed: int
+    rows: NDArray[np.float64], sensitive: SensitiveFeatures, permutations: int, plan: Plan
 ) -> PermutationTest:
-    """Return the criterion on all pairs of people, its mean under permutation and the p-value."""
+    """Return the criterion on all pairs of people, its mean under permutation and the p-value.
+
+    It is the mean over the inputs of the attackers, so that no single person can distort it.
+    """
     if not np.ptp(rows, axis=0).any():  # constant rows are independent of any feature
         return PermutationTest(0.0, 1.0, 0.0, permutations)
     criterion = Criterion(
         sensitive, torch.zeros(0, dtype=torch.float64, device="cpu"), chunk_size=len(sensitive)
     )
     with one_thread():
-        return criterion.test(torch.from_numpy(rows), permutations=permutations, random_state=seed)
+        views = [
+            criterion.permuted(
+                torch.from_numpy(InputColumns(form, precision=plan.precision).fit_transform(rows)),
+                permutations=permutations,
+                random_state=plan.seed,
+            )
+            for form in INPUTS
+        ]
+        return PermutationTest.of(torch.stack(views).mean(0))
 
 
 def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[Measure]:
     """Return the paper's measures; they use the columns as they are, so scale changes them."""
+    if np.abs(rows).max(initial=0.0) > LARGEST:
+        about = "undefined: squares of the columns overflow"
+        return [
+            Measure(column.name, "paper", name, nan, about=about)
+            for name in ("KHSIC", "normalized KHSIC", "orthogonality")
+        ]
     sensitive = SensitiveFeatures((column,))
     found: list[tuple[str, float, float | None, str]] = []
     if column.kind == "categorical":

@@ -1,70 +1,20 @@
-"""Simultaneous intervals, and leakage corrected for the selection of the strongest attacker.
+"""Simultaneous intervals of the scores, and the interval of leakage.
 
-Every score is ``1 - mean over groups of (sum of losses / sum of scales)``. The sums are over the
-people of a group, so people can be weighted. For a category, a loss is the share of wrong
-predictions about a person and every scale is 1: balanced accuracy. For a number, all people are
-one group, a loss is a squared error and a scale is the squared distance from the mean: R squared.
 All attackers share one bootstrap of people, which gives their joint distribution.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, t
 
+from parafair.audits.answers import Answers
+
 CONFIDENCE = 0.95
 BOOTSTRAPS = 1000
-
-
-@dataclass(frozen=True, eq=False)
-class Losses:
-    """The loss of every attacker for every person.
-
-    Attributes:
-        losses: Shape (n, attackers).
-        scales: The denominators of the losses, shape (n,).
-        groups: The group of each person as a code, shape (n,).
-        chance: The score of an attacker without information.
-        folds: Number of folds of the cross-validation.
-    """
-
-    losses: NDArray[np.float64]
-    scales: NDArray[np.float64]
-    groups: NDArray[np.intp]
-    chance: float
-    folds: int
-
-    def scores(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the scores with weighted people, shape (draws, attackers).
-
-        A draw without any member of a group gives NaN.
-        """
-        ratios = []
-        for group in range(self.groups.max() + 1):
-            members = self.groups == group
-            total = weights[:, members] @ self.scales[members]
-            ratio = weights[:, members] @ self.losses[members]
-            ratios.append(ratio / np.where(total > 0, total, np.nan)[:, None])
-        return np.asarray(1 - np.mean(ratios, axis=0))
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """The scores of all attackers, shape (attackers,)."""
-        scores: NDArray[np.float64] = self.scores(np.ones((1, len(self.groups))))[0]
-        return scores
-
-    @property
-    def inflation(self) -> float:
-        """Ratio of the standard error to that of independent folds.
-
-        Training sets of different folds overlap, so their errors are correlated. Nadeau and
-        Bengio, "Inference for the generalization error", 2003, give ``1/k + 1/(k - 1)`` times the
-        variance of one fold for k folds, instead of the ``1/k`` of independent folds.
-        """
-        return float((1 + self.folds / (self.folds - 1)) ** 0.5)
 
 
 def draw_people(groups: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
@@ -79,54 +29,76 @@ def draw_people(groups: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
 
 
 def simultaneous(
-    table: Losses, draws: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return simultaneous lower and upper bounds of all scores, each of shape (attackers,).
+    answers: Sequence[Answers], draws: NDArray[np.float64], inflation: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return all scores and their simultaneous lower and upper bounds, each of shape (scores,).
 
-    The critical value is the quantile of the largest ``|t|`` over the attackers. It grows with
+    The critical value is the quantile of the largest ``|t|`` over the scores. It grows with
     their number, but little if they agree.
 
     Args:
-        table: The losses.
+        answers: The answers in each cross-validation.
         draws: How often each bootstrap draws each person, shape (draws, n).
+        inflation: See `inflate`.
     """
-    values, varied = table.values, table.scores(draws)
+    everybody = np.ones((1, draws.shape[1]))
+    values = np.mean([one.scores(everybody)[0] for one in answers], axis=0)
+    varied = np.mean([one.scores(draws) for one in answers], axis=0)
+    # Of few people, a draw may have one person alone.
+    varied = varied[np.isfinite(varied).all(1)]
     errors = varied.std(0)
     largest = (np.abs(varied - varied.mean(0)) / np.where(errors > 0, errors, 1)).max(1)
-    # Student's t instead of the normal, with the degrees of freedom of the smallest group.
-    sizes = np.bincount(table.groups)
-    tail = min((1 - CONFIDENCE) / 2, norm.sf(np.quantile(largest, CONFIDENCE)))
-    critical = t.isf(tail, max(1, sizes.min() - 1))
+    sizes = _sizes(answers[0])
+    critical = _critical(np.quantile(largest, CONFIDENCE), sizes)
     # One more error in every group, so that a standard error is never zero.
     least = np.linalg.norm(1 / (sizes + 2)) / len(sizes)
-    reach = critical * table.inflation * np.sqrt(errors**2 + least**2)
-    lowest = 0.0 if table.chance else -np.inf
-    return np.maximum(values - reach, lowest), np.minimum(values + reach, 1.0)
+    reach = critical * inflation * np.sqrt(errors**2 + least**2)
+    low, high = np.maximum(values - reach, answers[0].lowest), np.minimum(values + reach, 1.0)
+    return values, low, high
 
 
-def strongest(table: Losses, draws: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Return the advantage over chance of the strongest attacker, and its interval.
+def leakage(
+    answers: Sequence[Answers], draws: NDArray[np.float64], inflation: float
+) -> tuple[float, float, float]:
+    """Return what an attacker gains who chooses model and sign, and the interval.
 
-    The score of the best of many is biased upwards. So each bootstrap selects the best attacker on
-    the people drawn and scores it on the others: the bias-corrected cross-validation of
-    Tsamardinos, Greasidou and Borboudakis, "Bootstrapping the out-of-sample predictions for
-    efficient and accurate cross-validation", 2018. A dummy attacker that ignores the embedding
-    takes part; it bounds the maximum from below.
+    The gain is the mean over many attackers, each of whom chooses by a bootstrap of the people:
+    one choice alone depends on chance, if several models are about equally strong.
 
     Args:
-        table: The losses.
+        answers: The answers in each cross-validation.
         draws: How often each bootstrap draws each person, shape (draws, n).
+        inflation: See `inflate`.
     """
-    dummy = (1 - table.chance) * table.scales[:, None]
-    extended = Losses(
-        np.hstack([dummy, table.losses]), table.scales, table.groups, table.chance, table.folds
-    )
-    inside, outside = extended.scores(draws), extended.scores((draws == 0).astype(float))
-    selected = inside.argmax(1)
-    gains = outside[np.arange(len(selected)), selected] - table.chance
-    gains = gains[np.isfinite(gains)]  # all members of a small group may have been drawn
-    if not len(gains):
-        gains = np.array([max(0.0, float(table.values.max()) - table.chance)])
-    tails = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
-    low, high = np.quantile(gains, tails)
-    return float(gains.mean()), float(low), float(high)
+    everybody = np.ones_like(draws)
+    value = float(np.mean([one.gain(draws, everybody) for one in answers]))
+    varied = np.mean([one.gain(draws, draws) for one in answers], axis=0)
+    varied = varied[np.isfinite(varied)]  # all of a small group may be missing in a draw
+    error = float(varied.std()) if len(varied) else 1.0
+    reach = _critical(norm.isf((1 - CONFIDENCE) / 2), _sizes(answers[0])) * inflation * error
+    largest = answers[0].largest_gain
+    return value, max(value - reach, -largest), min(value + reach, largest)
+
+
+def inflate(folds: int | None) -> float:
+    """Return the ratio of the standard error to that of independent folds.
+
+    Training sets of different folds overlap, so their errors are correlated. Nadeau and Bengio,
+    "Inference for the generalization error", 2003, give ``1/k + 1/(k - 1)`` times the variance of
+    one fold for k folds, instead of the ``1/k`` of independent folds.
+
+    Args:
+        folds: Number of folds; None if all attackers were trained on the same people.
+    """
+    return 1.0 if folds is None else float((1 + folds / (folds - 1)) ** 0.5)
+
+
+def _sizes(answers: Answers) -> NDArray[np.intp]:
+    """Return the number of tested people in each group."""
+    return np.bincount(answers.groups[np.isin(answers.number, answers.tested)])
+
+
+def _critical(normal: float, sizes: NDArray[np.intp]) -> float:
+    """Return Student's t instead of a normal quantile, for the smallest group."""
+    tail = min((1 - CONFIDENCE) / 2, norm.sf(normal))
+    return float(t.isf(tail, max(1, sizes.min() - 1)))

@@ -233,21 +233,23 @@ def parity_bound(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0)
     )
 
 
-def pair(embedding: Any, sensitive_features: Any) -> tuple[Tensor, SensitiveFeatures]:
+def pair(
+    embedding: Any, sensitive_features: Any, *, name: str = "embedding"
+) -> tuple[Tensor, SensitiveFeatures]:
     """Return a checked embedding in double precision and its features.
 
     People without sensitive features are dropped.
     """
     check_order(sensitive_features, index_of(embedding))
-    rows = as_tensor(embedding, name="embedding", dtype=torch.float64)
+    rows = as_tensor(embedding, name=name, dtype=torch.float64)
     if rows.ndim != 2:
         raise ValueError(
-            f"embedding must have one row per person, shape (n, rank); got {tuple(rows.shape)}"
+            f"{name} must have one row per person, shape (n, rank); got {tuple(rows.shape)}"
         )
     sensitive = SensitiveFeatures.of(sensitive_features)
     if len(sensitive) != len(rows):
         raise ValueError(
-            f"sensitive_features has {len(sensitive)} rows but the embedding has {len(rows)}; "
+            f"sensitive_features has {len(sensitive)} rows but the {name} has {len(rows)}; "
             "pass one row per person, in the same order"
         )
     if sensitive.has_features is not None:

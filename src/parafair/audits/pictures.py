@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parafair.audits.inputs import INPUTS, STANDARDIZED, WHITENED
+from parafair.audits.inputs import INPUTS
 from parafair.audits.result import ACCURACY, R_SQUARED, Audit, Measure, ordered
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's blue and orange, which color-blind readers can distinguish.
-COLORS = {STANDARDIZED: "#0072B2", WHITENED: "#D55E00"}
+# Okabe and Ito's blue, orange and green, which color-blind readers can distinguish.
+COLORS = dict(zip(INPUTS, ("#0072B2", "#D55E00", "#009E73"), strict=True))
+SHIFTS = (-0.25, 0.0, 0.25)
 UNITS = {ACCURACY: "balanced accuracy above chance", R_SQUARED: "R squared"}
 
 
@@ -33,14 +34,14 @@ def draw(audit: Audit, path: str | Path | None = None) -> Figure:
     features = ordered(row.feature for row in audit.attackers)
     rows = {name: [r for r in audit.attackers if r.feature == name] for name in features}
     heights = [len(ordered(r.model for r in rows[name])) + 3.2 for name in features]
-    figure = Figure(figsize=(7.5, 0.32 * sum(heights) + 0.5), layout="constrained")
+    figure = Figure(figsize=(7.5, 0.38 * sum(heights) + 0.5), layout="constrained")
     FigureCanvasAgg(figure)  # never opens a window
     panels = figure.subplots(len(features), 1, squeeze=False, height_ratios=heights)[:, 0]
     for panel, name in zip(panels, features, strict=True):
         leakage = next(r for r in audit.rows if (r.feature, r.section) == (name, "leakage"))
         _draw_feature(panel, rows[name], leakage)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
@@ -52,15 +53,15 @@ def _draw_feature(panel: Any, rows: list[Measure], leakage: Measure) -> None:
     panel.axvspan(leakage.low, leakage.high, color="0.9", zorder=0, label="leakage, 95 % interval")
     panel.axvline(leakage.value, color="0.55", linewidth=1, linestyle="--", zorder=1)
     panel.axvline(0, color="black", linewidth=1, zorder=1)
-    for form, shift in zip(INPUTS, (-0.16, 0.16), strict=True):
+    for form, shift in zip(INPUTS, SHIFTS, strict=True):
         own = [row for row in rows if row.input == form]
         places = [models.index(row.model) + shift for row in own]
         chance = own[0].chance or 0.0
         lows = [(row.value if row.low is None else row.low) - chance for row in own]
         highs = [(row.value if row.high is None else row.high) - chance for row in own]
         color = COLORS[form]
-        panel.hlines(places, lows, highs, color=color, linewidth=5, alpha=0.3, zorder=2)
-        panel.plot([r.advantage for r in own], places, "o", color=color, markersize=5, label=form)
+        panel.hlines(places, lows, highs, color=color, linewidth=4, alpha=0.3, zorder=2)
+        panel.plot([r.advantage for r in own], places, "o", color=color, markersize=4.5, label=form)
     panel.set_yticks(range(len(models)), models)
     panel.set_ylim(len(models) - 0.4, -0.6)
     panel.set_title(f"{rows[0].feature}: leakage {leakage.value:.3f}", loc="left", fontsize=10)

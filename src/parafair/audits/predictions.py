@@ -16,7 +16,7 @@ from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
 
 from parafair.audits.attacker import Attacker
 from parafair.audits.result import R_SQUARED, Measure
-from parafair.audits.trials import CrossValidation, predict_all
+from parafair.audits.trials import Plan, predict_all
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 
@@ -102,9 +102,7 @@ def read_target(target: Any, people: int) -> Column:
     return column
 
 
-def predict_target(
-    rows: NDArray[np.float64], target: Column, plan: CrossValidation
-) -> list[Predicted]:
+def predict_target(rows: NDArray[np.float64], target: Column, plan: Plan) -> list[Predicted]:
     """Cross-validate every predictor of the target, on standardized columns."""
     found = []
     for name, predictor in PREDICTORS.items():

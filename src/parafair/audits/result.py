@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
-from math import nan
+from math import inf, isfinite, isnan, nan
 from numbers import Real
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from parafair.data.frames import frame_of
@@ -21,7 +22,10 @@ Section: TypeAlias = Literal["leakage", "attackers", "dependence", "predictions"
 
 ACCURACY, AUC = "balanced accuracy", "AUC"
 R_SQUARED, RANK_CORRELATION = "R squared", "rank correlation"
-SCORES = (ACCURACY, R_SQUARED)
+
+# Scores with an interval, and the first score of each attacker.
+SCORES = (ACCURACY, R_SQUARED, RANK_CORRELATION)
+FIRST_SCORES = (ACCURACY, R_SQUARED)
 
 
 class Verdict(Enum):
@@ -29,7 +33,6 @@ class Verdict(Enum):
 
     PASSES = "passes"
     LEAKS = "leaks"
-    BELOW_CHANCE = "below chance"
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Measure:
         measure: The name of the measure, such as "balanced accuracy".
         value: The result; NaN if it is undefined.
         model: The name of the attacker or predictor, or "".
-        input: The input of the model: "standardized" or "whitened" columns, or "".
+        input: The input of the model: "standardized", "whitened" or "ranks", or "".
         low: Lower end of the 95 % interval, or None.
         high: Upper end of the 95 % interval, or None.
         chance: The value for an embedding without information, or None if it is not known.
@@ -62,8 +65,21 @@ class Measure:
 
     @property
     def advantage(self) -> float:
-        """How far the value is above chance."""
+        """How far the value is above chance; negative if it is below."""
         return self.value - (self.chance or 0.0)
+
+    @property
+    def gain(self) -> float:
+        """What an attacker with this score learns if it may turn its answers around.
+
+        In the unit of leakage: balanced accuracy above chance, or the share of the variance of a
+        number, or of its ranks, that is explained.
+        """
+        if self.measure == RANK_CORRELATION:
+            return self.value**2
+        if self.measure == ACCURACY and self.chance is not None and self.value < self.chance:
+            return -self.advantage * self.chance / (1 - self.chance)
+        return self.advantage
 
     @property
     def above_chance(self) -> bool:
@@ -72,11 +88,16 @@ class Measure:
 
     @property
     def below_chance(self) -> bool:
-        """Whether the whole interval is below chance."""
-        return self.high is not None and self.chance is not None and self.high < self.chance
+        """Whether the whole interval is below chance.
+
+        R squared never is: without information, it is negative.
+        """
+        if self.high is None or self.chance is None or self.measure == R_SQUARED:
+            return False
+        return self.high < self.chance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """How much an embedding reveals, as tidy rows; prints as a table.
 
@@ -94,20 +115,26 @@ class Audit:
 
     @property
     def attackers(self) -> tuple[Measure, ...]:
-        """The rows that score an attacker: balanced accuracy, or R squared of a number."""
+        """The first score of every attacker: balanced accuracy, or R squared of a number."""
+        return tuple(row for row in self.scores if row.measure in FIRST_SCORES)
+
+    @property
+    def scores(self) -> tuple[Measure, ...]:
+        """The rows of attackers with intervals: `attackers`, and rank correlations of numbers."""
         return tuple(r for r in self.rows if r.section == "attackers" and r.measure in SCORES)
 
     @property
     def strongest(self) -> Measure:
-        """The attacker furthest above chance, without correction for the selection."""
-        return max(self.attackers, key=lambda row: row.advantage)
+        """The score with the largest gain, without correction for the selection."""
+        return max(self.scores, key=lambda row: inf if isnan(row.gain) else row.gain)
 
     @property
     def leakage(self) -> float:
-        """The strongest attacker's advantage over chance, corrected for the selection.
+        """What an attacker gains who chooses model and sign, corrected for the choice.
 
-        The largest over the features. Its unit is balanced accuracy above chance for a
-        category (at most 0.5 for two groups) and R squared for a number.
+        The largest over the features. Its unit is balanced accuracy above chance for a category
+        (at most 0.5 for two groups), and the share of the variance explained for a number or its
+        ranks. An attacker below chance is turned around, so it leaks as well.
         """
         return self._leakage.value
 
@@ -121,63 +148,53 @@ class Audit:
 
     @property
     def _leakage(self) -> Measure:
-        return max((r for r in self.rows if r.section == "leakage"), key=lambda row: row.value)
+        rows = [row for row in self.rows if row.section == "leakage"]
+        return max(rows, key=lambda row: inf if isnan(row.value) else row.value)
 
     @property
-    def leaks(self) -> bool:
+    def above_chance(self) -> bool:
         """Whether any attacker is significantly above chance (95 %, simultaneous)."""
-        return any(row.above_chance for row in self.attackers)
+        return any(row.above_chance for row in self.scores)
 
     @property
     def below_chance(self) -> bool:
-        """Whether any classifier is significantly below chance (95 %, simultaneous).
+        """Whether any attacker is significantly below chance (95 %, simultaneous).
 
-        It has learned the opposite of the truth. This happens if people are matched in pairs
-        across groups. Regressions do not count: without information, R squared is negative.
+        It has learned the opposite of the truth. This happens if people are matched across groups.
         """
-        return bool(self._classifiers_below_chance)
+        return any(row.below_chance for row in self.scores)
 
     @property
-    def _classifiers_below_chance(self) -> list[Measure]:
-        return [row for row in self.attackers if row.below_chance and row.measure == ACCURACY]
+    def undefined(self) -> bool:
+        """Whether leakage or a score is not a number, so that nothing is known."""
+        return isnan(self.leakage) or any(isnan(row.value) for row in self.scores)
 
     def verdict(self, max_leakage: float = 0.05) -> Verdict:
         """Decide whether the embedding passes: the one rule that everything else uses.
 
-        It leaks if `leakage` is above `max_leakage` or any attacker is significantly above chance.
-        Otherwise it is below chance if any classifier is significantly below chance. Otherwise it
-        passes. Significance is that of the simultaneous 95 % intervals.
+        It leaks if `leakage` is above `max_leakage`, if any attacker is significantly above or
+        below chance, or if a score is undefined. Otherwise it passes. Significance is that of the
+        simultaneous 95 % intervals.
 
         Args:
             max_leakage: The largest leakage allowed, from 0 to 1.
         """
         check_max_leakage(max_leakage)
-        if self.leakage > max_leakage or self.leaks:
-            return Verdict.LEAKS
-        return Verdict.BELOW_CHANCE if self.below_chance else Verdict.PASSES
+        significant = self.above_chance or self.below_chance
+        leaks = significant or self.undefined or self.leakage > max_leakage
+        return Verdict.LEAKS if leaks else Verdict.PASSES
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences that summarize the rows and state their limitations."""
         low, high = self.leakage_interval
-        best, feature = self.strongest, self._leakage.feature
         notes = [
-            f"leakage {self.leakage:.3f} [{low:.3f}, {high:.3f}] ({feature}): the strongest "
-            "attacker's advantage over chance, corrected for selecting the strongest"
+            f"leakage {self.leakage:.3f} [{low:.3f}, {high:.3f}] ({self._leakage.feature}): what "
+            "an attacker gains over chance who chooses model and sign, corrected for the choice"
         ]
-        if self.leaks:
-            notes.append(
-                "an attacker is significantly above chance (95 %, simultaneous); the strongest is "
-                f"{best.model} on {best.input} columns, {best.advantage:.3f} above chance for "
-                f"{best.feature}"
-            )
-        if self.below_chance:
-            worst = min(row.advantage for row in self._classifiers_below_chance)
-            notes.append(
-                "a classifier is significantly below chance (95 %, simultaneous), by "
-                f"{-worst:.3f}: a warning, not a success. People may be matched in pairs across "
-                "groups, so predictions are inverted"
-            )
+        notes += [note for note in (self._significant(), self._resolution()) if note]
+        if self.undefined:
+            notes.append("a score is undefined (nan), so nothing is known: the audit failed")
         if self.people < self.population:
             notes.append(
                 f"a random sample of {self.people} of {self.population} people was audited, "
@@ -185,12 +202,42 @@ class Audit:
             )
         return (*notes, *self.remarks)
 
+    def _significant(self) -> str:
+        """Return a sentence about the attackers significantly off chance."""
+        found = [row for row in self.scores if row.above_chance or row.below_chance]
+        if not found:
+            return ""
+        best = max(found, key=lambda row: row.gain)
+        side = "above" if best.above_chance else "below"
+        text = (
+            f"an attacker is significantly {side} chance (95 %, simultaneous): {best.model} "
+            f"({best.input}), {best.measure} {best.value:.3f} for {best.feature}"
+        )
+        if best.above_chance:
+            return text
+        return (
+            f"{text}. An attacker who turns the answer around is right: people may be matched "
+            "across groups"
+        )
+
+    def _resolution(self) -> str:
+        """Return a sentence about the smallest advantage that these people can show."""
+        own = [r for r in self.attackers if r.feature == self._leakage.feature]
+        widths = [r.high - r.low for r in own if r.low is not None and r.high is not None]
+        widths = [width for width in widths if isfinite(width)]
+        if not widths:
+            return ""
+        unit = "R squared below" if own[0].measure == R_SQUARED else "an advantage below"
+        return (
+            f"with {self.people} people, {unit} about {median(widths) / 2:.2f} is not significant"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that can be written as JSON; undefined numbers are None."""
         return {
             "leakage": self.leakage,
             "leakage_interval": list(self.leakage_interval),
-            "leaks": self.leaks,
+            "above_chance": self.above_chance,
             "below_chance": self.below_chance,
             "notes": list(self.notes),
             "remarks": list(self.remarks),
@@ -215,6 +262,13 @@ class Audit:
         from parafair.audits.pictures import draw
 
         return draw(self, path)
+
+    def __repr__(self) -> str:
+        low, high = self.leakage_interval
+        return (
+            f"Audit({self.verdict().value}: leakage {self.leakage:.3f} [{low:.3f}, {high:.3f}], "
+            f"{self.people} people)"
+        )
 
     def __str__(self) -> str:
         from parafair.audits.text import write

@@ -5,8 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from parafair.audits.inputs import INPUTS
-from parafair.audits.result import ACCURACY, RANK_CORRELATION, SCORES, Measure, ordered
+from parafair.audits.result import ACCURACY, AUC, RANK_CORRELATION, SCORES, Measure, ordered
 
 if TYPE_CHECKING:
     from parafair.audits.result import Audit
@@ -30,34 +29,33 @@ def write(audit: Audit) -> str:
 
 
 def _attackers(rows: list[Measure]) -> list[str]:
-    """Return one line per attacker, its two inputs side by side."""
-    scores = [r for r in rows if r.section == "attackers" and r.measure in SCORES]
+    """Return one line per attacker: the input on which it gains most."""
+    scores = [row for row in rows if row.section == "attackers" and row.measure in SCORES]
     if not scores:
         return []
-    second = {(r.model, r.input): r for r in rows if r.section == "attackers" and r not in scores}
-    label = next((row.measure for row in second.values()), "")
     first = scores[0]
     title = f"{first.feature}: {first.measure}, chance {first.chance:.3f}"
     lines = wrap(f"{title} (* above, ! below: simultaneous 95 % intervals)", WIDTH)
-    short = "rank r." if label == RANK_CORRELATION else label
-    lines.append(f"{'':16}" + "".join(f"{form:<38}" for form in INPUTS).rstrip())
-    heading = f"{'value':>7}   {'interval':<17}{short:>7}"
-    lines.append(f"{'attacker':<16}" + "    ".join([heading] * len(INPUTS)))
+    second = AUC if first.measure == ACCURACY else RANK_CORRELATION
+    lines.append(f"{'attacker':<16}{'input':<14}{'value':>7}   {'interval':<17}  {second}")
     for model in ordered(row.model for row in scores):
-        cells = []
-        for form in INPUTS:
-            row = next(r for r in scores if (r.model, r.input) == (model, form))
-            other = second.get((model, form))
-            ranking = f"{other.value:7.3f}" if other else f"{'':7}"
-            cells.append(f"{row.value:7.3f} {_mark(row)} {_interval(row):<17}{ranking}")
-        lines.append(f"{model[:15]:<16}" + "    ".join(cells).rstrip())
+        best = max((r for r in scores if r.model == model), key=lambda row: row.gain)
+        own = {
+            r.measure: r
+            for r in rows
+            if r.section == "attackers" and (r.model, r.input) == (model, best.input)
+        }
+        row, other = own[first.measure], own.get(second)
+        line = f"{model[:15]:<16}{row.input:<14}{row.value:7.3f} {_mark(row)} {_interval(row):<17}"
+        beside = "" if other is None else f"{other.value:7.3f} {_mark(other)} {_interval(other)}"
+        lines.append(f"{line}{beside}".rstrip())
     return lines
 
 
 def _mark(row: Measure) -> str:
     if row.above_chance:
         return "*"
-    return "!" if row.below_chance and row.measure == ACCURACY else " "
+    return "!" if row.below_chance else " "
 
 
 def _interval(row: Measure) -> str:

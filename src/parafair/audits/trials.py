@@ -1,42 +1,41 @@
-"""Cross-validation of the attackers on one feature."""
+"""Trials of attackers: trained on some people, tested on others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import islice, product
-from typing import Any
+from itertools import combinations, islice
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy.stats import rankdata, spearmanr
-from sklearn.model_selection import KFold
+from scipy.stats import rankdata
 from sklearn.pipeline import make_pipeline
-from threadpoolctl import ThreadpoolController
 
+from parafair.audits.answers import Answers, GroupAnswers, NumberAnswers
 from parafair.audits.attacker import Attacker
-from parafair.audits.inputs import INPUTS, WHITENED, Standardizer
-from parafair.audits.intervals import Losses
+from parafair.audits.inputs import InputColumns
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.threads import one_thread
 
-Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+# Models of the inner cross-validation are trained on at most this many people.
+MOST_INNER = 1000
 
 
 @dataclass(frozen=True)
-class CrossValidation:
-    """Settings of the cross-validation.
+class Plan:
+    """Who is trained on and who is tested.
 
     Attributes:
-        folds: Number of folds.
+        folds: Number of folds of a cross-validation.
         repeats: Number of cross-validations, each with other folds.
         n_jobs: Number of processes; None is one, or the setting of `joblib.parallel_config`.
         precision: Relative rounding error of the embedding.
         seed: Seed of the folds and of the attackers.
+        known: If not 0, attackers are trained on this many people and tested on those after them;
+            the folds are of the known people, and serve the inner cross-validation alone.
     """
 
     folds: int
@@ -44,88 +43,141 @@ class CrossValidation:
     n_jobs: int | None
     precision: float
     seed: int
+    known: int = 0
+
+    @property
+    def tested(self) -> tuple[int, ...]:
+        """The folds whose people are tested; new people are a fold of their own, the last."""
+        return (self.folds,) if self.known else tuple(range(self.folds))
+
+    def numbers(self, column: Column) -> list[NDArray[np.intp]]:
+        """Return the fold of each person, shape (n,), in every repeat."""
+        random, found = np.random.RandomState(self.seed), []
+        n = len(column.values)
+        for _ in range(self.repeats):
+            number = np.full(n, self.folds)
+            known = np.arange(self.known or n)
+            number[known] = _deal(column.take(known), self.folds, random)
+            found.append(number)
+        return found
+
+    def excluded(self, column: Column, number: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        """Return the folds that a model is trained without, for every model.
+
+        First one tested fold each, then pairs for the inner cross-validation. The pairs are left
+        out if a training set would lack a group.
+        """
+        outer: list[tuple[int, ...]] = [(fold,) for fold in self.tested]
+        pairs = [tuple(sorted(p)) for p in combinations(range(max(self.tested) + 1), 2)]
+        pairs = [pair for pair in pairs if set(pair) & set(self.tested)]
+        groups = column.values if column.kind == "categorical" else np.zeros_like(number)
+        codes = np.unique(groups)
+        for pair in pairs:
+            trained = ~np.isin(number, pair)
+            if trained.sum() < 2 or not np.isin(codes, groups[trained]).all():
+                return outer
+        return outer + pairs
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Cross-validated losses of all attackers on one feature.
+    """What all attackers answered about one feature.
 
     Attributes:
-        names: The attacker and the input of each column of the losses.
-        table: The losses of all people.
-        rankings: The second score of each attacker: AUC or rank correlation; NaN if undefined.
+        names: The attacker and the input of each trial.
+        answers: The answers in every repeat.
+        areas: The AUC of each trial of a categorical feature; NaN if undefined.
     """
 
     names: tuple[tuple[str, str], ...]
-    table: Losses
-    rankings: tuple[float, ...]
+    answers: tuple[Answers, ...]
+    areas: tuple[float, ...]
 
 
 def try_attackers(
     rows: NDArray[np.float64],
     column: Column,
     attackers: dict[str, Attacker],
-    plan: CrossValidation,
+    plan: Plan,
     on_trial: Callable[[], None],
 ) -> Trials:
-    """Cross-validate all attackers that can predict this kind of feature, on both inputs."""
-    splits = split_folds(column, plan)
+    """Try all attackers that can predict this kind of feature, on all inputs."""
+    repeats = [(number, plan.excluded(column, number)) for number in plan.numbers(column)]
+    models = [_Model(number, without) for number, every in repeats for without in every]
     able = [name for name, attacker in attackers.items() if attacker.predicts(column.kind)]
-    names = list(product(able, INPUTS))
+    names = [(name, form) for name in able for form in attackers[name].inputs]
     jobs = (
-        delayed(_predict_fold)(
-            Standardizer(whiten=form == WHITENED, precision=plan.precision),
+        delayed(_predict)(
+            InputColumns(form, precision=plan.precision),
+            name,
             attackers[name],
             rows,
             column,
-            split,
+            model,
             seed,
         )
         for name, form in names
-        for seed, split in enumerate(splits, start=plan.seed)
+        for seed, model in enumerate(models, start=plan.seed)
     )
-    losses, rankings = [], []
+    kept, areas = [], []
     with one_thread():
         results = Parallel(n_jobs=plan.n_jobs, return_as="generator")(jobs)
         for _ in names:
-            predictions = list(islice(results, len(splits)))
-            losses.append(_mean_losses(column, splits, predictions, plan.repeats))
-            rankings.append(_mean_ranking(column, splits, predictions))
+            found = list(islice(results, len(models)))
+            kept.append([_pool(column, plan, models, found, number) for number, _ in repeats])
+            areas.append(_mean_auc(column, models, found))
             on_trial()
-    return Trials(tuple(names), _table(column, losses, plan.folds), tuple(rankings))
+    answers = [
+        _answers(column, plan, repeats[r][0], [k[r] for k in kept]) for r in range(len(repeats))
+    ]
+    return Trials(tuple(names), tuple(answers), tuple(areas))
+
+
+class _Model(NamedTuple):
+    """One model: the fold of each person, shape (n,), and the folds it is trained without."""
+
+    number: NDArray[np.intp]
+    without: tuple[int, ...]
+
+    @property
+    def train(self) -> NDArray[np.intp]:
+        return np.flatnonzero(~np.isin(self.number, self.without))
+
+    @property
+    def test(self) -> NDArray[np.intp]:
+        return np.flatnonzero(np.isin(self.number, self.without))
+
+
+class _Predictions(NamedTuple):
+    """Predicted codes or numbers, shape (n,), and a classifier's scores, shape (n, groups)."""
+
+    answers: NDArray[Any]
+    scores: NDArray[Any] | None
 
 
 def predict_all(
-    rows: NDArray[np.float64], column: Column, attacker: Attacker, plan: CrossValidation
+    rows: NDArray[np.float64], column: Column, attacker: Attacker, plan: Plan
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Return one prediction per person, shape (n,), and its scores, shape (n, scores)."""
-    splits = split_folds(column, replace(plan, repeats=1))
-    columns = Standardizer(precision=plan.precision)
+    (number,) = replace(plan, repeats=1).numbers(column)
+    models = [_Model(number, (fold,)) for fold in plan.tested]
+    columns = InputColumns(precision=plan.precision)
     predictions = [
-        _predict_fold(columns, attacker, rows, column, split, plan.seed) for split in splits
+        _predict(columns, "the predictor", attacker, rows, column, model, plan.seed)
+        for model in models
     ]
-    order = np.argsort(np.concatenate([test for _, test in splits]))
-    answers = np.concatenate([predicted for predicted, _ in predictions])[order]
+    order = np.argsort(np.concatenate([model.test for model in models]))
+    answers = np.concatenate([one.answers for one in predictions])[order]
     if column.kind == "numeric":
         return answers, answers[:, None]
-    return answers, np.concatenate([scores for _, scores in predictions])[order]
+    return answers, np.concatenate([one.scores for one in predictions])[order]
 
 
-def split_folds(column: Column, plan: CrossValidation) -> list[Split]:
-    """Return the training and test people of every fold, repeat after repeat."""
-    random = np.random.RandomState(plan.seed)
-    splits: list[Split] = []
-    for _ in range(plan.repeats):
-        if column.kind == "numeric":
-            folds = KFold(plan.folds, shuffle=True, random_state=random)
-            splits += folds.split(np.zeros(len(column.values)))
-        else:
-            number = _stratify(column.values, plan.folds, random)
-            splits += [
-                (np.flatnonzero(number != fold), np.flatnonzero(number == fold))
-                for fold in range(plan.folds)
-            ]
-    return splits
+def _deal(column: Column, folds: int, random: np.random.RandomState) -> NDArray[np.intp]:
+    """Return the fold of each person, shape (n,), with all groups spread evenly."""
+    if column.kind == "numeric":
+        return np.asarray(random.permutation(len(column.values)) % folds)
+    return _stratify(column.values, folds, random)
 
 
 def _stratify(
@@ -149,46 +201,38 @@ def _stratify(
     return found
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread, so that results do not depend on the number of threads."""
-    before = torch.get_num_threads()
-    try:
-        with _libraries().limit(limits=1):
-            torch.set_num_threads(1)
-            yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Return the thread pools of this process; finding them is slow."""
-    return ThreadpoolController()
-
-
-def _predict_fold(
-    columns: Standardizer,
+def _predict(
+    columns: InputColumns,
+    name: str,
     attacker: Attacker,
     rows: NDArray[np.float64],
     column: Column,
-    split: Split,
+    trial: _Model,
     seed: int,
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Train one attacker on one fold; return its predictions and the scores of a classifier."""
-    train, test = split
+) -> _Predictions:
+    """Train one attacker, and predict the feature of the people it was not trained on."""
+    train, test = trial.train, trial.test
     truth = column.values
-    if attacker.max_people is not None and len(train) > attacker.max_people:
+    most = attacker.max_people or len(train)
+    if len(trial.without) > 1:
+        most = min(most, MOST_INNER)
+    if len(train) > most:
         known = SensitiveFeatures((column.take(train),))
-        train = train[known.sample(attacker.max_people, np.random.RandomState(seed))]
+        train = train[known.sample(most, np.random.RandomState(seed))]
     with one_thread():
         model = make_pipeline(columns, attacker.make(column.kind, seed)).fit(
             rows[train], truth[train]
         )
         predictions = model.predict(rows[test])
-        if column.kind == "numeric":
-            return predictions, None
-        return predictions, _class_scores(model, rows[test], len(column.categories))
+        if column.kind == "categorical":
+            scores = _class_scores(model, rows[test], len(column.categories))
+            return _Predictions(predictions, scores)
+    if not np.isfinite(predictions).all():
+        raise ValueError(
+            f"attackers: {name!r} predicted NaN or infinite numbers for sensitive feature "
+            f"{column.name!r}; an audit needs finite predictions, so correct it or leave it out"
+        )
+    return _Predictions(predictions, None)
 
 
 def _class_scores(model: Any, rows: NDArray[np.float64], groups: int) -> NDArray[Any] | None:
@@ -205,32 +249,66 @@ def _class_scores(model: Any, rows: NDArray[np.float64], groups: int) -> NDArray
     return scores
 
 
-def _mean_losses(
-    column: Column, splits: list[Split], predictions: list[Any], repeats: int
-) -> NDArray[np.float64]:
-    """Return the mean loss about each person over the repeats, shape (n,)."""
-    losses = np.zeros(len(column.values))
-    for (_, test), (predicted, _) in zip(splits, predictions, strict=True):
-        truth = column.values[test]
-        wrong = predicted != truth if column.kind == "categorical" else (predicted - truth) ** 2
-        losses[test] += wrong / repeats
-    return losses
+def _pool(
+    column: Column,
+    plan: Plan,
+    models: list[_Model],
+    predictions: list[_Predictions],
+    number: NDArray[np.intp],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what is kept about each person in one repeat, by outer and by inner models.
+
+    The shapes are (n, kept) and (tested folds, n, kept). Without inner models, the outer ones
+    take their place.
+    """
+    size = 1 if column.kind == "categorical" else 3
+    outer = np.zeros((len(number), size))
+    inner = np.full((len(plan.tested), len(number), size), np.nan)
+    for model, found in zip(models, predictions, strict=True):
+        if model.number is not number:
+            continue
+        for fold in model.without:
+            own = number[model.test] == fold
+            people = model.test[own]
+            kept = _keep(column, column.values[people], found.answers[own])
+            others = set(model.without) - {fold}
+            if not others:
+                outer[people] = kept
+            for other in others & set(plan.tested):
+                inner[plan.tested.index(other), people] = kept
+    return outer, np.where(np.isnan(inner), outer, inner)
 
 
-def _mean_ranking(column: Column, splits: list[Split], predictions: list[Any]) -> float:
-    """Return the AUC or rank correlation, averaged over folds: their scores are not comparable."""
-    found = []
-    for (_, test), (predicted, scores) in zip(splits, predictions, strict=True):
-        truth = column.values[test]
-        if column.kind == "numeric":
-            varied = len(test) > 2 and np.ptp(predicted) > 0 and np.ptp(truth) > 0
-            found.append(float(spearmanr(truth, predicted).statistic) if varied else 0.0)
-        elif scores is not None:
-            found += [
-                auc(truth == group, scores[:, group])
-                for group in np.unique(truth)
-                if not (truth == group).all()
-            ]
+def _keep(column: Column, truth: NDArray[Any], predicted: NDArray[Any]) -> NDArray[np.float64]:
+    """Return what is kept about the people of one fold, shape (n, kept); see `Answers`."""
+    if column.kind == "categorical":
+        return np.asarray(predicted != truth, dtype=np.float64)[:, None]
+    ranks = (rankdata(predicted) - 0.5) / max(1, len(truth)) - 0.5
+    return np.column_stack([(predicted - truth) ** 2, predicted - predicted.mean(), ranks])
+
+
+def _answers(
+    column: Column,
+    plan: Plan,
+    number: NDArray[np.intp],
+    kept: list[tuple[NDArray[np.float64], NDArray[np.float64]]],
+) -> Answers:
+    """Return the answers of all attackers in one repeat."""
+    outer, inner = (np.stack(part, -2) for part in zip(*kept, strict=True))
+    if column.kind == "categorical":
+        return GroupAnswers(number, plan.tested, outer, inner, column.values)
+    return NumberAnswers(number, plan.tested, outer, inner, column.values)
+
+
+def _mean_auc(column: Column, models: list[_Model], predictions: list[_Predictions]) -> float:
+    """Return the AUC, averaged over groups and folds, whose scores are not comparable."""
+    found = [
+        auc(column.values[model.test] == group, scores[:, group])
+        for model, (_, scores) in zip(models, predictions, strict=True)
+        if scores is not None and len(model.without) == 1
+        for group in np.unique(column.values[model.test])
+        if not (column.values[model.test] == group).all()
+    ]
     return float(np.mean(found)) if found else float("nan")
 
 
@@ -242,13 +320,3 @@ def auc(members: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:
     inside = int(members.sum())
     above = rankdata(scores)[members].sum() - inside * (inside + 1) / 2
     return float(above / (inside * (len(members) - inside)))
-
-
-def _table(column: Column, losses: list[NDArray[np.float64]], folds: int) -> Losses:
-    stacked = np.column_stack(losses)
-    if column.kind == "categorical":
-        groups = len(column.categories)
-        return Losses(stacked, np.ones(len(stacked)), column.values, 1 / groups, folds)
-    scales = (column.values - column.values.mean()) ** 2
-    one_group = np.zeros(len(stacked), dtype=np.intp)
-    return Losses(stacked, scales.astype(float), one_group, 0.0, folds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from parafair.audits import audit, check_max_leakage
+from parafair.audits import Audit, audit, check_max_leakage
 from parafair.cli.command import command
 from parafair.cli.embeddings import Embedding, read_embedding
 from parafair.cli.options import (
@@ -29,7 +30,8 @@ from parafair.cli.shell import echo, progress
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
 from parafair.report.figures import check_figure
-from parafair.storage import check_new_file, new_file, write_json
+from parafair.storage import check_new_file, new_file
+from parafair.stored import write_record
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,19 @@ def audit_command(
             on_progress=on_progress,
             **audits.settings(),
         )
-    if result.json is not None:
-        write_json(result.json, audited.to_dict(), overwrite=result.force)
-    if result.picture is not None:
-        with new_file(result.picture, overwrite=result.force) as file:
-            audited.draw(file)
+    _write(audited, result)
     echo(str(audited))
     verdict = audited.verdict(result.max_leakage).value
     echo(f"verdict at max_leakage {result.max_leakage:g}: {verdict}")
+
+
+def _write(audited: Audit, result: AuditResult) -> None:
+    """Write what was asked for; if the picture fails, nothing is written."""
+    with ExitStack() as files:
+        if result.picture is not None:
+            audited.draw(files.enter_context(new_file(result.picture, overwrite=result.force)))
+        if result.json is not None:
+            write_record(result.json, audited.to_dict(), overwrite=result.force)
 
 
 def _pair(

@@ -11,13 +11,12 @@ import pandas
 from numpy.typing import NDArray
 
 from parafair.cli.inputs import Inputs
-from parafair.cli.options import TABLE_FORMATS
 from parafair.cli.tensors import ARRAYS
 from parafair.data.frames import read_table
 from parafair.errors import unknown_choice
 from parafair.model.estimator import FairCP
-from parafair.model.record import RECORD_FILE
 from parafair.storage import read_tensor
+from parafair.temporaries import put_back
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +50,10 @@ def read_embedding(path: Path, key: str | None) -> Embedding:
         path: A run, or a file of rows.
         key: The column of a table of rows with the labels of the people; None if it has none.
     """
-    if (path / RECORD_FILE).is_file():
-        return _embedding_of(FairCP.load(path), Inputs.read(path))
+    if not path.exists():
+        put_back(path)
     if path.is_dir():
-        found = [path / f"embedding.{name}" for name in TABLE_FORMATS]
-        path = next((file for file in found if file.exists()), found[0])
+        return _embedding_of(FairCP.load(path), Inputs.read(path))
     if path.suffix in ARRAYS:
         if key is not None:
             raise ValueError(f"--key {key} needs a table with that column, but {path} is an array")

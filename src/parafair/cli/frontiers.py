@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from parafair.audits import check_max_leakage
 from parafair.cli.command import command
-from parafair.cli.fitting import hold_out
+from parafair.cli.held_out import HeldOutOptions
 from parafair.cli.inputs import INPUTS_FILE, Inputs
 from parafair.cli.models import FIT, DecompositionOptions, SolverOptions
 from parafair.cli.options import (
@@ -26,7 +27,6 @@ from parafair.cli.options import (
     Jobs,
     MaxLeakage,
     RunOptions,
-    TestSize,
     defaults,
     numbers,
     option,
@@ -45,11 +45,18 @@ from parafair.frontiers.run import AUDITS
 from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
 from parafair.penalties.registry import METHODS
+from parafair.records import plain
 from parafair.report import FORMATS, write_report
+from parafair.storage import check_same_settings, new_folder
+from parafair.stored import is_stored
+from parafair.temporaries import MANIFEST_FILE, put_back
 
 FRONTIER, REPORT = defaults(frontier), defaults(write_report)
 # The defaults of an audit of one of many fits.
 POINT_AUDITS = AuditOptions(**{**AUDITS, "attackers": ",".join(AUDITS["attackers"])})
+
+# Files of a frontier before its first fit.
+BEGUN = frozenset({INPUTS_FILE, MANIFEST_FILE})
 
 FrontierFolder = Annotated[Path, typer.Argument(help="A folder that `parafair frontier` wrote.")]
 
@@ -66,7 +73,6 @@ class SweepOptions:
     seeds: Annotated[
         str, option(SOLVER, "How many starts for each strength, or their seeds, as 3,5.")
     ] = str(FRONTIER["seeds"])
-    test_size: TestSize = None
     n_jobs: Jobs = FRONTIER["n_jobs"]
     max_leakage: MaxLeakage = MAX_LEAKAGE
 
@@ -78,6 +84,7 @@ def frontier_command(
     model: DecompositionOptions,
     solver: SolverOptions,
     sweep: SweepOptions,
+    held: HeldOutOptions,
     audits: AuditOptions = POINT_AUDITS,
 ) -> None:
     """Fit at many strengths at once, audit every fit, and show what each level costs.
@@ -93,37 +100,35 @@ def frontier_command(
         raise ValueError("--sensitive is missing; give the table of people, which audits need")
     _check_folder(sweep.out, models)
     loaded = load(tensor, people)
-    train, split = hold_out(loaded, sweep.test_size, defaults(split_cells)["random_state"])
-    inputs = Inputs.of(tensor, people, test_size=sweep.test_size)
+    split = held.split(loaded, tensor, defaults(split_cells)["random_state"])
+    inputs = Inputs.of(tensor, people, **held.record())
     found: list[Frontier] = []
     try:
-        for name, each in models.items():
-            with progress(name) as bar:
+        with _recorded(sweep.out, inputs):
+            for name, each in models.items():
+                with progress(name) as bar:
 
-                def on_progress(what: str, done: int, total: int) -> None:
-                    bar(done, total, what)
+                    def on_progress(what: str, done: int, total: int) -> None:
+                        bar(done, total, what)
 
-                found.append(
-                    frontier(
-                        each.set_params(mode=loaded.mode),
-                        train,
-                        sensitive_features=loaded.features,
-                        strengths=strengths,
-                        seeds=seeds,
-                        audits=_changed(audits),
-                        limit=not found,
-                        X_test=None if split is None else split.test,
-                        out=sweep.out,
-                        n_jobs=sweep.n_jobs,
-                        on_progress=on_progress,
+                    found.append(
+                        frontier(
+                            each.set_params(mode=loaded.mode),
+                            loaded.data if split is None else split.train,
+                            sensitive_features=loaded.features,
+                            strengths=strengths,
+                            seeds=seeds,
+                            audits=_changed(audits),
+                            limit=not found,
+                            X_test=None if split is None else split.test,
+                            out=sweep.out,
+                            n_jobs=sweep.n_jobs,
+                            on_progress=on_progress,
+                        )
                     )
-                )
     except (Interrupted, KeyboardInterrupt) as error:
-        if method_folders(sweep.out):
-            inputs.write(sweep.out)
         echo(f"interrupted; finished fits are in {sweep.out}, and the same command continues")
         raise typer.Exit(INTERRUPTED) from error
-    inputs.write(sweep.out)
     show(join(found), sweep.max_leakage)
     echo(f"written to {sweep.out}; for a page: parafair report {sweep.out}")
 
@@ -173,13 +178,41 @@ def report(
 
 def _check_folder(out: Path, methods: Iterable[str]) -> None:
     """Raise if files in the folder would be lost that are no frontier's."""
-    if (out / INPUTS_FILE).exists() and not method_folders(out):
+    put_back(out.resolve())
+    begun = (out / MANIFEST_FILE).exists() or method_folders(out)
+    if (out / INPUTS_FILE).exists() and not begun:
         raise FileExistsError(
             f"{out / INPUTS_FILE} already exists, but {out} holds no frontier; choose another "
             "folder"
         )
     for name in methods:
         Folder(out / name).check()
+
+
+@contextmanager
+def _recorded(out: Path, inputs: Inputs) -> Iterator[None]:
+    """Record where the data comes from before the first fit; a frontier without fits is removed.
+
+    A folder that holds fits keeps its record, and the data must be read in the same way.
+    """
+    if method_folders(out):
+        if is_stored(out / INPUTS_FILE):
+            check_same_settings(out, plain(Inputs.read(out).reading), inputs.reading)
+        else:  # the fits were made from Python
+            inputs.write(out)
+    elif not out.exists() or {path.name for path in out.iterdir()} <= BEGUN:
+        with new_folder(out, overwrite=True, ours=BEGUN) as folder:
+            inputs.write(folder)
+    else:
+        inputs.write(out)
+    try:
+        yield
+    finally:
+        if not method_folders(out):
+            (out / INPUTS_FILE).unlink(missing_ok=True)
+            (out / MANIFEST_FILE).unlink(missing_ok=True)
+            with suppress(OSError):  # there may be files of other kinds
+                out.rmdir()
 
 
 def show(found: Frontier, max_leakage: float) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from parafair.cli.options import words
 from parafair.cli.people import MISSING, FeatureOptions, PeopleOptions
 from parafair.cli.tensors import TensorOptions
-from parafair.stored import read_record, reading, write_record
+from parafair.stored import is_stored, read_record, reading, write_record
 
 INPUTS_FILE = "inputs.json"
+# What may change while the data stays the same.
+PLACES = ("tensor", "sensitive", "frontier", "max_leakage")
 
 P = TypeVar("P", bound=PeopleOptions)
 
@@ -31,6 +33,7 @@ class Inputs:
         key: The column with the labels of the people.
         missing: What was done with people without features.
         test_size: Share of the entries that was held out.
+        test: The file of entries that were predicted.
         frontier: The folder of the frontier it was picked from.
         max_leakage: The leakage it was picked at.
     """
@@ -45,12 +48,18 @@ class Inputs:
     key: str | None = None
     missing: str | None = None
     test_size: float | None = None
+    test: str | None = None
     frontier: str | None = None
     max_leakage: float | None = None
 
     @classmethod
     def of(
-        cls, tensor: TensorOptions, people: FeatureOptions, *, test_size: float | None = None
+        cls,
+        tensor: TensorOptions,
+        people: FeatureOptions,
+        *,
+        test_size: float | None = None,
+        test: str | None = None,
     ) -> Inputs:
         """Record the options of a command."""
         found = cls(
@@ -59,6 +68,7 @@ class Inputs:
             value=tensor.value,
             duplicates=tensor.duplicates,
             test_size=test_size,
+            test=test,
         )
         if people.sensitive is None:
             return found
@@ -71,6 +81,11 @@ class Inputs:
             missing=people.missing or MISSING,
         )
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the files are read, wherever they are."""
+        return {name: value for name, value in asdict(self).items() if name not in PLACES}
+
     def write(self, folder: Path) -> None:
         """Write the record into an existing folder."""
         write_record(folder / INPUTS_FILE, asdict(self))
@@ -79,7 +94,7 @@ class Inputs:
     def read(cls, folder: Path) -> Inputs:
         """Read what `write` wrote; a folder that was written from Python has no record."""
         file = folder / INPUTS_FILE
-        if not file.is_file():
+        if not is_stored(file):
             return cls()
         record = read_record(file)
         with reading(file):

@@ -13,21 +13,20 @@ from parafair.penalties.registry import METHODS
 from parafair.solvers.gradient_bcd import GradientBCD
 from parafair.solvers.init import INITS
 from parafair.solvers.registry import SOLVERS
-from parafair.solvers.ridge import DEFAULT_RIDGE, ENTRIES_PER_COMPONENT
 
 FIT, TUNE = defaults(FairCP), defaults(tune)
 
 RANK = "Number of components"
 RIDGE = (
-    "Shrinkage equal to this many extra zero entries per person; by default "
-    f"{DEFAULT_RIDGE:g} if entries are missing and some index has fewer than "
-    f"{ENTRIES_PER_COMPONENT} for each component, else 0"
+    "Shrinkage equal to this many extra zero entries per person; or auto: 0 if no entry is "
+    "missing, otherwise the one that predicts held-out entries best"
 )
 STRENGTH = "Multiplier of the penalty, or auto: the smallest residual that passes the audit"
 SEVERAL = "; or several to choose from, as"
 
 # Settings that `parafair tune` takes lists of.
 LISTED = {"rank": int, "ridge": float, "strength": float}
+AUTOMATIC = ("ridge", "strength")  # those that may be "auto"
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class DecompositionOptions:
     """What every decomposition needs."""
 
     rank: Annotated[str, option(MODEL, f"{RANK}.", metavar="<int>")] = str(FIT["rank"])
-    ridge: Annotated[str | None, option(MODEL, f"{RIDGE}.", metavar="<float>")] = None
+    ridge: Annotated[str, option(MODEL, f"{RIDGE}.", metavar="<float|auto>")] = FIT["ridge"]
     loss: Annotated[str, option(MODEL, "Loss to minimize.", choices=LOSSES)] = FIT["loss"]
     center: Annotated[
         bool,
@@ -70,9 +69,9 @@ class GridOptions(ModelOptions):
     rank: Annotated[str, option(MODEL, f"{RANK}{SEVERAL} 4,8.", metavar="<int,...>")] = str(
         FIT["rank"]
     )
-    ridge: Annotated[
-        str | None, option(MODEL, f"{RIDGE}{SEVERAL} 1,10.", metavar="<float,...>")
-    ] = None
+    ridge: Annotated[str, option(MODEL, f"{RIDGE}{SEVERAL} 1,10.", metavar="<float,...|auto>")] = (
+        FIT["ridge"]
+    )
     strength: Annotated[
         str | None, option(MODEL, f"{STRENGTH}{SEVERAL} 1,10.", metavar="<float,...|auto>")
     ] = None
@@ -101,7 +100,7 @@ class GridOptions(ModelOptions):
 
 def _one(name: str, value: Any) -> Any:
     """Return the value of a setting, a number if it is one."""
-    if name not in LISTED or value is None or (name, value) == ("strength", "auto"):
+    if name not in LISTED or value is None or (name in AUTOMATIC and value == "auto"):
         return value
     if "," in value:
         raise ValueError(
@@ -111,7 +110,7 @@ def _one(name: str, value: Any) -> Any:
         return LISTED[name](value)
     except ValueError as error:
         kind = "a whole number" if LISTED[name] is int else "a number"
-        kind += " or auto" if name == "strength" else ""
+        kind += " or auto" if name in AUTOMATIC else ""
         raise ValueError(f"--{name} must be {kind}, got {value!r}") from error
 
 

@@ -55,9 +55,6 @@ def words(text: str | None) -> tuple[str, ...] | None:
 AUDIT = defaults(audit)
 MAX_LEAKAGE = defaults(Audit.verdict)["max_leakage"]
 
-TestSize = Annotated[
-    float | None, option(DATA, "Hold out this share of the entries and predict them, such as 0.2.")
-]
 MaxLeakage = Annotated[
     float, option(RESULT, "The largest leakage that passes: advantage of an attacker over chance.")
 ]
@@ -73,7 +70,7 @@ RawLabels = Annotated[
     option(
         RESULT,
         "Write text in CSV as it is. By default text that a spreadsheet would run as a formula, "
-        "which begins with = + - @ or a tab, gets an apostrophe in front.",
+        "which begins with = + - @, a tab or a line break, gets an apostrophe in front.",
         "--raw-labels",
     ),
 ]

@@ -21,6 +21,7 @@ from parafair.data.raw_features import Missing
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
+from parafair.stored import warn_if_changed
 
 # What to do with people without features, if nothing else is said.
 MISSING = defaults(SensitiveFeatures.from_table)["missing"]
@@ -126,6 +127,7 @@ class People:
         if path is None:
             raise ValueError("--sensitive is missing; give the table of people")
         table = read_table(path, labels=[*names] if key is None else [key])
+        warn_if_changed(path)
         if key is None:
             key = next((name for name in names if name in table.columns), None)
         elif key not in table.columns:

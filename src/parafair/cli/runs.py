@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas
 from numpy.typing import NDArray
@@ -26,25 +29,28 @@ from parafair.storage import check_new_folder, new_file, new_folder, write_json
 
 EVALUATION_FILE, TUNING_FILE = "evaluation.json", "tuning.json"
 
+# What a formula may begin with: signs, their wide forms, and what moves the rest to another cell.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff20")
+
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Errors of held-out entries.
 
     Attributes:
-        test_size: Share of the observed entries that was held out.
+        source: Which entries these are, as values for JSON.
         model: Errors of the model.
         baseline: Errors of the mean and the average deviation of each index of the other modes.
     """
 
-    test_size: float
+    source: Mapping[str, Any]
     model: Evaluation
     baseline: Evaluation
 
     @classmethod
     def of(
         cls,
-        test_size: float,
+        source: Mapping[str, Any],
         model: FairCP,
         split: Split[TensorData],
         features: SensitiveFeatures | None,
@@ -53,7 +59,7 @@ class HeldOut:
         mode, test = model.training_.mode, split.test
         guess = Offsets.of(split.train, mode).at(test.cells).numpy()
         return cls(
-            test_size,
+            source,
             evaluate_predictions(test, model.predict(test), sensitive_features=features, mode=mode),
             evaluate_predictions(test, guess, sensitive_features=features, mode=mode),
         )
@@ -61,7 +67,7 @@ class HeldOut:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that can be written as JSON."""
         scores = {"scores": self.model.to_list(), "baseline": self.baseline.to_list()}
-        return {"test_size": self.test_size, **scores}
+        return {**self.source, **scores}
 
     def table(self) -> Table:
         """Return a table of the errors, beside those of a prediction without people."""
@@ -151,17 +157,21 @@ def write_table(table: pandas.DataFrame, path: Path, *, raw_labels: bool = False
     if path.suffix == ".parquet":
         table.to_parquet(path, index=False)
         return
+    texts = table.select_dtypes(exclude="number")
+    # The writer quotes text with a line feed, but not text with a carriage return alone.
+    returns = any("\r" in str(text) for text in chain(table.columns, texts.to_numpy().flat))
     if not raw_labels:
+        table = table.copy()
+        for name in texts.columns:
+            table[name] = texts[name].map(_inert, na_action="ignore")
         table = table.rename(columns=_inert)
-        for name, column in table.items():
-            if not pandas.api.types.is_numeric_dtype(column):
-                table[name] = column.map(_inert, na_action="ignore")
-    table.to_csv(path, index=False)
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    table.to_csv(path, index=False, quoting=quoting)
 
 
 def _inert(value: Any) -> Any:
     """Return text that a spreadsheet would read as a formula with an apostrophe in front."""
-    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not isinstance(value, str) or not value.startswith(FORMULAS):
         return value
     return (
         value if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", value, re.I) else f"'{value}"

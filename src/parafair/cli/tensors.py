@@ -15,6 +15,7 @@ from parafair.data.frames import SUFFIXES
 from parafair.data.long_table import Duplicates
 from parafair.data.tensor_data import TensorData
 from parafair.storage import check_file, read_tensor
+from parafair.stored import warn_if_changed
 
 ARRAYS, LISTS = (".npy", ".npz"), (".tns", ".gz")
 
@@ -63,6 +64,7 @@ class TensorOptions:
     def read(self) -> TensorData:
         """Read the tensor; an error names the file or the option."""
         check_file(self.tensor, (*SUFFIXES, *ARRAYS, *LISTS))
+        warn_if_changed(self.tensor)
         for name in self.names:
             if name.startswith("component_"):
                 raise ValueError(f"--modes {name}: columns of this name hold embeddings; rename it")

@@ -10,18 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from parafair.cli.command import command
-from parafair.cli.fitting import errors_of, hold_out, show_result
+from parafair.cli.fitting import show_result
+from parafair.cli.held_out import HeldOutOptions
 from parafair.cli.inputs import Inputs
 from parafair.cli.models import TUNE, GridOptions, StartOptions
 from parafair.cli.options import (
     DATA,
     Jobs,
     RunOptions,
-    TestSize,
     option,
 )
 from parafair.cli.people import ModeOptions, load
-from parafair.cli.runs import check_result, write_run
+from parafair.cli.runs import HeldOut, check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, progress
 from parafair.cli.tensors import TensorOptions
 from parafair.errors import Interrupted
@@ -38,7 +38,6 @@ class SplitOptions:
     validation_size: Annotated[
         float, option(DATA, "Share of the entries held out to compare settings.")
     ] = TUNE["validation_size"]
-    test_size: TestSize = None
     n_jobs: Jobs = TUNE["n_jobs"]
 
 
@@ -49,6 +48,7 @@ def tune(
     model: GridOptions,
     solver: StartOptions,
     split: SplitOptions,
+    held: HeldOutOptions,
     result: RunOptions,
 ) -> None:
     """Try several settings and write the best as `parafair fit` would.
@@ -64,7 +64,7 @@ def tune(
     Settings.of(wanted)  # wrong settings are refused before the data is read
     loaded = load(tensor, people)
     wanted.set_params(mode=loaded.mode)
-    train, parts = hold_out(loaded, split.test_size, solver.random_state)
+    parts = held.split(loaded, tensor, solver.random_state)
     total, done = prod(map(len, grid.values())), 0
 
     def show(candidate: Candidate) -> None:
@@ -81,7 +81,7 @@ def tune(
         with progress("fitting", total) as bar:
             tuning = choose(
                 wanted,
-                train,
+                loaded.data if parts is None else parts.train,
                 grid=grid,
                 sensitive_features=loaded.features,
                 validation_size=split.validation_size,
@@ -93,8 +93,8 @@ def tune(
     except (Interrupted, KeyboardInterrupt) as error:
         echo("interrupted; nothing was written")
         raise typer.Exit(INTERRUPTED) from error
-    held_out = errors_of(tuning.model, loaded, parts, split.test_size)
-    inputs = Inputs.of(tensor, people, test_size=split.test_size)
+    held_out = parts and HeldOut.of(held.record(), tuning.model, parts, loaded.features)
+    inputs = Inputs.of(tensor, people, **held.record())
     record = _record(tuning, split.validation_size, model.max_leakage)
     write_run(result, tuning.model, inputs, held_out=held_out, tuning=record)
     verdict = "" if tuning.verdict is None else f": {tuning.verdict.value}"

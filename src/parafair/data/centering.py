@@ -30,6 +30,9 @@ class Offsets:
     mean: float
     by_mode: Mapping[int, Tensor]
 
+    def __repr__(self) -> str:
+        return f"Offsets(mean {self.mean:.4g}, of modes {', '.join(map(str, self.by_mode))})"
+
     @classmethod
     def of(cls, data: TensorData, people: int) -> Offsets:
         """Fit offsets to the observed entries by least squares, one mode after the other.

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parafair.arguments import one_of
+from parafair.data.labels import preview
 from parafair.errors import shown, unknown_choice
 
 Kind: TypeAlias = Literal["categorical", "numeric"]
@@ -22,6 +23,9 @@ SCALARS = (str, bool, int, float, Decimal, date, time, timedelta, np.generic)
 
 # Integers with few distinct values are codes of categories more often than measurements.
 MOST_INTEGER_CATEGORIES = 10
+
+# This many groups are never too many, unless everybody is a group.
+FEW_GROUPS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,19 +70,27 @@ class Column:
                 f"sensitive feature {name!r} is constant (only {str(distinct[0])!r}): nothing can "
                 "depend on it; drop the column"
             )
-        kind = _infer_kind(values, distinct) if kind is None else kind
+        if kind is None:
+            kind = _infer_kind(values, distinct)
+            _check_not_numbered(name, values, distinct)
         one_of(f"kinds of sensitive feature {name!r}", kind, KINDS)
         if kind == "numeric":
             _check_numbers(name, values, distinct)
             return cls(name, kind, values)
-        if len(distinct) == len(values) > 2:
-            raise ValueError(
-                f"sensitive feature {name!r} has a different value for each of the {len(values)} "
-                "people, so it seems to label them; leave it out, or state it numeric"
-            )
         text = np.array([category_text(value) for value in given])
         categories, codes = np.unique(text, return_inverse=True)
+        _check_groups(name, np.bincount(codes))
         return cls(name, kind, codes, tuple(categories.tolist()))
+
+    def __repr__(self) -> str:
+        return f"Column({self.summary})"
+
+    @property
+    def summary(self) -> str:
+        """The feature in a few words: its name and its groups, or the range of its numbers."""
+        if self.kind == "categorical":
+            return f"{self.name}: {len(self.categories)} groups ({preview(self.categories)})"
+        return f"{self.name}: {np.nanmin(self.values):g} to {np.nanmax(self.values):g}"
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Column:
@@ -183,6 +195,28 @@ def _infer_kind(values: NDArray[Any], distinct: NDArray[Any]) -> Kind:
     codes = values.dtype.kind in "iu" and len(distinct) <= MOST_INTEGER_CATEGORIES
     is_number = values.dtype.kind in "iuf"
     return "numeric" if is_number and not codes and len(distinct) > 2 else "categorical"
+
+
+def _check_not_numbered(name: str, values: NDArray[Any], distinct: NDArray[Any]) -> None:
+    """Raise if whole numbers count the people, as ids do, and nobody said that they measure."""
+    consecutive = values.dtype.kind in "iu" and int(distinct[-1]) - int(distinct[0]) < len(values)
+    if consecutive and len(distinct) == len(values) > MOST_INTEGER_CATEGORIES:
+        raise ValueError(
+            f"sensitive feature {name!r} numbers the {len(values)} people from {distinct[0]} to "
+            f"{distinct[-1]}, so it seems to be their id; leave it out, or state it numeric with "
+            f"kinds={{{name!r}: 'numeric'}}"
+        )
+
+
+def _check_groups(name: str, members: NDArray[np.intp]) -> None:
+    """Raise if a categorical feature has so many groups that it almost labels the people."""
+    people, groups, alone = int(members.sum()), len(members), int((members == 1).sum())
+    if groups == people > 2 or (groups > FEW_GROUPS and groups > people / 2):
+        raise ValueError(
+            f"sensitive feature {name!r} has {groups} groups for {people} people, {alone} of them "
+            "with one member, so it almost labels them; leave it out, bin it, merge rare groups, "
+            "or state it numeric if it holds numbers"
+        )
 
 
 def _check_numbers(name: str, values: NDArray[Any], distinct: NDArray[Any]) -> None:

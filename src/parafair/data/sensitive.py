@@ -41,6 +41,12 @@ class SensitiveFeatures:
         if len(lengths) > 1:
             raise ValueError(f"sensitive columns must have equal lengths; got {sorted(lengths)}")
 
+    def __repr__(self) -> str:
+        parts = [f"{len(self):,} people", *(column.summary for column in self.columns)]
+        if self.has_features is not None:
+            parts.append(f"{(~self.has_features).sum():,} without features")
+        return f"SensitiveFeatures({'; '.join(parts)})"
+
     def __len__(self) -> int:
         return len(self.columns[0].values)
 

@@ -31,11 +31,13 @@ ISOTROPIC_SHARE = 0.5
 
 @dataclass(frozen=True)
 class PermutationTest:
-    """Whether a dependence is larger than chance.
+    """Whether a dependence differs from chance, in either direction.
 
     Attributes:
         statistic: The criterion of the original order.
-        p_value: Share of permutations, including the identity, with at least this statistic.
+        p_value: Twice the share of permutations, including the identity, whose statistic is at
+            least as large, or at most as large, whichever is smaller; at most 1. A statistic that
+            is too small means that people are matched across groups.
         null_mean: Mean of the statistic over the permutations: its level under independence.
         permutations: Number of permutations.
     """
@@ -44,6 +46,16 @@ class PermutationTest:
     p_value: float
     null_mean: float
     permutations: int
+
+    @classmethod
+    def of(cls, values: Tensor) -> PermutationTest:
+        """Return the test whose statistics are these: the original order, then permutations."""
+        # Rounding must not decide ties, such as a permutation that changes nothing.
+        tie = torch.finfo(values.dtype).eps ** 0.5 * values[0].abs()
+        above = 1 + int((values[1:] >= values[0] - tie).sum())
+        below = 1 + int((values[1:] <= values[0] + tie).sum())
+        p_value = min(1.0, 2 * min(above, below) / len(values))
+        return cls(float(values[0]), p_value, float(values[1:].mean()), len(values) - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,17 +123,14 @@ class Criterion:
         mean = ISOTROPIC_SHARE * whole + (1 - ISOTROPIC_SHARE) * single.mean(-1)
         return mean / self.reference(rank)
 
-    def test(
-        self, rows: Tensor, *, permutations: int, random_state: RandomState
-    ) -> PermutationTest:
-        """Test independence of rows, shape (n, rank), by permuting the people's features.
+    def permuted(self, rows: Tensor, *, permutations: int, random_state: RandomState) -> Tensor:
+        """Return the criterion of the original order and of permutations of the features.
 
-        The statistic is over all pairs of people. With several chunks, the reference is that of
-        the chunks.
+        It is over all pairs of people. With several chunks, the reference is that of the chunks.
 
         Args:
-            rows: The embedding.
-            permutations: Number of permutations; the p-value is at least 1 / (permutations + 1).
+            rows: The embedding, shape (n, rank).
+            permutations: Number of permutations.
             random_state: Seed of the permutations.
         """
         whole_number("permutations", permutations)
@@ -146,11 +155,7 @@ class Criterion:
             single = single.reshape(shuffled.shape[1:]).sum(1)
             mean = ISOTROPIC_SHARE * whole + (1 - ISOTROPIC_SHARE) * single
             totals[begin : begin + at_once] = mean.double().cpu()
-        values = totals / self.reference(rank)
-        # Rounding must not decide ties, such as a permutation that changes nothing.
-        as_large = values[1:] >= values[0] * (1 - torch.finfo(low_rank.dtype).eps ** 0.5)
-        p_value = (1 + int(as_large.sum())) / len(orders)
-        return PermutationTest(float(values[0]), p_value, float(values[1:].mean()), permutations)
+        return totals / self.reference(rank)
 
     def _pairs(self, rows: Standardized, rank: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return HSIC and its gradients in the whitened rows and in the columns."""

@@ -18,9 +18,15 @@ from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.result import Frontier, Member, Point, join
 from parafair.model.record import current_versions
 from parafair.model.training import Training
-from parafair.solvers.result import FACTORS_FILE, Fit
-from parafair.storage import check_new_folder, check_same_settings, check_writable, new_folder
-from parafair.stored import read_record, reading, write_record
+from parafair.solvers.result import FACTORS_FILE, Fit, Status
+from parafair.storage import (
+    check_new_folder,
+    check_same_settings,
+    check_writable,
+    new_folder,
+)
+from parafair.stored import is_stored, read_record, reading, write_record
+from parafair.temporaries import put_back, remove_leftovers
 
 FORMAT = 4
 # No file of another kind is ever deleted to make place for a frontier.
@@ -61,7 +67,10 @@ class Folder:
             except FileExistsError:
                 if not self.exists:  # another process may have created the same frontier
                     raise
-        check_same_settings(self.path, self._settings().get("settings", {}), settings)
+        there, now = self._settings(), {**settings, "versions": current_versions()}
+        with reading(self.path / SETTINGS_FILE, RUN_AGAIN):
+            before = {**there["settings"], "versions": there["versions"]}
+        check_same_settings(self.path, before, now)
 
     @property
     def exists(self) -> bool:
@@ -71,6 +80,8 @@ class Folder:
     def check(self) -> None:
         """Raise if the folder holds anything but a frontier; call it before any work is done."""
         if self.exists:
+            put_back(self.path)
+            remove_leftovers(self.path)
             check_writable(self.path)
         else:
             check_new_folder(self.path, overwrite=False, ours=NOTHING)
@@ -118,7 +129,7 @@ class Folder:
             return None
         try:
             return _read_point(path)
-        except (ValueError, OSError) as error:
+        except (ValueError, FileNotFoundError) as error:
             aside = path.with_name(f".{path.name}-damaged-{uuid4().hex[:12]}")
             path.rename(aside)
             warnings.warn(
@@ -149,7 +160,8 @@ def load(path: str | Path, *, classes: Iterable[type] = ()) -> Frontier:
             f"path must be a folder that `parafair frontier` wrote, but {path} has no finished fit "
             "of a frontier"
         )
-    return join(found)
+    with reading(path, RUN_AGAIN):
+        return join(found)
 
 
 def method_folders(path: Path) -> list[Path]:
@@ -159,18 +171,19 @@ def method_folders(path: Path) -> list[Path]:
 
 def _folders_with(file: str, path: Path) -> list[Path]:
     """Return the folders in `path` that hold a file; what is hidden was put aside."""
-    found = (file.parent for file in path.glob(f"*/{file}"))
-    return sorted(folder for folder in found if not folder.name.startswith("."))
+    folders = sorted(each for each in path.glob("*/") if not each.name.startswith("."))
+    return [folder for folder in folders if is_stored(folder / file)]
 
 
 def _load_one(path: Path, classes: tuple[type, ...]) -> Frontier:
     file = path / SETTINGS_FILE
     record = read_record(file, file_format=FORMAT)
-    training = Training.read(path)
     points = [_read_point(folder) for folder in _folders_with(MEMBER_FILE, path)]
+    training = Training.read(path, points[0].fit.cp.shape if points else None)
     for point in points:
         with reading(path / point.member.id / FACTORS_FILE, RUN_AGAIN):
             training.check(point.fit.cp.shape)
+    _warn_unfinished(path, record["settings"], points)
     points.sort(key=lambda p: (p.member.strength or 0.0, p.member.seed))
     with reading(file, RUN_AGAIN):
         name = record["settings"]["name"]
@@ -187,18 +200,38 @@ def _load_one(path: Path, classes: tuple[type, ...]) -> Frontier:
         )
 
 
+def _warn_unfinished(path: Path, settings: Mapping[str, Any], points: Iterable[Point]) -> None:
+    """Warn if fits lack the audits or errors that others of the frontier have."""
+    sound = [point for point in points if point.fit.status is not Status.DIVERGED]
+    wanted = {
+        "audit": settings["audits"] is not None and sum(p.audit is None for p in sound),
+        "errors of held-out entries": settings["test"] is not None
+        and sum(p.evaluation is None for p in sound),
+    }
+    for what, missing in wanted.items():
+        if missing:
+            warnings.warn(
+                f"{path} is not finished: {missing} of {len(sound)} fits have no {what}; run the "
+                "same frontier again to complete it",
+                ParafairWarning,
+                stacklevel=4,
+            )
+
+
 def _read_point(path: Path) -> Point:
     file = path / MEMBER_FILE
     record = read_record(file)
     with reading(file, RUN_AGAIN):
         member = Member(record["method"], record["strength"], record["seed"])
+        if member.id != path.name:
+            raise ValueError(f"it is of another fit, {member.id}")
     audit = errors = None
     file = path / AUDIT_FILE
-    if file.exists():
+    if is_stored(file):
         with reading(file, RUN_AGAIN):
             audit = Audit.from_dict(read_record(file))
     file = path / EVALUATION_FILE
-    if file.exists():
+    if is_stored(file):
         with reading(file, RUN_AGAIN):
             errors = Evaluation.from_list(read_record(file)["scores"])
     return Point(member, Fit.load(path), audit, errors)

@@ -62,6 +62,10 @@ class Point:
     audit: Audit | None = None
     evaluation: Evaluation | None = None
 
+    def __repr__(self) -> str:
+        leakage = "" if self.audit is None else f", leakage {self.leakage:.3f}"
+        return f"Point({self.member.id}: residual {self.residual:.4f}{leakage})"
+
     @property
     def residual(self) -> float:
         """The relative residual."""
@@ -219,10 +223,9 @@ class Frontier:
                 raise self._all_leak(max_leakage)
             return point
         assert max_residual is not None
-        sound = [p for p in self.audited if p.audit and not p.audit.below_chance] or self.audited
-        allowed = [point for point in sound if point.residual <= max_residual]
+        allowed = [point for point in self.audited if point.residual <= max_residual]
         if not allowed:
-            least = min(point.residual for point in sound)
+            least = min(point.residual for point in self.audited)
             raise ValueError(
                 f"no point has residual <= {max_residual}; the smallest is {least:.4g}. Raise "
                 "max_residual or the rank"
@@ -231,20 +234,17 @@ class Frontier:
 
     def _all_leak(self, max_leakage: float) -> ValueError:
         least = min(self.audited, key=lambda point: point.leakage)
-        why = " with an attacker significantly above chance" if least.leakage <= max_leakage else ""
+        why = " with an attacker significantly off chance" if least.leakage <= max_leakage else ""
         return ValueError(
             f"no point passes at max_leakage={max_leakage}; the smallest leakage is "
-            f"{least.leakage:.4g}{why}. Raise max_leakage, or add larger strengths"
+            f"{least.leakage:.4g}{why}. Raise max_leakage, or add other strengths"
         )
 
     def best_or_none(self, max_leakage: float) -> Point | None:
         """Return the point of ``best(max_leakage=...)``, or None if every point leaks."""
         check_max_leakage(max_leakage)
-        by_verdict: dict[Verdict, list[Point]] = {}
-        for point in self.audited:
-            by_verdict.setdefault(point.verdict(max_leakage), []).append(point)
-        allowed = by_verdict.get(Verdict.PASSES) or by_verdict.get(Verdict.BELOW_CHANCE) or []
-        return min(allowed, key=lambda p: (p.residual, p.leakage), default=None)
+        passing = [p for p in self.audited if p.verdict(max_leakage) is Verdict.PASSES]
+        return min(passing, key=lambda p: (p.residual, p.leakage), default=None)
 
     def pick(
         self, *, max_leakage: float | None = None, max_residual: float | None = None

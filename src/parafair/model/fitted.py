@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import sklearn
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -26,7 +26,8 @@ from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.errors import ParafairWarning, shown
+from parafair.errors import ParafairWarning, shown, warn
+from parafair.model.out_of_sample import Noise
 from parafair.model.record import Record
 from parafair.model.strength import Selection
 from parafair.model.training import Training
@@ -45,6 +46,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         cp_: Weights and factors.
         n_iter_: Number of iterations.
         reconstruction_err_: Frobenius norm of the residual over the observed entries.
+        ridge_: The ridge, given or selected.
         fit_: The best fit.
         fits_: All fits.
         record_: Requested and resolved settings.
@@ -60,6 +62,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     cp_: CPTensor
     n_iter_: int
     reconstruction_err_: float
+    ridge_: float
     fit_: Fit
     fits_: tuple[Fit, ...]
     record_: Record
@@ -71,8 +74,9 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Return embeddings of new people, with the other factors fixed.
 
         Each row is a least-squares fit to the person's entries. With sensitive features, it is
-        shifted like its nearest training neighbor with the same features. A person's row does not
-        depend on the other people in X. People without entries get the mean training row.
+        shifted like its nearest training neighbor with the same features; if ``strength="auto"``
+        added noise, new people get noise of their own. A person's row does not depend on the other
+        people in X. People without entries get the mean training row.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
@@ -90,7 +94,26 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             features = self._read_new_features(data, sensitive_features)
         penalty = self._refining_penalty(features) if flag("refine", refine) else None
         self._warn_of_new_people(data, features)
-        return np.asarray(self._embed(self._center(data), features, penalty).cpu())
+        rows = np.asarray(self._embed(self._center(data), features, penalty).cpu())
+        found: NDArray[Any] = self._labeled(rows, data.modes, data.labels)
+        return found
+
+    def _labeled(
+        self, rows: NDArray[Any], modes: Sequence[str], labels: Sequence[NDArray[Any]]
+    ) -> Any:
+        """Return rows as a data frame with the labels of the people, if `set_output` asks for it.
+
+        scikit-learn takes over the index of a data frame, but knows nothing of other labels.
+        """
+        own = getattr(self, "_sklearn_output_config", {}).get("transform")
+        wanted = sklearn.get_config()["transform_output"] if own is None else own
+        if wanted != "pandas" or not is_labeled(modes, labels):
+            return rows
+        import pandas
+
+        mode = self.training_.mode
+        index = pandas.Index(labels[mode], name=modes[mode])
+        return pandas.DataFrame(rows, index=index, columns=self.get_feature_names_out())
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the explained share of the sum of squares of new people's entries.
@@ -120,13 +143,20 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     ) -> Tensor:
         factors = [factor.to(data.values) for factor in self.cp_.factors]
         plain = None if self.fit_.plain is None else self.fit_.plain.to(data.values)
-        return self.training_.embed(data, factors, plain=plain, features=features, penalty=penalty)
+        noise = None
+        if self.fit_.noiseless is not None:
+            # New people get noise of their own, around the place without noise.
+            factors[self.training_.mode] = self.fit_.noiseless.to(data.values)
+            noise = Noise(self.record_.noise, self.record_.seed)
+        return self.training_.embed(
+            data, factors, plain=plain, features=features, penalty=penalty, noise=noise
+        )
 
     def _warn_of_new_people(self, data: TensorData, features: SensitiveFeatures | None) -> None:
         """Warn about rows without the penalty's shift, and about people without entries."""
         if self.method != "none" and (features is None or self.fit_.plain is None):
             remedy = "pass sensitive_features" if features is None else "fit again with FairCP"
-            warnings.warn(
+            warn(
                 "transform embeds new people without regard to fairness, so their rows may "
                 f"reveal the sensitive features; {remedy}, or audit them before use",
                 ParafairWarning,
@@ -135,7 +165,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         mode = self.training_.mode
         empty = int((data.observations.counts(mode) == 0).sum())
         if empty:
-            warnings.warn(
+            warn(
                 f"{empty} of {data.shape[mode]} new people have no observed entries; their rows "
                 "are the mean training row",
                 ParafairWarning,
@@ -160,7 +190,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             )
         if features.has_features is not None:
             names = data.labels[training.mode][~features.has_features]
-            warnings.warn(
+            warn(
                 f"{len(names)} of {people} new people lack sensitive features ({preview(names)}): "
                 "they are embedded from their entries alone, so their rows may reveal the features",
                 ParafairWarning,
@@ -295,6 +325,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.fit_ = best(self.fits_)
         self.cp_ = self.fit_.cp
         self.n_iter_ = self.fit_.n_iter
+        self.ridge_ = record.ridge
         self.reconstruction_err_ = (self.fit_.history[-1].loss * training.entries) ** 0.5
         self.embedding_ = np.asarray(self.cp_.factors[training.mode].cpu())
         if record.trials:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,13 +19,13 @@ from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
+from parafair.model.ridge import FALLBACK, RidgeSelection, check_ridge, is_complete, select_ridge
 from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
 from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
 from parafair.solvers import Solver, Stop
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem, check_rank
 from parafair.solvers.registry import resolve_solver
-from parafair.solvers.ridge import resolve_ridge
 
 if TYPE_CHECKING:
     from parafair.model.estimator import FairCP
@@ -61,6 +61,7 @@ class Settings:
             _check_automatic(model)
         check_max_leakage(model.max_leakage)
         method = resolve_method(model.method, None if automatic else model.strength)  # type: ignore[arg-type]
+        check_ridge(model.ridge)
         one_of("loss", model.loss, LOSSES)
         flag("center", model.center)
         if not isinstance(model.verbose, bool):
@@ -101,20 +102,19 @@ class Settings:
             check_order(sensitive_features, data.labels[mode])
         features, other = self._features(data, mode, sensitive_features)
         offsets = Offsets.of(data, mode) if model.center else None
-        if offsets is not None:
-            data = offsets.subtract(data)
         check_rank(model.rank, data.shape)
+        centered = data if offsets is None else offsets.subtract(data)
+        given = 0.0 if model.ridge == "auto" else float(model.ridge)
         problem = Problem(
-            data,
-            model.rank,
-            mode,
-            self.penalty,
-            features,
-            resolve_ridge(model.ridge, data, model.rank),
-            other,
-            model.loss,
+            centered, model.rank, mode, self.penalty, features, given, other, model.loss
         )
-        return Task(self, problem, offsets)
+        if model.ridge != "auto" or is_complete(data):
+            return Task(self, problem, offsets)
+        selected = select_ridge(
+            data, model.rank, mode, center=model.center, loss=model.loss, seed=self.seed
+        )
+        ridge = FALLBACK if selected is None else selected.ridge
+        return Task(self, replace(problem, ridge=ridge), offsets, selected)
 
     def _features(
         self, data: TensorData, mode: int, features: Any
@@ -147,11 +147,13 @@ class Task:
         settings: The resolved arguments of the model.
         problem: What to minimize.
         offsets: Offsets subtracted from the data; None without centering.
+        ridge: How the ridge was selected; None if it was not.
     """
 
     settings: Settings
     problem: Problem
     offsets: Offsets | None
+    ridge: RidgeSelection | None = None
 
     def starts(self) -> tuple[Tensor, ...]:
         """Return the initial factors of the model, shape (n_init, size, rank) each."""

@@ -58,6 +58,10 @@ class Record:
     versions: Mapping[str, str]
     trials: tuple[Trial, ...] = ()
 
+    def __repr__(self) -> str:
+        names = ("strength", "noise", "ridge", "seed", "shape", "dtype", "device")
+        return f"Record({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
     @classmethod
     def of(cls, params: Mapping[str, Any], problem: Problem, *, seed: int) -> Record:
         """Return the record of a fit that has not run yet."""
@@ -103,6 +107,9 @@ class Record:
             trials = tuple(Trial(**trial) for trial in record["trials"])
             found = replace(cls(**record), shape=tuple(map(int, record["shape"])), trials=trials)
             _check_numbers(found)
+            missing = {"init", "method", "solver"} - set(found.params)
+            if missing:
+                raise ValueError(f"it has no {', '.join(sorted(missing))}")
             given = found.params["init"] is None
         params = rebuild_params(found.params, classes=classes)
         if given:

@@ -19,9 +19,9 @@ from parafair.solvers.path import fill_empty
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import best
 
-# The path starts at a weak penalty and takes long steps until the criterion is near its null level;
-# then it takes short steps.
-FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 1.0, 2.0, 2**0.5, 1e4
+# The path starts at the plain fit and a weak penalty, and takes long steps until the criterion is
+# near its null level; then it takes short steps.
+FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 2.0**-4, 2.0, 2**0.5, 1e4
 
 # A warm-started fit progresses slowly until extrapolation sets in; it must not stop before that.
 PATH_TOL_SHARE, PATH_WINDOW = 0.3, 20
@@ -32,8 +32,9 @@ MAX_PEOPLE = 2000
 # if the strongest raw advantage exceeds max_leakage and leakage exceeds this share of it.
 MARGIN = 0.5
 
-# The search ends after this many strengths below chance: larger strengths make it worse.
-MOST_BELOW_CHANCE = 3
+# The search ends after this many strengths at which people are matched across groups: larger
+# strengths make it worse.
+MOST_MATCHED = 3
 
 # Noise, relative to the standard deviation in every whitened direction.
 NOISES = (0.1, 0.15, 0.2, 0.3, 0.4)
@@ -55,6 +56,7 @@ class Trial:
         clear: Whether it passed with a margin for the variation between audits.
         noise: Noise added to the rows, relative to their standard deviation in every whitened
             direction.
+        matched: Whether the strongest attacker is below chance: people are matched across groups.
     """
 
     strength: float
@@ -65,6 +67,7 @@ class Trial:
     verdict: str
     clear: bool = False
     noise: float = 0.0
+    matched: bool = False
 
     @property
     def passes(self) -> bool:
@@ -75,13 +78,16 @@ class Trial:
         leakage = "" if self.leakage is None else f", leakage {self.leakage:.3f}"
         noise = f", noise {self.noise:g}" if self.noise else ""
         level = f"criterion {self.criterion / self.null:.2f} of its null level"
+        matched = " (below chance)" if self.matched else ""
         return (
             f"strength {self.strength:.3g}{noise}: residual {self.residual:.4f}, {level}{leakage}: "
-            f"{self.verdict}"
+            f"{self.verdict}{matched}"
         )
 
 
 OnTrial = Callable[[Trial], None]
+# Called with the number of finished attackers of an audit, and with the number of all.
+OnAudit = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,11 +128,13 @@ def select_strength(
     seed: int = 0,
     on_iteration: OnIteration | None = None,
     on_trial: OnTrial | None = None,
+    on_audit: OnAudit | None = None,
 ) -> Selection:
     """Follow a path of strengths, each fit warm-started from the last, until the audit passes.
 
-    An embedding is audited once its criterion is at or below its null level. If a quick attacker
-    still exceeds the allowed leakage, only a larger strength helps. Otherwise a little noise may:
+    The plain fit is audited first. Then an embedding is audited once its criterion is at or below
+    its null level. If a quick attacker still exceeds the allowed leakage, only a larger strength
+    helps. Otherwise a little noise may:
     it hides differences along a single axis, which trees find, and it breaks the matching of people
     across groups, which puts attackers below chance. The path then continues as long as a larger
     strength without noise may have a smaller residual.
@@ -140,6 +148,7 @@ def select_strength(
         seed: Seed of the audits.
         on_iteration: Called after each iteration, as in `solve_batch`.
         on_trial: Called after each strength.
+        on_audit: Called after each attacker of an audit.
 
     Raises:
         Interrupted: On Ctrl-C, with the fit at the last finished strength.
@@ -149,7 +158,7 @@ def select_strength(
     criterion = penalty.criterion(problem.penalized_features, problem.prototype)
     stop = replace(stop, tol=PATH_TOL_SHARE * stop.tol, window=max(stop.window, PATH_WINDOW))
     found: list[tuple[Fit, Trial]] = []
-    verdicts: list[str] = []
+    matched = 0
     latest: Fit | None = None
     try:
         for strength in _strengths(found):
@@ -160,15 +169,14 @@ def select_strength(
             starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
             if fit.residual >= _least_clear(found):
                 break
-            for pair in _judged(member, criterion, fit, max_leakage, seed):
+            for pair in _judged(member, criterion, fit, max_leakage, seed, on_audit):
                 if pair[1].residual < _least_clear(found):
                     found.append(pair)
                     if on_trial is not None:
                         on_trial(pair[1])
             last = found[-1][1]
-            verdicts.append(last.verdict)
-            enough = verdicts.count(Verdict.BELOW_CHANCE.value) == MOST_BELOW_CHANCE
-            if enough or (last.clear and not last.noise):
+            matched += last.matched
+            if matched == MOST_MATCHED or (last.clear and not last.noise):
                 break
     except KeyboardInterrupt as error:
         # The last finished strength is better than an unfinished one.
@@ -181,6 +189,7 @@ def select_strength(
 
 def _strengths(found: list[tuple[Fit, Trial]]) -> Iterator[float]:
     """Yield strengths: long steps until the criterion is near its null level, then short ones."""
+    yield 0.0
     strength = FIRST_STRENGTH
     while strength <= LAST_STRENGTH:
         yield strength
@@ -196,7 +205,12 @@ def _after(fit: Fit, found: list[tuple[Fit, Trial]]) -> Fit:
 
 
 def _judged(
-    problem: Problem, criterion: Dependence, fit: Fit, max_leakage: float, seed: int
+    problem: Problem,
+    criterion: Dependence,
+    fit: Fit,
+    max_leakage: float,
+    seed: int,
+    on_audit: OnAudit | None,
 ) -> Iterator[tuple[Fit, Trial]]:
     """Yield a fit and its trial, then the same with increasing noise, until it passes."""
     assert problem.penalty is not None
@@ -206,13 +220,15 @@ def _judged(
     drawn = drawn.to(rows)
     drawn = drawn @ Standardized.of(problem.penalized_rows(rows)).basis.to(rows)
     for noise in (0.0, *NOISES):
-        judged = fit.with_embedding(problem, rows + noise * drawn) if noise else fit
+        judged = fit
+        if noise:
+            judged = replace(fit.with_embedding(problem, rows + noise * drawn), noiseless=rows)
         embedding = problem.penalized_rows(judged.cp.factors[problem.mode])
         value = float(criterion.value_and_gradient(embedding)[0])
         null = float(criterion.null(embedding))
         found = _NOT_AUDITED
-        if value <= null:
-            found = _audit_in_stages(embedding, problem, max_leakage, seed)
+        if value <= null or not problem.penalty.strength:
+            found = _audit_in_stages(embedding, problem, max_leakage, seed, on_audit)
         trial = Trial(
             float(problem.penalty.strength),
             judged.residual,
@@ -222,25 +238,37 @@ def _judged(
             found.verdict,
             found.clear,
             noise,
+            found.matched,
         )
         yield judged, trial
-        if trial.clear or found.coarse:
+        if trial.clear or found.coarse or not problem.penalty.strength:
             return
 
 
 class _Audited(NamedTuple):
-    """Leakage, the verdict, whether it is a clear pass, and whether noise cannot help."""
+    """What an audit says about a fit.
+
+    Attributes:
+        leakage: Leakage, or None without an audit.
+        verdict: The verdict, or "not audited".
+        clear: Whether it is a clear pass.
+        coarse: Whether noise cannot help.
+        matched: Whether the strongest attacker is below chance.
+    """
 
     leakage: float | None
     verdict: str
     clear: bool
     coarse: bool
+    matched: bool = False
 
 
 _NOT_AUDITED = _Audited(None, NOT_AUDITED, clear=False, coarse=True)
 
 
-def _audit_in_stages(rows: Tensor, problem: Problem, max_leakage: float, seed: int) -> _Audited:
+def _audit_in_stages(
+    rows: Tensor, problem: Problem, max_leakage: float, seed: int, on_audit: OnAudit | None
+) -> _Audited:
     """Audit an embedding in stages, from quick to slow attackers, as long as it passes.
 
     Most strengths fail at the quick attackers, so the slow ones run rarely.
@@ -253,17 +281,19 @@ def _audit_in_stages(rows: Tensor, problem: Problem, max_leakage: float, seed: i
             permutations=1,
             max_people=MAX_PEOPLE,
             random_state=seed,
+            on_progress=on_audit,
         )
-        verdict = result.verdict(max_leakage)
-        close = result.strongest.advantage > max_leakage and result.leakage > MARGIN * max_leakage
-        below = verdict is Verdict.BELOW_CHANCE
-        if verdict is Verdict.LEAKS or close or (below and stage != STAGES[0]):
+        verdict, strongest = result.verdict(max_leakage), result.strongest
+        matched = verdict is Verdict.LEAKS and strongest.advantage < 0
+        close = strongest.gain > max_leakage and result.leakage > MARGIN * max_leakage
+        if verdict is Verdict.LEAKS or close:
             break
     return _Audited(
         result.leakage,
         verdict.value,
         clear=verdict is Verdict.PASSES and not close,
-        coarse=stage == STAGES[0] and result.leakage > max_leakage,
+        coarse=stage == STAGES[0] and result.leakage > max_leakage and not matched,
+        matched=matched,
     )
 
 
@@ -280,5 +310,5 @@ def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
         fit, trial = min(passed, key=lambda pair: pair[1].residual)
     else:
         audited = [pair for pair in found if pair[1].leakage is not None] or found[-1:]
-        fit, trial = min(audited, key=lambda pair: abs(pair[1].leakage or 0.0))
+        fit, trial = min(audited, key=lambda pair: pair[1].leakage or 0.0)
     return Selection(fit, trial.strength, trial.noise, trials)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ from parafair.data.labels import as_labels, locate
 from parafair.data.modes import has_own_labels, is_labeled
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.errors import ConvergenceWarning, missing_column
-from parafair.model.out_of_sample import minimize_rows, nearest_trained
+from parafair.errors import ConvergenceWarning, missing_column, warn
+from parafair.model.out_of_sample import Noise, minimize_rows, nearest_trained
 from parafair.penalties import Penalty
 from parafair.solvers.problem import Problem
 from parafair.solvers.ridge import ridge_diagonal
@@ -78,6 +77,11 @@ class Training:
             ridge=problem.ridge,
             loss=problem.loss,
         )
+
+    def __repr__(self) -> str:
+        sizes = (f"{len(own):,} {name}" for own, name in zip(self.labels, self.modes, strict=True))
+        features = "" if self.features is None else f", {self.features!r}"
+        return f"Training({' x '.join(sizes)}, {self.entries:,} entries{features})"
 
     @property
     def labeled(self) -> bool:
@@ -194,15 +198,17 @@ class Training:
         plain: Tensor | None,
         features: SensitiveFeatures | None,
         penalty: Penalty | None,
+        noise: Noise | None = None,
     ) -> Tensor:
         """Return rows of new people; with features, shifted like those of the training people.
 
         Args:
             data: Their entries, offsets subtracted.
-            factors: The factors of the model.
+            factors: The factors of the model, without noise.
             plain: The least-squares rows of the training people.
             features: Features of the new people, encoded as in training.
             penalty: The penalty for joint refinement of the rows; None for no refinement.
+            noise: Noise of the model, drawn anew for each new person with features; None for none.
         """
         target, gram = self._sums(data, factors)
         make_block = LOSSES[self.loss]
@@ -219,6 +225,9 @@ class Training:
             if penalty is not None:
                 part = data.take(self.mode, people)
                 rows[people] = self._refine(part, factors, rows[people], theirs, penalty)
+            if noise is not None:
+                like = trained if self.penalized is None else trained[self.penalized]
+                rows[people] += noise.draw(data.take(self.mode, people), self.mode, like)
         # People without observed entries get the mean row, as in training.
         rows[counts == 0] = trained.mean(0)
         return rows
@@ -270,7 +279,7 @@ class Training:
         )
         refined, converged = minimize_rows(block, penalty.bind(features, data.entries), rows)
         if not converged:
-            warnings.warn(
+            warn(
                 f"the refinement of {len(rows)} new people did not converge; audit them before use",
                 ConvergenceWarning,
                 stacklevel=5,
@@ -312,6 +321,8 @@ class Training:
         record = read_record(file, file_format=FORMAT)
         with reading(file):
             sizes = tuple(map(int, record.pop("sizes")))
+            if shape is not None and sizes != tuple(shape):  # before labels take any memory
+                raise ValueError(f"it has the sizes {sizes}, but the model has the shape {shape}")
             labels = record["labels"] or [range(size) for size in sizes]
             offsets, features = record["offsets"], record["features"]
             penalized = record["penalized"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -24,13 +23,21 @@ from parafair.data.randomness import RandomState
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import split_cells
 from parafair.data.tensor_data import TensorData
-from parafair.errors import ConvergenceWarning, ParafairWarning, shown
+from parafair.errors import (
+    ConvergenceWarning,
+    Held,
+    ParafairWarning,
+    hold_warnings,
+    shown,
+    warn,
+    warn_once,
+)
 from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
+from parafair.model.ridge import is_complete
 from parafair.model.strength import MAX_PEOPLE
 from parafair.records import plain
 from parafair.solvers.problem import check_rank
-from parafair.solvers.ridge import resolve_ridge
 
 if TYPE_CHECKING:
     import pandas
@@ -48,6 +55,7 @@ class Candidate:
         mae: Mean absolute error on the held-out entries.
         residual: Relative residual on the training entries.
         seconds: Time of the fit.
+        ridge: The ridge, given or selected from the training entries.
         leakage: Leakage in its audit; None if not audited.
         verdict: The verdict of its audit; None if not audited.
     """
@@ -57,6 +65,7 @@ class Candidate:
     mae: float
     residual: float
     seconds: float
+    ridge: float
     leakage: float | None = None
     verdict: Verdict | None = None
 
@@ -79,6 +88,14 @@ class Tuning:
     best: Candidate
     verdict: Verdict | None
     model: FairCP
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name}={value!r}" for name, value in self.best.settings.items())
+        verdict = "" if self.verdict is None else f": {self.verdict.value}"
+        return (
+            f"Tuning({chosen} of {len(self.candidates)} candidates, held-out RMSE "
+            f"{self.best.rmse:.4g}{verdict})"
+        )
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return all candidates as values for JSON."""
@@ -151,9 +168,11 @@ def tune(
     )
     candidates: list[Candidate] = []
     embeddings: list[_Rows] = []
-    for settings, (found, embedding) in zip(grids, tried, strict=True):
+    held: list[Held] = []
+    for settings, (found, embedding, warned) in zip(grids, tried, strict=True):
         candidates.append(replace(found, settings=settings))
         embeddings.append(embedding)
+        held += warned
         tell(candidates[-1])
     order = [k for k in _by_error(candidates) if isfinite(candidates[k].rmse)]
     if not order:
@@ -167,7 +186,10 @@ def tune(
             if verdict is Verdict.PASSES:
                 break
     chosen = min(order, key=lambda k: _preference(candidates[k]))
-    final = models[chosen].fit(data, sensitive_features=sensitive_features)
+    final = models[chosen].set_params(ridge=candidates[chosen].ridge)
+    with hold_warnings() as warned:
+        final.fit(data, sensitive_features=sensitive_features)
+    warn_once([*held, *warned], len(models) + 1, stacklevel=2)
     reached = None if max_leakage is None else _judge(final, max_leakage, random_state)
     return Tuning(tuple(candidates), candidates[chosen], reached, final)
 
@@ -199,7 +221,7 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
     for name in {name for settings in grids for name in settings}:
         one_of("a key of grid", name, signature(FairCP).parameters)
     if max_leakage is None and len({str(settings.get("strength")) for settings in grids}) > 1:
-        warnings.warn(
+        warn(
             "the grid has several strengths but max_leakage is not given: error alone selects the "
             "weakest; pass max_leakage, such as 0.05, to select the best that passes an audit",
             ParafairWarning,
@@ -209,11 +231,12 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
 
 
 def _candidate(model: FairCP, settings: Mapping[str, Any], data: TensorData) -> FairCP:
-    """Return the model with some settings, checked; its ridge is resolved from all entries."""
+    """Return the model with some settings, checked."""
     candidate: FairCP = clone(model).set_params(**settings)
     Settings.of(candidate)
     check_rank(candidate.rank, data.shape)
-    candidate.ridge = resolve_ridge(candidate.ridge, data, candidate.rank)
+    if candidate.ridge == "auto" and is_complete(data):
+        candidate.ridge = 0.0  # held-out entries are missing only for the comparison
     return candidate
 
 
@@ -223,10 +246,9 @@ def _by_error(candidates: Sequence[Candidate]) -> list[int]:
 
 def _preference(candidate: Candidate) -> tuple[float, ...]:
     """Return a sort key: the verdict, then leakage if it leaks, then error."""
-    order = {None: 0, Verdict.PASSES: 0, Verdict.BELOW_CHANCE: 1, Verdict.LEAKS: 2}
     # Candidates without a verdict: one with a smaller error passed, or there are no audits.
-    leakage = (candidate.leakage or 0.0) if candidate.verdict is Verdict.LEAKS else 0.0
-    return (order[candidate.verdict], leakage, candidate.rmse)
+    leaks = candidate.verdict is Verdict.LEAKS
+    return (float(leaks), (candidate.leakage or 0.0) if leaks else 0.0, candidate.rmse)
 
 
 def _judge(model: FairCP, max_leakage: float, random_state: Any) -> Verdict:
@@ -234,7 +256,7 @@ def _judge(model: FairCP, max_leakage: float, random_state: Any) -> Verdict:
     result = _audit(_penalized(model), random_state)
     verdict = result.verdict(max_leakage)
     if verdict is not Verdict.PASSES:
-        warnings.warn(
+        warn(
             f"the selected settings, fitted to all entries, do not pass at max_leakage="
             f"{max_leakage} ({verdict.value}, leakage {result.leakage:.3f}); try other "
             "strengths, or a larger max_leakage",
@@ -258,19 +280,17 @@ def _audit(rows: _Rows, random_state: Any) -> Audit:
 
 def _try(
     model: FairCP, train: TensorData, test: TensorData, features: Any
-) -> tuple[Candidate, _Rows]:
-    """Fit to the training part and predict the rest; also return the penalized rows."""
-    with warnings.catch_warnings():
-        # The final fit repeats the warnings.
-        warnings.simplefilter("ignore", ParafairWarning)
+) -> tuple[Candidate, _Rows, list[Held]]:
+    """Fit to the training part and predict the rest; also return penalized rows and warnings."""
+    with hold_warnings() as held:
         fitted = clone(model).fit(train, sensitive_features=features)
     rmse, mae = inf, inf
     predicted = fitted.predict(test)
     if np.isfinite(predicted).all():
         scores = evaluate_predictions(test, predicted)
         rmse, mae = scores.value("rmse"), scores.value("mae")
-    candidate = Candidate({}, rmse, mae, fitted.fit_.residual, fitted.fit_.seconds)
-    return candidate, _penalized(fitted)
+    candidate = Candidate({}, rmse, mae, fitted.fit_.residual, fitted.fit_.seconds, fitted.ridge_)
+    return candidate, _penalized(fitted), held
 
 
 def _penalized(model: FairCP) -> _Rows:

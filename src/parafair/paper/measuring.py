@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parafair.audits import audit, measures
-from parafair.audits.trials import one_thread
 from parafair.paper.config import Item
 from parafair.paper.table import COLUMNS, Row
 from parafair.solvers.result import Fit, Status
+from parafair.threads import one_thread
 
 
 @dataclass(frozen=True, eq=False)

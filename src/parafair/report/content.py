@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from parafair.audits.result import AUC, RANK_CORRELATION, Measure
 from parafair.data.modes import default_modes
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.whitening import Standardized
@@ -17,8 +18,12 @@ from parafair.report.summary import name_of, summarize
 
 # People drawn in a picture, rows of a factor, iterations of a history: more cannot be told apart.
 MOST_PEOPLE, MOST_ROWS, MOST_ITERATIONS = 1000, 300, 200
-# Labels named for each component.
-MOST_NAMED = 5
+# Bars of a component, and labels named for it.
+MOST_BARS, MOST_NAMED = 40, 5
+# Scores of an attacker that order people and need no threshold.
+RANKINGS = (AUC, RANK_CORRELATION)
+# Labels are in a meaningful order, such as time, if neighbors correlate more than this.
+ALIKE = 0.5
 
 # Columns of the frontier's table that the page shows.
 SHOWN = (
@@ -83,11 +88,13 @@ def content(frontier: Frontier, *, title: str, max_leakage: float = 0.05) -> dic
 
 
 def _details(frontier: Frontier, point: Point) -> dict[str, Any]:
+    attackers = _attackers(point)
     return {
         "id": point.member.id,
         "status": point.fit.status.value,
         "iterations": point.fit.n_iter,
-        "attackers": _attackers(point),
+        "attackers": attackers,
+        **_off_chance(attackers),
         "errors": _errors(frontier, point),
         "components": _components(frontier, point),
         "history": _history(point),
@@ -102,9 +109,35 @@ def _limit(frontier: Frontier) -> dict[str, list[float]] | None:
 
 
 def _attackers(point: Point) -> list[dict[str, Any]]:
-    names = ("feature", "model", "input", "measure", "value", "low", "high", "chance")
-    rows = point.audit.attackers if point.audit else ()
-    return [{name: getattr(row, name) for name in names} for row in rows]
+    """Return one entry per attacker: its first score, and the score of its ranking."""
+    if point.audit is None:
+        return []
+    own = [row for row in point.audit.rows if row.section == "attackers"]
+    rankings = {(r.feature, r.model, r.input): r for r in own if r.measure in RANKINGS}
+    entries = []
+    for row in point.audit.attackers:
+        ranking = rankings.get((row.feature, row.model, row.input))
+        named = {"feature": row.feature, "model": row.model, "input": row.input}
+        entries.append({**named, **_score(row), "ranking": ranking and _score(ranking)})
+    return entries
+
+
+def _score(row: Measure) -> dict[str, Any]:
+    names = ("measure", "value", "low", "high", "chance")
+    side = "above" if row.above_chance else "below" if row.below_chance else None
+    return {**{name: getattr(row, name) for name in names}, "side": side}
+
+
+def _off_chance(attackers: list[dict[str, Any]]) -> dict[str, float | None]:
+    """Return how far attackers are significantly above and below chance, at most; None if none."""
+    scores = [score for entry in attackers for score in (entry, entry["ranking"]) if score]
+    return {
+        side: max(
+            (abs(score["value"] - score["chance"]) for score in scores if score["side"] == side),
+            default=None,
+        )
+        for side in ("above", "below")
+    }
 
 
 def _errors(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
@@ -185,28 +218,44 @@ def _before(frontier: Frontier, people: Tensor, codes: list[float | None]) -> di
 
 
 def _components(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
-    """Return some rows of each factor, and the labels of the largest loadings."""
+    """Return what to draw of each factor, and the labels of the largest loadings."""
     training = frontier.training.get(point.member.method)
     modes = training.modes if training else None
     labels = training.labels if training else None
     mode_of_people = _mode(frontier, point)
     found = []
     for mode, factor in enumerate(point.fit.cp.factors):
-        rows, factor = _every(len(factor), MOST_ROWS), factor.cpu()
-        people = mode == mode_of_people
+        people, factor = mode == mode_of_people, factor.cpu()
         title = (modes[mode] if modes else f"mode {mode}") + (" (people)" if people else "")
         names = labels[mode] if labels else range(len(factor))
-        found.append(
-            {
-                "mode": title,
-                "size": len(factor),
-                "labels": [str(names[row]) for row in rows.tolist()],
-                "values": [_rounded(column) for column in factor[rows].mT],
-                # A report does not name people.
-                "largest": [] if people else [_largest(column, names) for column in factor.mT],
-            }
-        )
+        # A report does not name people.
+        largest = [] if people else [_largest(column, names) for column in factor.mT]
+        drawing = _drawing(factor, names, people=people)
+        shown = {"mode": title, "people": people, "size": len(factor), "largest": largest}
+        found.append({**shown, **drawing})
     return found
+
+
+def _drawing(factor: Tensor, names: Any, *, people: bool) -> dict[str, Any]:
+    """Return the values to draw: by label if their order can be read, otherwise sorted."""
+    rows = _every(len(factor), MOST_ROWS)
+    by_label = len(factor) <= MOST_BARS or _neighbors_are_alike(factor)
+    if people or not by_label:
+        ordered = factor.sort(0).values
+        return {"drawn": "sorted", "labels": [], "values": [_rounded(c) for c in ordered[rows].mT]}
+    return {
+        "drawn": "bars" if len(factor) <= MOST_BARS else "line",
+        "labels": [str(names[row]) for row in rows.tolist()],
+        "values": [_rounded(column) for column in factor[rows].mT],
+    }
+
+
+def _neighbors_are_alike(factor: Tensor) -> bool:
+    """Whether values of neighboring labels correlate, on average over the components."""
+    columns = factor.double() - factor.double().mean(0)
+    squares = columns.square().sum(0)
+    products = (columns[1:] * columns[:-1]).sum(0)
+    return bool((products / squares.clamp(min=1e-300)).mean() > ALIKE)
 
 
 def _largest(column: Tensor, names: Any) -> list[list[Any]]:

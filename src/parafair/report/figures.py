@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 METHOD_COLORS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#444444", "#3d9bd6", "#a67c00")
 GROUP_COLORS = ("#004488", "#ddaa33", "#bb5566", "#44aa99", "#aa4499", "#117733", "#888888")
 UNKNOWN = {"color": "#eef1f5", "edgecolors": "#596273", "label": "no value"}
+# Attackers significantly off chance: the color, the mark, and its distance from the point.
+SIDES = {"above": ("#7a3d00", "^", 9.0), "below": ("#55218a", "v", -9.0)}
 SHAPES = ("o", "s", "^", "D", "v", "P", "*")
 
 FORMATS = ("png", "pdf", "svg")
@@ -34,7 +36,8 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path, *, overwrite: bool 
     """Draw residual against leakage of all audited fits, and write the figure.
 
     Filled marks are Pareto-efficient within their method and connected. The ring is the picked
-    fit. The shaded region is left of the limit.
+    fit. A triangle above or below a mark: an attacker is significantly above or below chance. The
+    shaded region is left of the limit.
 
     Args:
         data: What `render` takes.
@@ -51,6 +54,7 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path, *, overwrite: bool 
         panel = figure.subplots()
         for index, method in enumerate(dict.fromkeys(p["method"] for p in data["points"])):
             _draw_method(panel, [p for p in points if p["method"] == method], method, index)
+        _draw_sides(panel, points)
         picked = [p for p in points if p["picked"]]
         if picked:
             xs, ys = _columns(picked, "residual", "leakage")
@@ -148,6 +152,20 @@ def _draw_method(panel: Any, points: list[Mapping[str, Any]], method: str, index
     if points:  # a method without audited points is not in the legend
         look |= {"linewidth": 1.2, "markeredgecolor": "white", "markeredgewidth": 0.6}
         panel.plot(xs, ys, label=method, **look)
+
+
+def _draw_sides(panel: Any, points: list[Mapping[str, Any]]) -> None:
+    """Mark the fits with an attacker significantly off chance, above and below their marks."""
+    from matplotlib.transforms import ScaledTranslation
+
+    for side, (color, mark, distance) in SIDES.items():
+        own = [p for p in points if _known(p[side])]
+        if not own:
+            continue
+        xs, ys = _columns(own, "residual", "leakage")
+        shift = ScaledTranslation(0, distance / 72, panel.figure.dpi_scale_trans)
+        look = {"color": color, "markersize": 4, "transform": panel.transData + shift}
+        panel.plot(xs, ys, mark, label=f"an attacker is\n{side} chance", zorder=4, **look)
 
 
 def _set_view(panel: Any, points: list[Mapping[str, Any]], limit: Mapping[str, Any] | None) -> None:

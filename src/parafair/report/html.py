@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -35,8 +37,9 @@ ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 def render(data: Mapping[str, Any]) -> str:
     """Return the page that shows a frontier, complete with its style, script and data.
 
-    The page has a plot of residual against leakage, a panel for the selected fit, a table of
-    methods and a table of all fits. Undefined numbers (NaN or infinite) are shown as a dash.
+    The page has a plot of residual, or held-out error, against leakage, a panel for the selected
+    fit, a table of methods and a table of all fits. Undefined numbers (NaN or infinite) are shown
+    as a dash.
 
     Args:
         data: Plain values, as from JSON, under these names:
@@ -50,8 +53,9 @@ def render(data: Mapping[str, Any]) -> str:
               ``residual``, ``leakage`` and its interval ``low`` to ``high``, ``p_value``,
               ``criterion``, ``null``, ``status``, ``verdict``, ``iterations``, ``seconds``,
               ``efficient``, ``picked``, ``attackers``, ``embedding``, ``components`` and
-              ``history``; with held-out entries also ``rmse``, ``mae``, ``rmse_gap`` and
-              ``errors`` of each group.
+              ``history``; ``above`` and ``below``, how far attackers are significantly above and
+              below chance, or None; with held-out entries also ``rmse``, ``mae``, ``rmse_gap``
+              and ``errors`` of each group.
             - ``max_leakage``: the largest leakage that passes.
             - ``before``: None, or an embedding to compare with, and its ``title``.
 
@@ -66,6 +70,7 @@ def render(data: Mapping[str, Any]) -> str:
     True
     """
     _check(data)
+    style, script = _part("page.css"), _script()
     return Template(_part("page.html")).substitute(
         title=escape(str(data["title"])),
         summary="\n".join(f"<p>{escape(str(words))}</p>" for words in data["summary"]),
@@ -74,14 +79,26 @@ def render(data: Mapping[str, Any]) -> str:
         versions=_listing(data["versions"]),
         coverage=_listing(data["coverage"]),
         without_coverage="" if data["coverage"] else "hidden",
-        style=_part("page.css"),
-        script="\n".join(map(_part, SCRIPTS)),
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
         data=_embed(data),
     )
 
 
 def _part(name: str) -> str:
     return (files("parafair.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    """Return the script of the page, whose names are not those of the window."""
+    return '"use strict";\n(() => {\n' + "\n".join(map(_part, SCRIPTS)) + "\n})();\n"
+
+
+def _hash(text: str) -> str:
+    """Return the source that a content security policy allows: this text and no other."""
+    return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
 def _check(data: Mapping[str, Any]) -> None:

@@ -8,14 +8,6 @@ from parafair.audits import Verdict
 from parafair.frontiers import Frontier, Point
 from parafair.solvers.result import Status
 
-WHY = {
-    Verdict.PASSES: "It passes.",
-    Verdict.BELOW_CHANCE: (
-        "It does not pass: an attacker is significantly below chance. This happens when people are "
-        "matched in pairs across groups; it is a warning, not a success."
-    ),
-}
-
 
 def summarize(frontier: Frontier, picked: Point | None, max_leakage: float) -> list[str]:
     """Return the summary, a few sentences each.
@@ -74,7 +66,7 @@ def _choice(frontier: Frontier, picked: Point | None, max_leakage: float) -> Ite
         return
     yield (
         f"Picked: {name_of(picked)}, with residual {picked.residual:.3f} and leakage "
-        f"{picked.leakage:.3f}. {WHY[picked.verdict(max_leakage)]}"
+        f"{picked.leakage:.3f}. It passes."
     )
 
 

@@ -10,7 +10,7 @@ from parafair.frontiers import Frontier
 from parafair.report.content import content
 from parafair.report.figures import FORMATS, check_figure, draw_embeddings, draw_frontier
 from parafair.report.html import render
-from parafair.storage import check_new_file, write_text
+from parafair.storage import check_new_file, new_files, write_text
 
 
 def write_report(
@@ -49,7 +49,8 @@ def write_report(
     for figure in figures:
         check_figure(figure, overwrite=overwrite)
     shown = content(frontier, title=title, max_leakage=max_leakage)
-    write_text(page, render(shown), overwrite=overwrite)
-    for figure, draw in figures.items():
-        draw(shown, figure, overwrite=overwrite)
+    with new_files([page, *figures], overwrite=overwrite) as beside:
+        write_text(beside[page], render(shown))
+        for figure, draw in figures.items():
+            draw(shown, beside[figure])
     return [page, *figures]

@@ -17,6 +17,8 @@ from parafair.solvers.problem import Problem, Sweep
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
+# Rows of the sensitive mode that a fit may have beside those of its decomposition.
+ROWS = ("plain", "noiseless")
 FORMAT = 3
 
 
@@ -103,6 +105,7 @@ class Fit:
         counts: Counters of the solver, such as the number of shortened steps.
         plain: The least-squares rows of the sensitive mode, with all other factors fixed and
             without the penalty. None without sensitive features.
+        noiseless: The rows of the sensitive mode before noise was added; None without noise.
     """
 
     cp: CPTensor
@@ -110,6 +113,7 @@ class Fit:
     history: tuple[Iteration, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
     plain: Tensor | None = None
+    noiseless: Tensor | None = None
 
     @property
     def n_iter(self) -> int:
@@ -170,8 +174,9 @@ class Fit:
         """Write the files of the fit into an existing folder."""
         factors = {f"factor_{mode}": factor for mode, factor in enumerate(self.cp.factors)}
         arrays = {"weights": self.cp.weights, **factors}
-        if self.plain is not None:
-            arrays["plain"] = self.plain
+        for name in ROWS:
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
         write_arrays(folder / FACTORS_FILE, arrays)
         record = {
             "format": FORMAT,
@@ -189,13 +194,18 @@ class Fit:
         record = read_record(folder / FIT_FILE, file_format=FORMAT)
         arrays = read_arrays(folder / FACTORS_FILE)
         with reading(folder / FACTORS_FILE):
-            plain = arrays.pop("plain", None)
+            rows = {name: arrays.pop(name, None) for name in ROWS}
             factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
             cp = CPTensor(arrays["weights"], tuple(factors))
+            if not cp.rank:
+                raise ValueError("its factors have no components")
             if not all(array.isfinite().all() for array in arrays.values()):
                 raise ValueError("its factors have entries that are not finite")
-            if plain is not None and plain.shape not in {factor.shape for factor in factors}:
-                raise ValueError(f"its plain rows have the shape {tuple(plain.shape)} of no factor")
+            for name, found in rows.items():
+                if found is not None and found.shape not in {factor.shape for factor in factors}:
+                    raise ValueError(
+                        f"its {name} rows have the shape {tuple(found.shape)} of no factor"
+                    )
         with reading(folder / FIT_FILE):
             return cls(
                 cp=cp,
@@ -205,7 +215,7 @@ class Fit:
                     for entry in record["history"]
                 ),
                 counts=dict(record["counts"]),
-                plain=plain,
+                **rows,
             )
 
 

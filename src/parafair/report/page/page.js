@@ -3,7 +3,6 @@
 const data = JSON.parse(find("data").textContent);
 const points = data.points;
 const methods = unique(points.map((point) => point.method));
-const plotted = points.filter((p) => known(p.residual) && known(p.leakage)).sort((a, b) => a.residual - b.residual);
 let selected = null;
 
 function describe(point) {
@@ -11,8 +10,7 @@ function describe(point) {
   const seed = known(point.seed) ? `, seed ${point.seed}` : "";
   return point.method + strength + seed;
 }
-const marks = (point) =>
-  [point.picked && "picked", point.efficient && "efficient", point.verdict].filter(Boolean);
+const marks = (point) => [point.picked && "picked", point.efficient && "efficient", point.verdict].filter(Boolean);
 // A ratio of norms as percent of the sum of squares.
 function squares(residual) {
   const share = 100 * residual ** 2;
@@ -45,17 +43,19 @@ function drawPanel(point) {
   const below = !known(point.leakage) ? "not audited" : known(point.low) ? interval(point) : "";
   const list = html("dl");
   for (const [name, value] of [
+    ...strongest(point.attackers ?? []),
     ["p-value", point.p_value], ["criterion", point.criterion], ["criterion at chance", point.null],
-    ...(known(point.rmse) ? [["held-out RMSE", point.rmse]] : []),
     ["strength", point.strength], ["seed", point.seed], ["iterations", point.iterations], ["seconds", point.seconds], ["fit", point.id],
   ]) list.append(html("dt", {}, name), html("dd", {}, show(value)));
   find("panel").replaceChildren(
     html("p", { class: "eyebrow" }, "Selected fit"),
     html("h2", { id: "panel-heading" }, describe(point)),
     html("div", {}, ...marks(point).map((mark) => html("span", { class: `badge ${mark}` }, mark))),
+    ...offChance(point).map((words, i) => html("p", { class: `alarm ${sidesOf(point)[i].name}` }, `${sidesOf(point)[i].sign} ${words}`)),
     html("div", { class: "figures" },
       big("residual", point.residual, known(point.residual) ? `leaves ${squares(point.residual)} % of squares` : ""),
-      big("leakage", point.leakage, below)),
+      big("leakage", point.leakage, below),
+      known(point.rmse) ? big("held-out RMSE", point.rmse, `${show(everybody(point)?.baseline)} without people`) : null),
     list,
     point.status ? html("p", { class: "note" }, `Status: ${point.status}`) : "",
   );
@@ -75,8 +75,9 @@ function drawDetails(point) {
   }));
 }
 
-drawLegend();
+drawAxes();
 drawPlot();
+drawLegend();
 drawMethods();
 drawPoints();
 listen();

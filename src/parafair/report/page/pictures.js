@@ -1,7 +1,6 @@
 // Pictures of one fit: the embedding, the components, the convergence.
 
 const FEW = 12; // labels that fit below an axis
-const MOST_BARS = 40;
 
 // Embeddings.
 
@@ -64,27 +63,48 @@ function scatter(embedding, title, words) {
 
 function components(modes) {
   if (!modes.length) return [];
-  const words = "One plot per component. All plots of a mode have the same scale.";
+  const words = "One plot per component. All plots of a mode have the same scale. Modes with many labels in no meaningful order, and people, are sorted by value.";
   return [html("p", { class: "hint" }, words), html("div", { class: "columns" }, ...modes.map(mode))];
 }
 
-function mode({ mode: name, size: all, labels, values, largest }) {
+function mode({ mode: name, people, size: all, drawn, labels, values, largest }) {
   const [low, high] = extent([0, ...values.flat().filter(known)]);
   const range = high > low ? [low, high] : [-1, 1];
+  const sorted = drawn === "sorted";
   // If the labels do not fit below the axis, those of the largest values are listed below each plot.
-  const named = labels.length > FEW && largest?.length;
+  const named = (sorted || labels.length > FEW) && largest?.length;
   const plots = values.flatMap((column, index) => [
-    component(column, index, labels, range, index === values.length - 1),
+    component({ values: column, index, labels, range, drawn, all, last: index === values.length - 1 }),
     named ? html("p", { class: "hint largest" }, `largest: ${largest[index].map(([label, value]) => `${shorten(label, 24)} (${show(value)})`).join(", ")}`) : null,
   ]);
-  const count = all > labels.length ? `${labels.length} of ${all} labels, evenly spaced` : `${labels.length} labels`;
-  const words = `${count}, values from ${show(low)} to ${show(high)}`;
+  const some = !sorted && all > labels.length ? `${labels.length} of ${all} labels, evenly spaced` : `${all} ${people ? "people" : "labels"}`;
+  const words = `${some}${sorted ? ", sorted by value" : ""}; values from ${show(low)} to ${show(high)}`;
   return html("div", { class: "mode" }, html("h3", {}, name), html("p", { class: "hint" }, words), ...plots);
 }
 
-function component(values, index, labels, range, last) {
+// What is drawn of a component: bars by label, a line by label, or the area below sorted values.
+const DRAWINGS = {
+  bars: (values, middle, y, slot) => {
+    const bar = (v, i) => {
+      const [from, to] = [middle(i) - 0.35 * slot, middle(i) + 0.35 * slot];
+      return polygon([[from, y(0)], [from, y(v)], [to, y(v)], [to, y(0)]]);
+    };
+    return [svg("path", { class: "bars", d: values.map((v, i) => (known(v) ? bar(v, i) : "")).join("") })];
+  },
+  line: (values, middle, y) => [svg("path", { class: "curve", d: trace(values.map((v, i) => [middle(i), known(v) ? y(v) : null])) })],
+  sorted: (values, middle, y) => {
+    const line = values.map((v, i) => [middle(i), y(v ?? 0)]);
+    return [
+      svg("path", { class: "area", d: polygon([[middle(0), y(0)], ...line, [middle(values.length - 1), y(0)]]) }),
+      svg("path", { class: "curve", d: trace(line) }),
+    ];
+  },
+};
+
+function component({ values, index, labels, range, drawn, all, last }) {
   const [width, top, bottom, left] = [340, 4, 50, 22];
-  const few = labels.length <= FEW;
+  const sorted = drawn === "sorted";
+  const few = !sorted && labels.length <= FEW;
   const longest = Math.min(12, Math.max(...labels.map((label) => String(label).length)));
   const height = bottom + 4 + (last ? (few ? 20 + 3.8 * longest : 16) : 0);
   const y = scale(range, [bottom, top]);
@@ -94,16 +114,11 @@ function component(values, index, labels, range, last) {
     svg("rect", { class: "frame", x: left, width: width - left - 4, y: top - 2, height: bottom - top + 4, rx: 3 }),
     svg("text", { x: left - 7, y: (top + bottom) / 2 + 4, "text-anchor": "end" }, String(index + 1)),
     svg("line", { class: "grid", x1: left, x2: width - 4, y1: y(0), y2: y(0) }));
-  if (values.length <= MOST_BARS) {
-    const bar = (v, i) => {
-      const [from, to] = [middle(i) - 0.35 * slot, middle(i) + 0.35 * slot];
-      return polygon([[from, y(0)], [from, y(v)], [to, y(v)], [to, y(0)]]);
-    };
-    picture.append(svg("path", { class: "bars", d: values.map((v, i) => (known(v) ? bar(v, i) : "")).join("") }));
-  } else {
-    picture.append(svg("path", { class: "curve", d: trace(values.map((v, i) => [middle(i), known(v) ? y(v) : null])) }));
-  }
-  if (last) picture.append(...(few ? slanted(labels, middle, bottom) : outermost(labels, left, width - 4, bottom)));
+  picture.append(...DRAWINGS[drawn](values, middle, y, slot));
+  const ends = sorted ? ["smallest", "largest"] : labels;
+  if (last) picture.append(...(few ? slanted(labels, middle, bottom) : outermost(ends, left, width - 4, bottom)));
+  // Of sorted values the place is told: which label it is differs from component to component.
+  const place = (at) => (sorted ? `larger than ${Math.round((100 * at) / (values.length - 1 || 1))} % of ${all}` : show(labels[at]));
   const cursor = svg("line", { class: "cursor hidden", y1: top, y2: bottom });
   picture.append(cursor);
   picture.addEventListener("pointermove", (event) => {
@@ -112,7 +127,7 @@ function component(values, index, labels, range, last) {
     cursor.classList.toggle("hidden", !(at in values));
     if (!(at in values)) { hush(); return; }
     fill(cursor, { x1: middle(at), x2: middle(at) }, []);
-    tell([show(labels[at]), `component ${index + 1}: ${show(values[at])}`], event.clientX, event.clientY);
+    tell([place(at), `component ${index + 1}: ${show(values[at])}`], event.clientX, event.clientY);
   });
   picture.addEventListener("pointerleave", () => { hush(); cursor.classList.add("hidden"); });
   return html("figure", {}, picture);

@@ -1,7 +1,15 @@
-// The main plot: residual against leakage, and its legend.
+// The main plot: residual or held-out error against leakage, and its legend.
 
 const REACH = 28; // pixels within which a pointer finds a point
 const phone = matchMedia("(max-width: 700px)");
+
+// What the horizontal axis can be.
+const AXES = [
+  { name: "residual", button: "residual", title: "residual: ‖X − model‖ / ‖X‖" },
+  { name: "rmse", button: "held-out RMSE", title: "RMSE of held-out entries, in the units of the data" },
+];
+let axis = AXES[0];
+let plotted = []; // the points in the plot, from left to right
 
 const hidden = new Set(); // methods that the legend has switched off
 const markers = new Map(); // from a point to its element
@@ -11,13 +19,29 @@ let size = [1, 1];
 const facts = (point) => [
   describe(point),
   `residual ${show(point.residual)}`,
+  ...(axis.name === "rmse" ? [`held-out RMSE ${show(point.rmse)}`] : []),
   `leakage ${show(point.leakage)}` + (known(point.low) && known(point.high) ? `, 95 % interval ${interval(point)}` : ""),
+  ...offChance(point),
   ...(marks(point).length ? [marks(point).join(", ")] : []),
 ];
 
+// Attackers significantly off chance: one mark per direction, above and below the point.
+const SIDES = [
+  { name: "above", path: polygon([[-6, -12.5], [6, -12.5], [0, -21.5]]), sign: "▲", words: "significantly above chance" },
+  { name: "below", path: polygon([[-6, 12.5], [6, 12.5], [0, 21.5]]), sign: "▼", words: "significantly below chance" },
+];
+const sidesOf = (point) => SIDES.filter((side) => known(point[side.name]));
+const offChance = (point) => sidesOf(point).map((side) => `attacker ${side.words}, by ${show(point[side.name])}`);
+const sideMark = (side) => svg("path", { class: `side ${side.name}`, d: side.path });
+
+// The errors of all people together, and of a prediction without people on the axis of errors.
+const everybody = (point) => point.errors?.find((e) => !e.feature);
+const baseline = () => (axis.name === "rmse" ? plotted.map(everybody).find(known)?.baseline : null);
+
 function domains() {
-  const limit = (data.limit?.residual ?? []).filter(known);
-  let [left, right] = extent(plotted.map((p) => p.residual));
+  const limit = axis.name === "residual" ? (data.limit?.residual ?? []).filter(known) : [];
+  // With the baseline in sight, a small cost looks small.
+  let [left, right] = extent([...plotted.map((p) => p[axis.name]), baseline()].filter(known));
   if (limit.length) {
     // A limit far from all points is cut off, so that the points keep half of the width.
     const span = right - left || 0.1 * right || 1;
@@ -41,9 +65,39 @@ function limitLayer(box, x, y) {
     svg("path", { class: "limit", d: `M${line.map((p) => p.join(" ")).join("L")}` }));
 }
 
+function referenceLayer(box, x, y) {
+  const layer = svg("g", { "clip-path": "url(#inside)", "aria-hidden": "true" });
+  const line = (name, ends) => svg("line", { class: name, ...ends });
+  const allowed = y.at(data.max_leakage);
+  layer.append(line("allowed", { x1: box.left, x2: box.right, y1: allowed, y2: allowed }));
+  if (known(baseline())) {
+    const at = x.at(baseline());
+    layer.append(line("baseline", { x1: at, x2: at, y1: box.top, y2: box.bottom }));
+  }
+  return layer;
+}
+
+function intervalLayer(y) {
+  const bars = svg("g", { "aria-hidden": "true" });
+  methods.forEach((method, index) => {
+    const own = plotted.filter((p) => p.method === method);
+    const layer = svg("g", { class: color("m", index), "data-method": method });
+    for (const point of own.filter((p) => known(p.low) && known(p.high))) {
+      const [at] = places.get(point);
+      layer.append(svg("line", { class: "interval", x1: at, x2: at, y1: y.at(point.low), y2: y.at(point.high) }));
+    }
+    // Fits are efficient in residual and leakage, so the line has a meaning in that plane only.
+    const efficient = axis.name === "residual" ? own.filter((p) => p.efficient).map((p) => places.get(p).join(" ")) : [];
+    if (efficient.length > 1) layer.append(svg("path", { class: "path", d: `M${efficient.join("L")}` }));
+    bars.append(layer);
+  });
+  return bars;
+}
+
 function drawPlot() {
   const plot = find("plot");
   size = phone.matches ? [400, 400] : [780, 500];
+  plotted = points.filter((p) => known(p[axis.name]) && known(p.leakage)).sort((a, b) => a[axis.name] - b[axis.name]);
   plot.replaceChildren();
   markers.clear();
   places = new Map();
@@ -60,29 +114,20 @@ function drawPlot() {
   const y = { at: scale(up, [box.bottom, box.top]), ticks: ticks(up, 6) };
   plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const inside = svg("rect", { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top });
-  const advantage = phone.matches ? "" : ": advantage of the strongest attacker over chance";
+  const gain = phone.matches ? "" : ": what the strongest attacker gains over chance";
+  for (const point of plotted) places.set(point, [x.at(point[axis.name]), y.at(point.leakage)]);
   plot.append(
     svg("clipPath", { id: "inside" }, inside),
-    axes(box, x, y, { x: "residual: ‖X − model‖ / ‖X‖", y: `leakage${advantage}` }),
+    axes(box, x, y, { x: axis.title, y: `leakage${gain}` }),
+    ...(data.limit && axis.name === "residual" ? [limitLayer(box, x, y) ?? ""] : []),
+    referenceLayer(box, x, y),
+    intervalLayer(y),
+    svg("circle", { id: "halo", class: "halo", r: 15 }),
+    ...plotted.map(marker),
   );
-  if (data.limit) plot.append(limitLayer(box, x, y) ?? "");
-  for (const point of plotted) places.set(point, [x.at(point.residual), y.at(point.leakage)]);
-  const bars = svg("g", { "aria-hidden": "true" });
-  methods.forEach((method, index) => {
-    const own = plotted.filter((p) => p.method === method);
-    const layer = svg("g", { class: color("m", index), "data-method": method });
-    for (const point of own.filter((p) => known(p.low) && known(p.high))) {
-      const [at] = places.get(point);
-      layer.append(svg("line", { class: "interval", x1: at, x2: at, y1: y.at(point.low), y2: y.at(point.high) }));
-    }
-    const efficient = own.filter((p) => p.efficient).map((p) => places.get(p).join(" "));
-    if (efficient.length > 1) layer.append(svg("path", { class: "path", d: `M${efficient.join("L")}` }));
-    bars.append(layer);
-  });
-  plot.append(bars, svg("circle", { id: "halo", class: "halo", r: 15 }));
-  plot.append(...plotted.map(marker));
   moveHalo();
   applyHidden();
+  drawKey();
 }
 
 function marker(point) {
@@ -93,7 +138,7 @@ function marker(point) {
     tabindex: 0, role: "button", "aria-pressed": String(point === selected), "aria-label": facts(point).join("; "),
     "data-id": point.id, "data-method": point.method,
   }, svg("circle", { class: "focus", r: 14 }), point.picked ? svg("circle", { class: "ring", r: 11 }) : null,
-  svg("path", { class: "marker", d: shape(index, 6) }));
+  svg("path", { class: "marker", d: shape(index, 6) }), ...sidesOf(point).map(sideMark));
   element.addEventListener("focus", () => {
     if (!element.matches(":focus-visible")) return;
     const { left, top, width, height } = element.getBoundingClientRect();
@@ -165,17 +210,40 @@ function drawLegend() {
     });
     return button;
   }));
+}
+
+// Buttons that choose the horizontal axis, if there is a choice.
+function drawAxes() {
+  if (!points.some((p) => known(p.rmse) && known(p.leakage))) return;
+  const buttons = AXES.map((each) => {
+    const button = html("button", { type: "button", "aria-pressed": String(each === axis) }, each.button);
+    button.addEventListener("click", () => {
+      axis = each;
+      buttons.forEach((other, i) => other.setAttribute("aria-pressed", String(AXES[i] === axis)));
+      drawPlot();
+    });
+    return button;
+  });
+  find("axes").append("Horizontal axis:", ...buttons);
+}
+
+function drawKey() {
   const dot = () => svg("path", { class: "marker", d: shape(0, 5) });
-  const region = svg("svg", { viewBox: "0 0 28 18", class: "wide", "aria-hidden": "true" },
-    svg("rect", { class: "region", y: 3, width: 28, height: 12 }), svg("line", { class: "limit", x2: 28, y1: 3, y2: 3 }));
+  const wide = (...parts) => svg("svg", { viewBox: "0 0 28 18", class: "wide", "aria-hidden": "true" }, ...parts);
   const entry = (picture, words) => html("span", {}, picture, words);
-  find("key").append(...[
+  const onSide = (side) => plotted.some((p) => known(p[side.name]))
+    && entry(swatch("m4", svg("g", { transform: `translate(0 ${side.name === "above" ? 17 : -17})` }, sideMark(side))), `an attacker is ${side.words}`);
+  find("key").replaceChildren(...[
     entry(swatch("m4 efficient", dot()), "Pareto-efficient within its method"),
     entry(swatch("m4", dot()), "other fits"),
+    ...SIDES.map(onSide),
     entry(swatch("m4", svg("line", { class: "interval", y1: -8, y2: 8 })), "95 % interval"),
-    points.some((p) => p.picked) ? entry(swatch("m4", svg("circle", { class: "ring", r: 7 })), "picked") : null,
+    plotted.some((p) => p.picked) && entry(swatch("m4", svg("circle", { class: "ring", r: 7 })), "picked"),
     entry(swatch("m4", svg("circle", { class: "halo", r: 8 })), "selected"),
-    data.limit?.residual.length ? entry(region, "left of the limit") : null,
+    entry(wide(svg("line", { class: "allowed", x2: 28, y1: 9, y2: 9 })), `largest leakage that passes, ${data.max_leakage}`),
+    axis.name === "residual" && data.limit?.residual.length
+      && entry(wide(svg("rect", { class: "region", y: 3, width: 28, height: 12 }), svg("line", { class: "limit", x2: 28, y1: 3, y2: 3 })), "left of the limit"),
+    known(baseline()) && entry(swatch("m4", svg("line", { class: "baseline", y1: -9, y2: 9 })), `baseline without people, ${show(baseline())}`),
   ].filter(Boolean));
 }
 

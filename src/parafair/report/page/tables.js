@@ -69,6 +69,9 @@ function drawMethods() {
   ], entries, { caption: `A fit passes if its leakage is at most ${data.max_leakage} and no attacker is significantly above or below chance.` }));
 }
 
+const offChanceCell = (point) => html("span", {}, ...sidesOf(point).flatMap((side) =>
+  [html("span", { class: side.name, title: `an attacker is ${side.words}` }, `${side.sign} ${show(point[side.name])}`), " "]));
+
 function drawPoints() {
   const number = (name, title = name) => ({ name: title, value: (p) => p[name], number: true });
   const tested = points.some((p) => known(p.rmse));
@@ -77,35 +80,57 @@ function drawPoints() {
     { name: "method", value: (p) => p.method, cell: (p) => methodName(p.method) },
     number("strength"), number("seed"), number("residual"), number("leakage"),
     { name: "95 % interval", value: (p) => p.low, cell: interval, number: true },
+    { name: "off chance", value: (p) => Math.max(p.above ?? 0, p.below ?? 0), cell: offChanceCell, number: true },
     { name: "marks", value: (p) => marks(p).join(", ") },
     number("p_value", "p"), number("criterion"),
     ...(tested ? [number("rmse", "held-out RMSE"), number("mae", "MAE"), number("rmse_gap", "RMSE gap between groups")] : []),
     number("iterations"), number("seconds"),
     { name: "status", value: (p) => p.status },
   ], points, {
-    caption: "Fits without a leakage were not audited, or diverged. They are not in the plot.",
+    caption: "Off chance: how far attackers are significantly above (▲) or below (▼) chance, at most. Fits without a leakage were not audited, or diverged. They are not in the plot.",
     onRow: (point, line) => rows.set(point, line),
   }));
 }
 
+// How far a score is from chance, marked if the whole interval is on one side.
+const distance = (score) => (known(score?.value) && known(score.chance) ? score.value - score.chance : null);
+function marked(score, value, sign = false) {
+  const side = SIDES.find(({ name }) => name === score?.side);
+  const text = sign && value > 0 ? `+${show(value)}` : show(value);
+  return side ? html("span", { class: side.name, title: side.words }, `${side.sign} ${text}`) : text;
+}
+
+// The best of each kind of ranking: the AUC, or the rank correlation, that is furthest from chance.
+function strongest(entries) {
+  const rankings = entries.map((e) => e.ranking).filter((ranking) => known(distance(ranking)));
+  return unique(rankings.map((ranking) => ranking.measure)).map((measure) => {
+    const own = rankings.filter((ranking) => ranking.measure === measure);
+    return [`${measure} furthest from chance`, own.sort((a, b) => Math.abs(distance(b)) - Math.abs(distance(a)))[0].value];
+  });
+}
+
 function attackers(entries) {
-  const advantage = (e) => (known(e.value) && known(e.chance) ? e.value - e.chance : null);
-  const above = (e) => known(e.low) && known(e.chance) && e.low > e.chance;
   const features = unique(entries.map((e) => e.feature));
   const one = features.length === 1;
+  const rankings = unique(entries.map((e) => e.ranking?.measure).filter(known));
+  const off = (e) => Number(known(e.side) || known(e.ranking?.side));
+  // A ranking is as good as its distance from chance in either direction; R squared is not.
+  const strength = (e) => Math.abs(distance(e.ranking) ?? distance(e));
+  const order = [...entries].sort((a, b) => off(b) - off(a) || strength(b) - strength(a));
   return table([
     ...(one ? [] : [{ name: "feature", value: (e) => e.feature }]),
     { name: "attacker", value: (e) => e.model },
     { name: "input", value: (e) => e.input },
-    {
-      name: "above chance", value: advantage, number: true,
-      cell: (e) => html("span", { class: above(e) ? "above" : null }, show(advantage(e))),
-    },
+    { name: "from chance", value: distance, number: true, cell: (e) => marked(e, distance(e), true) },
     { name: "value", value: (e) => e.value, number: true },
     { name: "95 % interval", value: (e) => e.low, cell: interval, number: true },
     { name: "chance", value: (e) => e.chance, number: true },
     { name: "measure", value: (e) => e.measure },
-  ], entries, { caption: `${one ? `Feature: ${features[0]}. ` : ""}Highlighted: significantly above chance (the whole simultaneous 95 % interval is above it).` });
+    ...(rankings.length ? [{ name: rankings.join(" or "), value: (e) => e.ranking?.value, number: true, cell: (e) => marked(e.ranking, e.ranking?.value) }] : []),
+  ], order, {
+    caption: `${one ? `Feature: ${features[0]}. ` : ""}▲ significantly above chance, ▼ significantly below chance: the whole simultaneous 95 % interval is on one side. `
+      + "An attacker below chance knows the feature too: turned around, its answers are right.",
+  });
 }
 
 function heldOut(entries) {

@@ -1,0 +1,92 @@
+"""Hidden temporary files beside the file or folder that they become, and what is left of them.
+
+Their names tell which process made them, so that those of a process that was killed can be removed
+when the next one starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+# The last file of a folder that is complete.
+MANIFEST_FILE = "manifest.json"
+# Temporary files of processes on other machines are removed when they are older than this.
+STALE_SECONDS = 24 * 3600.0
+
+
+def _host() -> str:
+    return re.sub(r"\W", "_", socket.gethostname())[:40]
+
+
+def temporary(path: Path) -> Path:
+    """Return a hidden name in the same folder that tells whose it is."""
+    owner = f"{_host()}-{os.getpid()}-{uuid4().hex[:12]}"
+    return path.with_name(f".{_short(path.stem)}-{owner}{path.suffix}")
+
+
+def _short(name: str) -> str:
+    """Return a name of at most 80 characters that no other name has."""
+    return name if len(name) <= 80 else name[:60] + hashlib.sha256(name.encode()).hexdigest()[:20]
+
+
+def put_back(path: Path) -> None:
+    """Undo what processes that were killed left undone: remove their temporary files.
+
+    If a process was killed while it replaced a folder, the new folder is kept if it is complete;
+    otherwise the old one is put back.
+
+    Args:
+        path: The file or folder that they were writing.
+    """
+    stem, suffix = re.escape(_short(path.stem)), re.escape(path.suffix)
+    with suppress(OSError):  # no such folder, or not ours to clean
+        for beside in _leftovers(path.absolute().parent, stem, suffix):
+            if beside.is_file():
+                beside.unlink(missing_ok=True)
+                continue
+            content, old = beside / "content", beside / "old"
+            if not path.exists() and old.exists():
+                (content if (content / MANIFEST_FILE).exists() else old).rename(path)
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what processes that were killed left behind in a folder in which nothing is replaced.
+
+    Args:
+        folder: A folder that parafair writes to, such as a frontier.
+    """
+    with suppress(OSError):
+        for beside in _leftovers(folder):
+            if beside.is_file():
+                beside.unlink(missing_ok=True)
+            elif not (beside / "old").exists():
+                shutil.rmtree(beside, ignore_errors=True)
+
+
+def _leftovers(folder: Path, stem: str = ".+", suffix: str = ".*") -> list[Path]:
+    """Return temporary files of processes that have ended, for targets of these patterns."""
+    name = re.compile(rf"\.{stem}-(\w+)-(\d+)-[0-9a-f]{{12}}{suffix}")
+    found = ((path, name.fullmatch(path.name)) for path in folder.iterdir())
+    return [path for path, match in found if match and _is_dead(match[1], int(match[2]), path)]
+
+
+def _is_dead(host: str, process: int, beside: Path) -> bool:
+    """Whether the process that made a temporary file has ended."""
+    if host == _host() and os.name == "posix":
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return False
+    return time.time() - beside.stat().st_mtime > STALE_SECONDS

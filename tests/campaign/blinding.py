@@ -1,0 +1,180 @@
+"""Embeddings that determine a sensitive feature, distorted so that an audit might not see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parafair import audit
+from parafair.audits import Verdict
+from tests.campaign.outcomes import Kind, Outcome
+
+Rows = NDArray[np.float64]
+Change = Callable[[Rows, np.random.Generator], Rows]
+
+QUICK = {"attackers": ["linear", "svm", "kernel-vote"], "folds": 3, "permutations": 1}
+THOROUGH = {"attackers": ["forest", "boosting", "neighbors", "network"], "permutations": 1}
+
+# Share of people whose rows may be anything.
+MOST_ARBITRARY = 0.05
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One distorted embedding, and how it was made."""
+
+    kind: str
+    rows: Rows
+    features: NDArray[np.generic]
+    steps: list[str] = field(default_factory=list)
+
+
+def shifted(n: int, rank: int, random: np.random.Generator) -> tuple[Rows, NDArray[np.generic]]:
+    """One column separates two groups."""
+    groups = random.permutation((np.arange(n) < random.uniform(0.2, 0.8) * n).astype(int))
+    rows = random.normal(size=(n, rank))
+    rows[:, random.integers(rank)] = 4 * groups + 0.5 * random.normal(size=n)
+    return rows, np.array(["a", "b"])[groups]
+
+
+def apart(n: int, rank: int, random: np.random.Generator) -> tuple[Rows, NDArray[np.generic]]:
+    """Three groups far apart in all columns."""
+    groups = random.permutation(np.arange(n) % 3)
+    centers = 4 * np.arange(3)[:, None] * random.choice([-1, 1], size=(1, rank))
+    return centers[groups] + random.normal(size=(n, rank)), np.array(["a", "b", "c"])[groups]
+
+
+def numbers(n: int, rank: int, random: np.random.Generator) -> tuple[Rows, NDArray[np.generic]]:
+    """One column is a number, up to noise."""
+    truth = random.normal(size=n)
+    rows = random.normal(size=(n, rank))
+    rows[:, random.integers(rank)] = truth + 0.1 * random.normal(size=n)
+    return rows, truth
+
+
+def nested(n: int, rank: int, random: np.random.Generator) -> tuple[Rows, NDArray[np.generic]]:
+    """One group is inside the other: the groups differ in spread alone."""
+    groups = random.permutation(np.arange(n) % 2)
+    rows = random.normal(size=(n, rank))
+    size = np.where(groups, random.uniform(4, 6, size=n), random.uniform(0, 1, size=n))
+    rows[:, random.integers(rank)] = size * random.choice([-1, 1], size=n)
+    return rows, groups.astype(str)
+
+
+KINDS = {"shifted": shifted, "apart": apart, "numbers": numbers, "nested": nested}
+
+
+def bend(rows: Rows, random: np.random.Generator) -> Rows:
+    """Apply a strictly increasing function to each column."""
+    functions: list[Callable[[Rows], Rows]] = [
+        lambda x: np.exp(random.uniform(0.1, 10) * x),
+        lambda x: -np.exp(-random.uniform(0.1, 10) * x),
+        lambda x: np.sign(x) * np.abs(x) ** random.uniform(0.2, 9),
+        lambda x: np.sinh(random.uniform(0.1, 10) * x),
+        lambda x: np.arctan(x),
+        lambda x: x,
+    ]
+    columns = [functions[random.integers(len(functions))](column) for column in rows.T]
+    return np.column_stack(columns)
+
+
+def shift(rows: Rows, random: np.random.Generator) -> Rows:
+    """Add a constant, as large as the numbers can bear."""
+    spread = np.quantile(np.abs(rows - np.median(rows, 0)), 0.9, axis=0)
+    return rows + random.choice([-1, 1]) * 10 ** random.uniform(-3, 11) * spread
+
+
+def scale(rows: Rows, random: np.random.Generator) -> Rows:
+    """Change the units of the columns."""
+    return rows * 10.0 ** random.uniform(-100, 100, size=rows.shape[1])
+
+
+def mix(rows: Rows, random: np.random.Generator) -> Rows:
+    """Mix the columns by a matrix that can be inverted."""
+    rank = rows.shape[1]
+    left, right = (np.linalg.qr(random.normal(size=(rank, rank)))[0] for _ in range(2))
+    spread = np.quantile(np.abs(rows - np.median(rows, 0)), 0.9, axis=0)
+    return rows / np.where(spread > 0, spread, 1) @ (left * np.geomspace(1, 1e-3, rank)) @ right
+
+
+def duplicate(rows: Rows, random: np.random.Generator) -> Rows:
+    """Repeat columns, in other units."""
+    copies = rows[:, random.integers(rows.shape[1], size=random.integers(1, 4))]
+    return np.hstack([rows, copies * 10.0 ** random.uniform(-3, 3, size=copies.shape[1])])
+
+
+def add_noise(rows: Rows, random: np.random.Generator) -> Rows:
+    """Append columns that say nothing."""
+    count = random.integers(1, 5 * rows.shape[1] + 1)
+    noise = random.standard_t(random.choice([1.5, 3, 30]), size=(len(rows), count))
+    return np.hstack([rows, noise * 10.0 ** random.uniform(-3, 3, size=count)])
+
+
+def replace_rows(rows: Rows, random: np.random.Generator) -> Rows:
+    """Replace the rows of a few people by anything."""
+    rows = rows.copy()
+    count = random.integers(1, int(MOST_ARBITRARY * len(rows)) + 1)
+    people = random.choice(len(rows), count, replace=False)
+    size = 10.0 ** random.uniform(-3, random.choice([3, 20, 300]))
+    rows[people] = size * random.choice([-1, 0, 1, 0.5], size=(count, rows.shape[1]))
+    return rows
+
+
+# In this order, so that each leaves what the one before it did readable in double precision.
+CHANGES: dict[str, Change] = {
+    "bend": bend,
+    "mix": mix,
+    "duplicate": duplicate,
+    "add_noise": add_noise,
+    "shift": shift,
+    "scale": scale,
+    "replace_rows": replace_rows,
+}
+
+
+def attempt(random: np.random.Generator) -> Attempt:
+    """Draw an embedding and up to three distortions."""
+    kind = str(random.choice(list(KINDS)))
+    n, rank = int(random.integers(60, 161)), int(random.integers(1, 7))
+    rows, features = KINDS[kind](n, rank, random)
+    chosen = set(random.choice(list(CHANGES), size=random.integers(1, 4), replace=False))
+    if {"mix", "bend"} <= chosen:  # what is mixed with a huge column is lost to rounding
+        chosen.discard("mix")
+    if kind == "nested":  # many columns of noise hide a spread from everybody
+        chosen.discard("add_noise")
+        chosen.discard("mix")
+    steps = [name for name in CHANGES if name in chosen]
+    for name in steps:
+        rows = CHANGES[name](rows, random)
+    return Attempt(kind, rows, features, steps)
+
+
+def passes(found: Attempt) -> bool:
+    """Whether all attackers are blinded."""
+    return all(
+        audit(found.rows, sensitive_features=found.features, **settings).verdict() is Verdict.PASSES
+        for settings in (QUICK, THOROUGH)
+    )
+
+
+def blinding(seed: int, folder: Path) -> Iterator[Outcome]:
+    """Distort embeddings and audit them."""
+    number = 0
+    while True:
+        found = attempt(np.random.default_rng([seed, number]))
+        target = f"audit of {found.kind}"
+        if passes(found):
+            yield Outcome(
+                target,
+                Kind.BLINDED,
+                " + ".join(found.steps),
+                "from tests.campaign.blinding import attempt, passes\n"
+                f"passes(attempt(np.random.default_rng([{seed}, {number}])))",
+            )
+        else:
+            yield Outcome(target, Kind.FINE)
+        number += 1

@@ -1,0 +1,224 @@
+"""Commands that are killed, interrupted or run out of disk, at every moment.
+
+Each attempt runs in a process of its own. The fault comes before one of its operations on files,
+or after a random time. Afterwards nothing that was there is lost, nothing half-written can be read,
+and the same command gives what it would have given, and removes what the first one left behind.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from parafair.errors import ParafairWarning
+from parafair.solvers import Status
+from parafair.temporaries import MANIFEST_FILE
+from tests.campaign.faults import PROCESSES, End, Fault, Moment, run_with, start
+from tests.campaign.jobs import JOBS, Job, do, prepare
+from tests.campaign.outcomes import Kind, Outcome
+from tests.campaign.samples import difference
+
+Random = random.Random
+# A repeated fit differs by rounding if it is in a batch of another size.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A job with a folder to do it in, and what comes of it.
+
+    Attributes:
+        job: The job.
+        original: The folder before.
+        folder: Where it is done.
+        before: What reading the result returned before; None if it was not there.
+        after: What it returns after the job.
+        operations: How many operations on files the job takes.
+        seconds: How long the job takes.
+    """
+
+    job: Job
+    original: Path
+    folder: Path
+    before: Any
+    after: Any
+    operations: int
+    seconds: float
+
+    @classmethod
+    def make(cls, job: Job, original: Path, folder: Path) -> Scene:
+        """Do the job once, undisturbed."""
+        scene = cls(job, original, folder, None, None, 0, 0.0)
+        scene.reset()
+        before = scene.see()
+        begin = time.monotonic()
+        end = scene.run(Moment(Fault.NONE))
+        if end.code:
+            raise RuntimeError(f"{job.target} failed: {end.text}")
+        taken = time.monotonic() - begin
+        return replace(
+            scene, before=before, after=scene.see(), operations=end.operations, seconds=taken
+        )
+
+    def reset(self) -> None:
+        """Make the folder as it was before."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self.original, self.folder)
+
+    def run(self, moment: Moment) -> End:
+        """Do the job in a process."""
+        beside = self.folder.with_name("printed")
+        beside.mkdir(exist_ok=True)
+        return run_with(moment, do, self.job.target, self.folder, beside)
+
+    def see(self) -> Any:
+        """Read the result; None if it is not there."""
+        out = self.folder / self.job.out
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ParafairWarning)  # an unfinished frontier says so
+            try:
+                return self.job.see(out)
+            except FileNotFoundError:
+                if out.exists() and not self.job.grows:
+                    raise
+                return None
+            except ValueError as error:
+                if self.job.grows and "has no finished fit" in str(error):
+                    return None
+                raise
+
+    def attempt(self, moment: Moment, chance: Random) -> Outcome:
+        """Do the job with a fault, and then without."""
+        self.reset()
+        show = f"{self.job.target}: {moment}"
+        try:
+            for kind, detail in self._problems(moment, chance):
+                return Outcome(self.job.target, kind, f"{moment.fault.value}: {detail}", show)
+        except Exception as error:
+            told = f"{moment.fault.value}: {type(error).__name__}: {error}"
+            return Outcome(self.job.target, Kind.RAW, told[:300], show)
+        return Outcome(self.job.target, Kind.FINE)
+
+    def _problems(self, moment: Moment, chance: Random) -> Iterator[tuple[Kind, str]]:
+        first = self.run(moment)
+        yield from _tracebacks(self.job, first)
+        yield from self._lost()
+        # What was there and could not be put back stays beside its place until it is read.
+        waits = self.job.replaces and not (self.folder / self.job.out).exists()
+        if (first.code == 0 or moment.fault is Fault.FULL) and not waits:
+            yield from self._leftovers()
+        _tear(self._hidden(), chance)
+        found = self.see()
+        if any(fit.status is Status.INTERRUPTED for fit in _fits(found)):
+            return  # Ctrl-C gives a fit of fewer iterations, as documented
+        if not self._is_allowed(found):
+            changed = difference(self.after, found, rounding=ROUNDING)
+            yield Kind.DIFFERENT, f"after the fault: {changed}"
+        second = self.run(Moment(Fault.NONE))
+        yield from _tracebacks(self.job, second)
+        yield from self._lost()
+        yield from self._leftovers()
+        done = self._is_after(found) and not self.job.replaces and "already" in second.text
+        if second.code and not done:
+            yield Kind.LOST, f"the same again fails: {second.text[-200:]}"
+        changed = difference(self.after, self.see(), rounding=ROUNDING)
+        if changed:
+            yield Kind.DIFFERENT, f"after the same again: {changed}"
+
+    def _is_after(self, found: Any) -> bool:
+        return not difference(self.after, found, rounding=ROUNDING)
+
+    def _is_allowed(self, found: Any) -> bool:
+        """Whether this is the state before, the state after, or whole parts of it."""
+        if self._is_after(found) or not difference(self.before, found, rounding=ROUNDING):
+            return True
+        if not self.job.grows or found is None:
+            return False
+        points = {point.member: point for point in self.after[0].points}
+        for point in found[0].points:
+            whole = points[point.member]
+            parts = [(point.fit, whole.fit), (point.audit, whole.audit)]
+            parts.append((point.evaluation, whole.evaluation))
+            if any(a is not None and difference(a, b, rounding=ROUNDING) for a, b in parts):
+                return False
+        return True
+
+    def _hidden(self) -> list[Path]:
+        found = self.folder.rglob(".*")
+        return [path for path in found if path.name != ".hidden"]
+
+    def _leftovers(self) -> Iterator[tuple[Kind, str]]:
+        for path in self._hidden():
+            name = re.sub(r"-\w+-\d+-[0-9a-f]{12}", "-...", str(path.relative_to(self.folder)))
+            yield Kind.LOST, f"left behind: {name}"
+
+    def _lost(self) -> Iterator[tuple[Kind, str]]:
+        """Yield the files that are not as they were, except those that the job replaces."""
+        out = Path(self.job.out)
+        figures = {out.with_name(f"{n}.svg") for n in ("frontier", "embeddings", out.stem)}
+        for path in self.original.rglob("*"):
+            place = path.relative_to(self.original)
+            written = place in figures or out in (place, *place.parents)
+            if path.is_dir() or (self.job.replaces and written and not self.job.grows):
+                continue
+            now = self.folder / place
+            if not now.exists() or now.read_bytes() != path.read_bytes():
+                yield Kind.LOST, f"{place} is gone or changed"
+
+
+def _fits(found: Any) -> Iterator[Any]:
+    if isinstance(found, tuple):
+        for part in found:
+            yield from _fits(part)
+    elif hasattr(found, "status"):
+        yield found
+
+
+def _tracebacks(job: Job, end: End) -> Iterator[tuple[Kind, str]]:
+    if job.target.startswith("parafair") and "Traceback" in end.text:
+        yield Kind.TRACEBACK, end.text.strip().splitlines()[-1][:200]
+
+
+def _tear(hidden: list[Path], chance: Random) -> None:
+    """Cut temporary files, as if they had not been written to the end."""
+    for path in hidden:
+        inner = [path] if path.is_file() else [*path.rglob("*")]
+        for file in inner:
+            whole = (file.parent / MANIFEST_FILE).exists()
+            if file.is_file() and not whole and chance.random() < 0.5:
+                data = file.read_bytes()
+                file.unlink()  # it may be a second name of the result
+                file.write_bytes(data[: chance.randrange(len(data) + 1)])
+
+
+def moments(scene: Scene, chance: Random) -> Iterator[Moment]:
+    """Yield moments for faults, without end."""
+    faults = (Fault.KILL, Fault.KILL, Fault.KILL, Fault.TERMINATE, Fault.INTERRUPT, Fault.FULL)
+    while True:
+        fault = chance.choice(faults)
+        if chance.random() < 0.8:
+            yield Moment(fault, chance.randint(1, scene.operations))
+        elif fault is Fault.FULL:
+            yield Moment(fault, seconds=chance.choice((0, chance.randrange(9000))))
+        else:
+            yield Moment(fault, seconds=chance.random() * scene.seconds)
+
+
+def kills(seed: int, folder: Path) -> Iterator[Outcome]:
+    """Disturb all jobs in turn, without end."""
+    PROCESSES.set_forkserver_preload(["tests.campaign.warm"])
+    start()
+    chance = Random(seed)
+    original = prepare(folder / "original")
+    scenes = [Scene.make(job, original, folder / "work") for job in JOBS]
+    plans = [moments(scene, chance) for scene in scenes]
+    while True:
+        for scene, plan in zip(scenes, plans, strict=True):
+            yield scene.attempt(next(plan), chance)

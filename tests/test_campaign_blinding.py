@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from parafair.audits.dependence import dependence_rows
+from parafair.audits.trials import Plan
+from parafair.data.sensitive import SensitiveFeatures
+from tests.campaign.blinding import CHANGES, KINDS, attempt, passes
+
+# The least share of the criterion, above its level under independence, that a change may leave.
+# docs/measures.md states them.
+LEAST = {
+    "shift": 1 - 1e-4,
+    "scale": 1 - 1e-9,
+    "duplicate": 0.5,
+    "mix": 0.3,
+    "bend": 0.15,
+    "replace_rows": 0.1,
+    "add_noise": 0.08,
+}
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_no_distortion_blinds_the_audit(number):
+    found = attempt(np.random.default_rng([2026, number]))
+    assert not passes(found), f"{found.kind} after {found.steps}"
+
+
+def excess(rows, features):
+    """The criterion of the audit above its level under independence."""
+    column = SensitiveFeatures.of(features).columns[0]
+    plan = Plan(folds=2, repeats=1, n_jobs=None, precision=2.0**-52, seed=0)
+    criterion, _ = dependence_rows(rows, column, permutations=40, plan=plan)
+    return criterion.value - criterion.chance
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_distortion_hides_the_dependence_from_the_criterion(kind, change):
+    if kind == "nested" and change in ("mix", "add_noise"):
+        pytest.skip("other columns hide a spread")
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        rows, features = KINDS[kind](120, 1 + 2 * seed, random)
+        left = excess(CHANGES[change](rows, random), features) / excess(rows, features)
+        assert left >= LEAST[change]

@@ -1,0 +1,58 @@
+"""A short part of the campaign: damaged files, kills, full disks and races."""
+
+from random import Random
+
+import pytest
+
+from tests.campaign.damage import Damaged
+from tests.campaign.faults import PROCESSES, Fault, Moment, start
+from tests.campaign.jobs import JOBS, prepare
+from tests.campaign.kills import Scene
+from tests.campaign.outcomes import Kind
+from tests.campaign.races import race
+from tests.campaign.samples import SAMPLES
+
+SEED = 7
+# These take a fraction of a second.
+QUICK_JOBS = ("parafair report", "FairCP.save")
+
+
+def failures(outcomes):
+    return [
+        f"{outcome.kind.label}: {outcome.target}: {outcome.detail}: {outcome.reproduction}"
+        for outcome in outcomes
+        if outcome.kind.failure
+    ]
+
+
+# A tuning run has the files of a run.
+@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"tuning"}))
+def test_damage_is_refused_or_makes_no_difference(tmp_path, name):
+    damaged, chance = Damaged.make(name, tmp_path), Random(SEED)
+    outcomes = [damaged.attempt(chance) for _ in range(100)]
+    assert not failures(outcomes)
+    assert sum(outcome.kind is Kind.REFUSED for outcome in outcomes) > 20
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A folder to work in, and processes to do it."""
+    PROCESSES.set_forkserver_preload(["tests.campaign.jobs"])
+    start()
+    return prepare(tmp_path_factory.mktemp("original") / "folder")
+
+
+@pytest.mark.parametrize("target", QUICK_JOBS)
+def test_what_is_killed_loses_nothing_and_can_be_repeated(tmp_path, original, target):
+    job = next(job for job in JOBS if job.target == target)
+    scene, chance = Scene.make(job, original, tmp_path / "work"), Random(SEED)
+    faults = (Fault.KILL, Fault.INTERRUPT, Fault.FULL)
+    outcomes = [
+        scene.attempt(Moment(fault, chance.randint(1, scene.operations)), chance)
+        for fault in faults
+    ]
+    assert not failures(outcomes)
+
+
+def test_of_two_processes_one_wins(tmp_path, original):
+    assert not failures(race("FairCP.save", tmp_path / "race"))

@@ -1,0 +1,318 @@
+"""Every public call leaves the process as it found it, also in threads and after exceptions."""
+
+import inspect
+import locale
+import os
+import random
+import signal
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from threadpoolctl import ThreadpoolController
+
+import parafair
+from parafair import (
+    Audit,
+    CPTensor,
+    FairCP,
+    Fit,
+    Interrupted,
+    ParafairWarning,
+    Problem,
+    SensitiveFeatures,
+    Stop,
+    TensorData,
+    audit,
+    frontier,
+    parity_limit,
+    split_cells,
+    split_people,
+    tune,
+)
+from parafair.threads import one_thread
+
+pytest.importorskip("ot")
+pytest.importorskip("matplotlib")
+pandas = pytest.importorskip("pandas")
+
+POOLS = ThreadpoolController()
+
+
+def options():
+    """The options of pandas that code is tempted to set, by name; some others are deprecated."""
+    for group in (pandas.options.display, pandas.options.compute):
+        for name in dir(group):
+            value = getattr(group, name)
+            if isinstance(value, (int, float, str, type(None))):
+                yield name, value
+
+
+def state():
+    """Everything that belongs to the process, by name."""
+    known = (s for s in signal.valid_signals() if s not in (signal.SIGKILL, signal.SIGSTOP))
+    return {
+        "warning filters": list(warnings.filters),
+        "warning display": (warnings.showwarning, warnings.formatwarning),
+        "numpy random state": [str(part) for part in np.random.get_state()],
+        "python random state": random.getstate(),
+        "torch random state": torch.random.get_rng_state().tolist(),
+        "default dtype": torch.get_default_dtype(),
+        "default device": torch.get_default_device(),
+        "gradients": torch.is_grad_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "threads of torch": torch.get_num_threads(),
+        "threads of libraries": [library["num_threads"] for library in POOLS.info()],
+        "signal handlers": {s: signal.getsignal(s) for s in known},
+        "numpy errors": np.geterr(),
+        "pandas options": dict(options()),
+        "environment": dict(os.environ),
+        "folder": Path.cwd(),
+        "locale": locale.getlocale(),
+        "hooks": (sys.excepthook, sys.displayhook, sys.stdout, sys.stderr),
+    }
+
+
+def assert_unchanged(before):
+    after = state()
+    changed = {name: after[name] for name in before if before[name] != after[name]}
+    assert not changed
+
+
+RANDOM = np.random.default_rng(0)
+GROUPS = np.arange(24) % 2
+TENSOR = RANDOM.random((24, 4, 3)) + GROUPS[:, None, None]
+DATA = TensorData.from_array(TENSOR)
+HOLES = TensorData.from_array(np.where(RANDOM.random(TENSOR.shape) < 0.2, np.nan, TENSOR))
+TABLE = HOLES.to_table()
+FEATURES = SensitiveFeatures.of(GROUPS)
+PEOPLE = pandas.DataFrame({"person": np.arange(24), "group": GROUPS.astype(str)})
+QUICK = {"attackers": ("linear",), "folds": 2, "repeats": 1, "permutations": 1}
+MODEL = FairCP(2, strength=0.1, tol=0.1)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Results that calls start from, and a folder with a stored model."""
+    folder = tmp_path_factory.mktemp("made")
+    model = FairCP(2, strength=0.1, tol=0.1).fit(TENSOR, sensitive_features=GROUPS)
+    model.save(folder / "model")
+    (folder / "x.tns").write_text("1 1 1 2.0\n2 1 1 3.0\n")
+    found = {
+        "folder": folder,
+        "model": model,
+        "audit": audit(TENSOR[:, :, 0], sensitive_features=GROUPS, **QUICK),
+        "frontier": frontier(
+            MODEL, TENSOR, sensitive_features=GROUPS, strengths=[0.1, 1.0], audits=QUICK
+        ),
+        "problem": Problem(DATA, 2, sensitive=FEATURES, penalty=parafair.penalties.Invariant()),
+        "limit": parity_limit(TENSOR, sensitive_features=GROUPS),
+        "tuning": tune(FairCP(method="none", tol=0.1), TENSOR, grid={"rank": [1, 2]}),
+    }
+    found["factors"] = [factor[None] for factor in model.cp_.factors]
+    return found
+
+
+def new(made, name):
+    """A path in the folder that is not there yet."""
+    return made["folder"] / f"{name}-{random.SystemRandom().random()}"
+
+
+def write(thing, made):
+    folder = new(made, "written")
+    folder.mkdir()
+    thing.write(folder)
+
+
+# Every public function and method, with one call.
+CALLS = {
+    "audit": lambda m: audit(TENSOR[:, :, 0], sensitive_features=GROUPS, **QUICK),
+    "frontier": lambda m: frontier(
+        MODEL, HOLES, sensitive_features=GROUPS, strengths=2, audits=QUICK, n_jobs=1
+    ),
+    "parity_limit": lambda m: parity_limit(TENSOR, sensitive_features=GROUPS),
+    "split_cells": lambda m: split_cells(HOLES),
+    "split_people": lambda m: split_people(HOLES, groups=GROUPS),
+    "tune": lambda m: tune(
+        FairCP(strength=1.0, tol=0.1, max_iter=2),
+        HOLES,
+        grid={"rank": [1, 2]},
+        sensitive_features=GROUPS,
+    ),
+    "Audit.draw": lambda m: m["audit"].draw(),
+    "Audit.from_dict": lambda m: Audit.from_dict(m["audit"].to_dict()),
+    "Audit.to_dict": lambda m: m["audit"].to_dict(),
+    "Audit.to_frame": lambda m: m["audit"].to_frame(),
+    "Audit.verdict": lambda m: m["audit"].verdict(0.05),
+    "CPTensor.from_factors": lambda m: CPTensor.from_factors(m["model"].cp_.factors),
+    "CPTensor.reconstruct": lambda m: m["model"].cp_.reconstruct(),
+    "FairCP.fit": lambda m: FairCP(2, n_init=2, tol=0.1).fit(HOLES, sensitive_features=GROUPS),
+    "FairCP.fit_transform": lambda m: MODEL.fit_transform(TENSOR, sensitive_features=GROUPS),
+    "FairCP.from_fit": lambda m: FairCP.from_fit(
+        m["model"].fit_, record=m["model"].record_, training=m["model"].training_
+    ),
+    "FairCP.inverse_transform": lambda m: m["model"].inverse_transform(m["model"].embedding_),
+    "FairCP.load": lambda m: FairCP.load(m["folder"] / "model"),
+    "FairCP.predict": lambda m: m["model"].predict(np.zeros((2, 3), int)),
+    "FairCP.save": lambda m: m["model"].save(new(m, "saved")),
+    "FairCP.score": lambda m: m["model"].score(TENSOR),
+    "FairCP.transform": lambda m: m["model"].transform(TENSOR, sensitive_features=GROUPS),
+    "FairCP.write": lambda m: write(m["model"], m),
+    "Fit.load": lambda m: Fit.load(m["folder"] / "model"),
+    "Fit.with_embedding": lambda m: m["model"].fit_.with_embedding(
+        m["problem"], m["factors"][0][0]
+    ),
+    "Fit.with_plain": lambda m: m["model"].fit_.with_plain(m["problem"]),
+    "Fit.write": lambda m: write(m["model"].fit_, m),
+    "Frontier.best": lambda m: m["frontier"].best(max_leakage=1.0),
+    "Frontier.best_or_none": lambda m: m["frontier"].best_or_none(max_leakage=1.0),
+    "Frontier.hypervolume": lambda m: m["frontier"].hypervolume(),
+    "Frontier.model": lambda m: m["frontier"].model(m["frontier"].points[0]),
+    "Frontier.of": lambda m: m["frontier"].of("invariant"),
+    "Frontier.pick": lambda m: m["frontier"].pick(max_leakage=1.0),
+    "Frontier.rows": lambda m: m["frontier"].rows(),
+    "Frontier.to_frame": lambda m: m["frontier"].to_frame(),
+    "ParityLimit.at": lambda m: m["limit"].at(0.1),
+    "ParityLimit.to_dict": lambda m: m["limit"].to_dict(),
+    "Problem.evaluate": lambda m: m["problem"].evaluate(m["factors"]),
+    "Problem.objective": lambda m: m["problem"].objective(
+        m["factors"], torch.ones(1).double(), None
+    ),
+    "Problem.penalized_rows": lambda m: m["problem"].penalized_rows(m["factors"][0]),
+    "Problem.penalties": lambda m: m["problem"].penalties(m["factors"]),
+    "Problem.take": lambda m: m["problem"].take(torch.zeros(1, dtype=torch.long)),
+    "Problem.with_strengths": lambda m: m["problem"].with_strengths(torch.ones(1)),
+    "SensitiveFeatures.encode": lambda m: FEATURES.encode(),
+    "SensitiveFeatures.from_list": lambda m: SensitiveFeatures.from_list(FEATURES.to_list()),
+    "SensitiveFeatures.from_table": lambda m: SensitiveFeatures.from_table(
+        PEOPLE, key="person", labels=np.arange(24)
+    ),
+    "SensitiveFeatures.joint": lambda m: FEATURES.joint(2),
+    "SensitiveFeatures.of": lambda m: SensitiveFeatures.of(PEOPLE[["group"]]),
+    "SensitiveFeatures.read": lambda m: FEATURES.read(GROUPS),
+    "SensitiveFeatures.read_table": lambda m: SensitiveFeatures.of(PEOPLE[["group"]]).read_table(
+        PEOPLE, key="person", labels=np.arange(24)
+    ),
+    "SensitiveFeatures.sample": lambda m: FEATURES.sample(8, np.random.RandomState(0)),
+    "SensitiveFeatures.take": lambda m: FEATURES.take(np.arange(8)),
+    "SensitiveFeatures.to_list": lambda m: FEATURES.to_list(),
+    "SensitiveFeatures.with_features": lambda m: FEATURES.with_features(),
+    "Stop.judge": lambda m: Stop().judge(m["model"].fit_.history),
+    "TensorData.find_mode": lambda m: DATA.find_mode(0),
+    "TensorData.from_array": lambda m: TensorData.from_array(TENSOR),
+    "TensorData.from_table": lambda m: TensorData.from_table(
+        TABLE, modes=list(TABLE.columns[:3]), value=TABLE.columns[3]
+    ),
+    "TensorData.from_tns": lambda m: TensorData.from_tns(m["folder"] / "x.tns"),
+    "TensorData.keep": lambda m: DATA.keep([0, 1]),
+    "TensorData.locate": lambda m: DATA.locate(0, [0, 1]),
+    "TensorData.observed_per": lambda m: HOLES.observed_per(0),
+    "TensorData.take": lambda m: HOLES.take(0, [1, 2]),
+    "TensorData.to": lambda m: DATA.to("cpu"),
+    "TensorData.to_dense": lambda m: HOLES.to_dense(),
+    "TensorData.to_sparse": lambda m: HOLES.to_sparse(),
+    "TensorData.to_table": lambda m: HOLES.to_table(),
+    "TensorData.with_values": lambda m: DATA.with_values(TENSOR),
+    "Tuning.to_frame": lambda m: m["tuning"].to_frame(),
+    "Tuning.to_list": lambda m: m["tuning"].to_list(),
+}
+
+
+def public_calls():
+    """Functions of the package, and methods of its classes."""
+    for name in parafair.__all__:
+        thing = getattr(parafair, name)
+        if inspect.isfunction(thing):
+            yield name
+        elif inspect.isclass(thing):
+            for method in filter(lambda method: method[0] != "_", dir(thing)):
+                made_by = getattr(getattr(thing, method), "__module__", None) or ""
+                if callable(getattr(thing, method)) and made_by.startswith("parafair"):
+                    yield f"{name}.{method}"
+
+
+def test_every_public_call_is_in_the_table():
+    assert set(CALLS) == set(public_calls())
+
+
+@pytest.mark.filterwarnings("ignore::parafair.errors.ParafairWarning")
+@pytest.mark.parametrize("name", CALLS)
+def test_a_public_call_leaves_the_process_as_it_was(name, made):
+    before = state()
+    CALLS[name](made)
+    assert_unchanged(before)
+
+
+@pytest.mark.filterwarnings("ignore::parafair.errors.ParafairWarning")
+def test_calls_in_threads_leave_the_process_as_it_was(made):
+    before = state()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: CALLS[name](made), ["audit", "FairCP.fit", "audit", "tune"] * 2))
+        inside = set(pool.map(lambda _: torch.get_num_threads(), range(8)))
+    assert inside == {before["threads of torch"]}
+    assert_unchanged(before)
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt("in a callback")
+
+
+BAD = {
+    "audit": lambda: audit(TENSOR[:, :, 0], sensitive_features=GROUPS[:3], **QUICK),
+    "fit": lambda: MODEL.fit(TENSOR, sensitive_features=GROUPS[:3]),
+    "frontier": lambda: frontier(MODEL, TENSOR, sensitive_features=GROUPS, strengths=[-1.0]),
+    "tune": lambda: tune(MODEL, TENSOR, grid={"rank": [0]}, sensitive_features=GROUPS),
+    "interrupted audit": lambda: audit(
+        TENSOR[:, :, 0], sensitive_features=GROUPS, on_progress=interrupt, **QUICK
+    ),
+    "interrupted fit": lambda: MODEL.fit(HOLES, sensitive_features=GROUPS, on_iteration=interrupt),
+    "interrupted frontier": lambda: frontier(
+        MODEL, TENSOR, sensitive_features=GROUPS, on_progress=interrupt
+    ),
+    "interrupted tune": lambda: tune(
+        FairCP(method="none", tol=0.1), HOLES, grid={"rank": [1, 2]}, on_candidate=interrupt
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::parafair.errors.ParafairWarning")
+@pytest.mark.parametrize("name", BAD)
+def test_a_call_that_fails_leaves_the_process_as_it_was(name):
+    before = state()
+    expected = (KeyboardInterrupt, Interrupted) if "interrupted" in name else (ValueError,)
+    with pytest.raises(expected, match="in a callback|interrupted after|must|has 3 rows"):
+        BAD[name]()
+    assert_unchanged(before)
+
+
+def test_overlapping_threads_all_get_their_numbers_back():
+    """The second enters before the first leaves, and leaves after it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            outer = one_thread()
+            outer.__enter__()
+            inner = one_thread()
+            pool.submit(inner.__enter__).result()
+            assert pool.submit(torch.get_num_threads).result() == 1
+            outer.__exit__(None, None, None)
+            assert torch.get_num_threads() == 3
+            assert pool.submit(torch.get_num_threads).result() == 1
+            pool.submit(inner.__exit__, None, None, None).result()
+            assert pool.submit(torch.get_num_threads).result() == 3
+        with one_thread(), one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_warning_of_many_fits_is_given_once_with_a_count():
+    with pytest.warns(ParafairWarning, match=r"did not converge .* \(4 of 4 fits\)") as caught:
+        tune(FairCP(method="none", max_iter=1, tol=1e-9), TENSOR, grid={"rank": [1, 2, 3]})
+    assert len(caught) == 1
