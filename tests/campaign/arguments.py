@@ -146,7 +146,7 @@ KERNEL_PAIRS = choice(
 AUDITS = choice(
     ("{'attackers': ['linear'], 'folds': 2, 'repeats': 1, 'permutations': 3}", "None"),
     (
-        "{'folds': 99}",
+        "{'folds': 99, 'attackers': ['linear']}",
         "{'nope': 1}",
         "{'attackers': 1}",
         "{'attackers': ['linear'], 'folds': 0}",
