@@ -52,7 +52,7 @@ FILES = (
     "/dev/null", "x" * 300, "people.csv/x",
 )  # fmt: skip
 WORDS = (
-    "", " ", "0", "1", "2", "-1", "1.5", "nan", "inf", "1e400", "1e30", "99999999999999999999",
+    "", "0", "1", "2", "-1", "1.5", "nan", "inf", "1e400", "1e30", "99999999999999999999",
     "abc", "a,b", ",", "who", "group", "who,group", "group,group", "age", "nope", "é", "\x1b[31m",
     "--", "-", "linear", "linear,svm", "block", "gradient", "uniform", "svd", "none", "khsic",
     "hsic", "auto", "error", "exclude", "mean", "first", "csv", "parquet", "png", "float32",

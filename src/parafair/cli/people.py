@@ -144,7 +144,8 @@ class People:
         """
         if self.key is None:
             raise ValueError(
-                f"--key is missing: the column of {self.path} that has the labels of mode {mode!r}"
+                f"--key is missing; give the column of {self.path} that has the labels of mode "
+                f"{mode!r}"
             )
         return self.key
 
