@@ -183,6 +183,12 @@ def new_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     check_new_file(path, overwrite=overwrite)
     beside = temporary(path)
     try:
+        beside.touch()  # the system may refuse what permissions allow
+    except OSError as error:
+        raise OSError(
+            f"{path} cannot be written ({error.strerror}); choose another file"
+        ) from error
+    try:
         yield beside
         _rename(beside, path, overwrite=overwrite)
     finally:

@@ -146,7 +146,7 @@ KERNEL_PAIRS = choice(
 AUDITS = choice(
     ("{'attackers': ['linear'], 'folds': 2, 'repeats': 1, 'permutations': 3}", "None"),
     (
-        "{'folds': 99}",
+        "{'folds': 99, 'attackers': ['linear']}",
         "{'nope': 1}",
         "{'attackers': 1}",
         "{'attackers': ['linear'], 'folds': 0}",
@@ -245,6 +245,8 @@ SORTS: dict[str, Sort] = {
     "sensitive_features": FEATURES,
     "features": FEATURES,
     "embedding": ROWS,
+    "new_embedding": ROWS,
+    "new_sensitive_features": FEATURES,
     "rank": COUNTS,
     "method": METHODS,
     "strength": SIZES,
@@ -268,6 +270,7 @@ SORTS: dict[str, Sort] = {
         ("'float16'", "torch.int64", "np.float64", "float", "np.dtype('f4')"),
     ),
     "on_iteration": CALLBACKS,
+    "on_audit": CALLBACKS,
     "on_trial": CALLBACKS,
     "on_progress": CALLBACKS,
     "on_candidate": CALLBACKS,

@@ -52,7 +52,7 @@ FILES = (
     "/dev/null", "x" * 300, "people.csv/x",
 )  # fmt: skip
 WORDS = (
-    "", " ", "0", "1", "2", "-1", "1.5", "nan", "inf", "1e400", "1e30", "99999999999999999999",
+    "", "0", "1", "2", "-1", "1.5", "nan", "inf", "1e400", "1e30", "99999999999999999999",
     "abc", "a,b", ",", "who", "group", "who,group", "group,group", "age", "nope", "é", "\x1b[31m",
     "--", "-", "linear", "linear,svm", "block", "gradient", "uniform", "svd", "none", "khsic",
     "hsic", "auto", "error", "exclude", "mean", "first", "csv", "parquet", "png", "float32",
@@ -67,6 +67,8 @@ OUTS = (
 )  # fmt: skip
 GIVEN_AS_PATH = {"--sensitive", "--data", "--target"}
 GIVEN_AS_OUT = {"--out", "--json", "--picture", "--page"}
+# Numbers of steps: a large one is a long wait, which is what was asked for.
+LONG = {"--max-iter", "--inner-steps", "--permutations", "--repeats"}
 # Values that would take minutes; options that make a line fast keep their place.
 SLOW = {("--attackers", "all"), ("--strength", "auto")}
 
@@ -147,7 +149,7 @@ def _value(option: str, draw: Draw) -> str:
     if option in GIVEN_AS_PATH or not option.startswith("--"):
         return draw.one(*FILES)
     value = draw.one(*WORDS)
-    slow = (option, value) in SLOW or (option in {"--max-iter", "--inner-steps"} and len(value) > 4)
+    slow = (option, value) in SLOW or (option in LONG and len(value) > 4)
     # More processes take seconds to start.
     slow = slow or (option == "--n-jobs" and value not in ("0", "1", "abc", "", "1.5"))
     return "1" if slow else value

@@ -142,7 +142,9 @@ def _prepare() -> SimpleNamespace:
     """Objects that calls begin with: data, fitted models and results, and files of them."""
     table = _labeled_table()
     data = TensorData.from_table(table, modes=["who", "subject", "date"], value="score")
-    # The first call makes torch import modules that add filters of warnings.
+    # The first calls make torch import modules that change filters and the environment.
+    repr(torch.zeros(1, device="meta"))
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)])
     dependence.hsic(np.eye(3)[None], np.eye(3)[None], kernels=(kernels.Linear(),) * 2)
     tensor = (
         rng(1).normal(size=(8, 4, 3)) + groups(8).astype("U1").view(np.int32)[:, None, None] % 3

@@ -113,7 +113,7 @@ def _lost(line: Line, before, after) -> str:
     if "--force" in line.words:
         return ""
     # A frontier may add to its own folder.
-    own = "curve/" if line.words[0] == "frontier" else "\0"
+    own = "curve/" if "frontier" in line.words else "\0"
     changed = [n for n, facts in before.items() if after.get(n) != facts and not n.startswith(own)]
     return f"changed or deleted without --force: {changed[0]}" if changed else ""
 
@@ -167,7 +167,7 @@ def _judge(line: Line, code: int, said: str) -> tuple[Kind, str, str]:
         return Kind.REFUSED, "", ""
     text = text[text.find("Error:") :]
     named = any(name in _spaced(text) for name in map(_spaced, _names(line)))
-    named = named or any(word in text.split() for word in line.words)  # such as . and /
+    named = named or any((word or ".") in text.split() for word in line.words)  # such as /
     parts = {"the argument": named, "what came": CAME.search(text), "a remedy": REMEDY.search(text)}
     missing = [what for what, there in parts.items() if not there]
     if missing:

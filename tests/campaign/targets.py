@@ -39,6 +39,7 @@ SAID = {
     "path": ("folder", "file"),
     "X": ("array", "mode"),
     "array": ("X",),
+    "new_sensitive_features": ("sensitive feature",),
     "data": ("X",),
     "X_test": ("X",),
     "audits": tuple(signature(namespace.audit).parameters),
@@ -84,7 +85,15 @@ class Target:
 
 
 few = {"max_iter": 1.0, "tol": 0.6, "sensitive_features": 0.85, "rank": 0.5}
-quick = {"attackers": 1.0, "permutations": 0.95, "repeats": 0.92, "folds": 0.8, "target": 0.03}
+quick = {
+    "attackers": 1.0,
+    "permutations": 0.95,
+    "repeats": 0.92,
+    "folds": 0.8,
+    "target": 0.03,
+    "new_embedding": 0.15,
+    "new_sensitive_features": 0.15,
+}
 new_people = {"X": NEW_PEOPLE, "sensitive_features": NEW_FEATURES}
 
 # An audit of a search uses all attackers, which takes minutes.

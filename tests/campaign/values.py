@@ -74,16 +74,18 @@ class Sort:
     Attributes:
         plausible: Draws a value that a call may be expected to take.
         odd: Draws a value of the right kind at its limits, or beyond.
+        wrong: Values of other kinds.
     """
 
     plausible: Text
     odd: Text
+    wrong: tuple[str, ...] = WRONG
 
     def draw(self, draw: Draw, hostile: bool) -> str:
         """Draw a value; a hostile one is odd or of a wrong type."""
         if not hostile:
             return self.plausible(draw)
-        return self.odd(draw) if draw.chance(0.6) else draw.one(*WRONG)
+        return draw.one(*self.wrong) if self.wrong and draw.chance(0.4) else self.odd(draw)
 
 
 def choice(plausible: tuple[str, ...], odd: tuple[str, ...] = WRONG) -> Sort:
@@ -222,7 +224,12 @@ SIZES = choice(
 )
 MODES = choice(("0", "0", "0", "1"), ("2", "-1", "'who'", "'mode_0'", "5", "1.0", "True", "'0'"))
 FLAGS = choice(("True", "False"), ("'no'", "0", "1", "None", "np.bool_(True)", "'True'"))
-CALLBACKS = choice(("lambda *a, **k: None",), ("1", "'print'", "print"))
+# What can be called raises errors of its own.
+CALLBACKS = Sort(
+    lambda draw: "lambda *a, **k: None",
+    lambda draw: draw.one("1", "'print'", "None", "[]", "np", "found", "pd.NA", "object()"),
+    wrong=(),
+)
 ATTACKER_LISTS = choice(
     ("['linear']", "['linear']", "('linear',)", "{'mine': LogisticRegression()}"),
     ("[]", "{}", "['lineer']", "'linear'", "['linear', 'linear']", "{'x': 1}", "{1: None}", "[1]",

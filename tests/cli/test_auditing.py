@@ -134,7 +134,7 @@ def test_a_run_with_labels_is_audited_by_its_key(tables):
     for name in ("two.json", "three.json"):
         assert (tables / "one.json").read_text() == (tables / name).read_text()
     text = run("audit", "run", "--sensitive", "unnamed.csv", *QUICK, code=2)
-    assert "--key is missing: the column of unnamed.csv that has the labels of mode" in text
+    assert "--key is missing; give the column of unnamed.csv that has the labels of mode" in text
 
 
 def test_a_model_saved_from_python_is_audited_by_its_labels(tables):
@@ -144,7 +144,7 @@ def test_a_model_saved_from_python_is_audited_by_its_labels(tables):
     audit = ("audit", "run", "--sensitive-columns", "gender", *QUICK, "--sensitive")
     named = run(*audit, "students.csv", "--key", "student")
     assert run(*audit, "students.csv") == named
-    assert "--key is missing: the column of unnamed.csv" in run(*audit, "unnamed.csv", code=2)
+    assert "--key is missing; give the column of unnamed.csv" in run(*audit, "unnamed.csv", code=2)
     assert "--sensitive is missing; give the table" in run("audit", "run", *QUICK, code=2)
 
 

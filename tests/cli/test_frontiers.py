@@ -110,6 +110,14 @@ def test_a_frontier_of_a_table_has_errors_and_a_page(tables):
         assert text in page
 
 
+def test_a_frontier_does_not_change_the_folder_of_a_fit(arrays):
+    run("fit", "tensor.npy", "--method", "none", "--max-iter", 1, "--out", "fit")
+    before = (arrays / "fit" / "inputs.json").read_bytes()
+    text = run(*FRONTIER, "--out", "fit", code=2)
+    assert "inputs.json already exists, but fit holds no frontier" in text
+    assert (arrays / "fit" / "inputs.json").read_bytes() == before
+
+
 def test_nothing_is_replaced_without_being_asked_to(arrays):
     (arrays / "run" / "invariant").mkdir(parents=True)
     (arrays / "run" / "inputs.json").write_text("precious")

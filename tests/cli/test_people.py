@@ -111,7 +111,7 @@ def test_people_without_features_are_fitted_and_left_out(tables):
 
 def test_people_without_a_key_are_refused(tables):
     text = run("fit", "scores.csv", *MODES, *GENDER[:-2], *SMALL, "--out", "run", code=2)
-    assert "--key is missing: the column of students.csv that has the labels of mode" in text
+    assert "--key is missing; give the column of students.csv that has the labels of mode" in text
 
 
 def test_messages_name_the_options(tables):

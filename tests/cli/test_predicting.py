@@ -172,7 +172,7 @@ def test_new_people_are_found_by_the_key_of_the_run(tables):
     run(*new, "students.csv", "--out", "two.csv")
     assert (tables / "one.csv").read_text() == (tables / "two.csv").read_text()
     text = run(*new, "unnamed.csv", "--out", "three.csv", code=2)
-    assert "--key is missing: the column of unnamed.csv that has the labels of mode" in text
+    assert "--key is missing; give the column of unnamed.csv that has the labels of mode" in text
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -67,3 +67,9 @@ def test_values_that_are_no_scalars_are_refused(value):
 def test_values_of_different_types_are_categories():
     column = Column.of("g", np.array([1, "a", 1, 10**30], object))
     assert column.categories == ("1", str(10**30), "a")
+
+
+def test_large_whole_numbers_are_told_apart():
+    column = Column.of("id", np.arange(12) + 2**62, "numeric")
+    small = Column.of("id", np.arange(12), "numeric")
+    np.testing.assert_allclose(column.encode(), small.encode(), rtol=1e-12)

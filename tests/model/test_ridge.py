@@ -112,3 +112,10 @@ def test_ctrl_c_while_the_ridge_is_selected_is_no_result(monkeypatch):
         model.fit(ratings(people=30, items=20))
     assert type(caught.value) is KeyboardInterrupt
     assert not hasattr(model, "fit_")
+
+
+def test_one_held_out_entry_is_enough_to_select_a_ridge():
+    data = np.random.default_rng(2).normal(size=(4, 2))
+    data[np.random.default_rng(0).random((4, 2)) < 0.2] = np.nan
+    selected = select_ridge(TensorData.from_array(data), 1, 0, center=False, loss="squared", seed=0)
+    assert selected.ridge == min(dict(selected.tried), key=dict(selected.tried).get)

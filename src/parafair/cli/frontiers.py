@@ -179,7 +179,7 @@ def report(
 def _check_folder(out: Path, methods: Iterable[str]) -> None:
     """Raise if files in the folder would be lost that are no frontier's."""
     put_back(out.resolve())
-    begun = (out / MANIFEST_FILE).exists() or method_folders(out)
+    begun = method_folders(out) or _is_begun(out)
     if (out / INPUTS_FILE).exists() and not begun:
         raise FileExistsError(
             f"{out / INPUTS_FILE} already exists, but {out} holds no frontier; choose another "
@@ -187,6 +187,11 @@ def _check_folder(out: Path, methods: Iterable[str]) -> None:
         )
     for name in methods:
         Folder(out / name).check()
+
+
+def _is_begun(out: Path) -> bool:
+    """Tell whether a folder holds nothing but the record of a frontier without fits."""
+    return out.is_dir() and {path.name for path in out.iterdir()} <= BEGUN
 
 
 @contextmanager
@@ -200,7 +205,7 @@ def _recorded(out: Path, inputs: Inputs) -> Iterator[None]:
             check_same_settings(out, plain(Inputs.read(out).reading), inputs.reading)
         else:  # the fits were made from Python
             inputs.write(out)
-    elif not out.exists() or {path.name for path in out.iterdir()} <= BEGUN:
+    elif not out.exists() or _is_begun(out):
         with new_folder(out, overwrite=True, ours=BEGUN) as folder:
             inputs.write(folder)
     else:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from parafair.cli.options import PEOPLE, defaults, option, words
 from parafair.cli.tensors import TensorOptions, error_prefix, people_mode
+from parafair.data.checks import check_scale
 from parafair.data.column import Kind
 from parafair.data.frames import find_rows, open_table, read_table
 from parafair.data.labels import as_labels, preview
@@ -143,7 +144,8 @@ class People:
         """
         if self.key is None:
             raise ValueError(
-                f"--key is missing: the column of {self.path} that has the labels of mode {mode!r}"
+                f"--key is missing; give the column of {self.path} that has the labels of mode "
+                f"{mode!r}"
             )
         return self.key
 
@@ -220,6 +222,14 @@ class Loaded:
         return "\n".join(lines)
 
 
+def _read(tensor: TensorOptions) -> TensorData:
+    """Read a tensor that can be decomposed."""
+    data = tensor.read()
+    with error_prefix(tensor.tensor):
+        check_scale(data)
+    return data
+
+
 def load(tensor: TensorOptions, people: ModeOptions) -> Loaded:
     """Read a tensor and its people, matched by label where the tensor has labels."""
     if people.sensitive is None:
@@ -228,9 +238,9 @@ def load(tensor: TensorOptions, people: ModeOptions) -> Loaded:
                 "--key, --sensitive-columns, --kind and --missing need the table of people, but it "
                 "was not given; add --sensitive"
             )
-        data = tensor.read()
+        data = _read(tensor)
         return Loaded(data, people_mode(data, people.mode, None), None)
-    found, data = People.read(people), tensor.read()
+    found, data = People.read(people), _read(tensor)
     mode = people_mode(data, people.mode, people.key)
     if tensor.has_labels:
         found.require_key(data.modes[mode])

@@ -118,7 +118,7 @@ def _read_new(tensor: TensorOptions, training: Training, inputs: Inputs) -> Tens
     if data.order != len(known):
         raise ValueError(
             f"{tensor.tensor} has {data.order} modes but the model has {len(known)}: "
-            f"{', '.join(known)}"
+            f"{', '.join(known)}; give data with the same modes"
         )
     if tensor.has_labels or not training.labeled:
         return data

@@ -119,12 +119,19 @@ class Column:
         numeric feature is standardized.
         """
         if self.kind == "numeric":
-            numbers = self.values.astype(np.float64)[:, None]
+            numbers = self._from_least()[:, None]
             numbers = numbers / np.abs(numbers).max()  # squares must not overflow
             return np.asarray((numbers - numbers.mean()) / numbers.std())
         if len(self.categories) == 2:
             return self.values.astype(np.float64)[:, None]
         return np.asarray(np.eye(len(self.categories))[self.values])
+
+    def _from_least(self) -> NDArray[np.float64]:
+        """Return numbers; whole ones as differences from the least, so that none are rounded."""
+        values = self.values
+        if values.dtype.kind in "iu" and int(values.max()) - int(values.min()) < 2**63:
+            values = values - values.min()
+        return values.astype(np.float64)
 
     def take(self, people: NDArray[np.intp]) -> Column:
         """Return the feature of some people; categories without members stay."""

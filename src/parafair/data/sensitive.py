@@ -22,6 +22,9 @@ Kinds: TypeAlias = Kind | Mapping[str, Kind] | None
 # A sample of a large population has at least this many members of every group, if they exist.
 LEAST_MEMBERS = 10
 
+# More groups of a numeric column are a mistake.
+MOST_PARTS = 1_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class SensitiveFeatures:
@@ -203,7 +206,7 @@ class SensitiveFeatures:
         Args:
             parts: Number of groups for a numeric column.
         """
-        whole_number("parts", parts, least=1)
+        parts = whole_number("parts", parts, most=MOST_PARTS)
         self._check_complete()
         columns = [column.bin(parts) for column in self.columns]
         table = np.stack([column.values for column in columns], 1)

@@ -119,7 +119,7 @@ def _count_people(data: TensorData | int, mode: int | str) -> int:
             "TensorData.from_array"
         )
     people = whole_number("data", data, least=2)
-    check_memory(BYTES_PER_PERSON * people, f"a split of {people} people", "pass fewer people")
+    check_memory(BYTES_PER_PERSON * people, f"a split of data={people} people", "pass fewer")
     return people
 
 

@@ -32,7 +32,7 @@ def marks(seed: int = 0, *, students: int = 200) -> Dataset:
     >>> marks(0, students=20).tensor
     TensorData(20 student x 6 module x 3 test, 183 observed (50.8 %), sparse, float64)
     """
-    whole_number("students", students, least=2)
+    students = whole_number("students", students, least=2)
     whole_number("seed", seed, least=0)
     check_memory(students * BYTES_PER_STUDENT, f"marks of {students} students", "choose fewer")
     needs = np.random.default_rng(0).standard_normal((len(MODULES), 2))

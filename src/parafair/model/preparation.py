@@ -24,7 +24,7 @@ from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
 from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
 from parafair.solvers import Solver, Stop
 from parafair.solvers.init import make_starts
-from parafair.solvers.problem import Problem
+from parafair.solvers.problem import Problem, check_rank
 from parafair.solvers.registry import resolve_solver
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class Settings:
             check_order(sensitive_features, data.labels[mode])
         features, other = self._features(data, mode, sensitive_features)
         offsets = Offsets.of(data, mode) if model.center else None
+        check_rank(model.rank, data.shape)
         centered = data if offsets is None else offsets.subtract(data)
         given = 0.0 if model.ridge == "auto" else float(model.ridge)
         problem = Problem(

@@ -146,7 +146,8 @@ def _strongest(errors: Mapping[float, Tensor]) -> float:
     """
     least = errors[min(errors, key=lambda ridge: _root(errors[ridge]))]
     for ridge, error in sorted(errors.items(), reverse=True):
-        excess = error - least
-        if float(excess.mean()) <= float(excess.std()) / sqrt(len(excess)):
+        excess = (error - least).nan_to_num(0.0)  # infinite errors of fits that diverged
+        spread = float(excess.std()) if len(excess) > 1 else 0.0
+        if float(excess.mean()) <= spread / sqrt(len(excess)):
             return ridge
     raise AssertionError("the smallest error does not exceed itself")

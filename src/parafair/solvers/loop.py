@@ -90,7 +90,10 @@ def solve_batch(
     histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]
     sound = torch.isfinite(state.objective.value)
     if not sound.any():
-        raise ValueError("the objective is not finite at the start; use smaller initial factors")
+        raise ValueError(
+            "the objective is not finite at the start, for the initial factors of init, the "
+            "strength and the ridge; use smaller ones, or rescale X"
+        )
     fits: dict[int, Fit] = {}
     for member in (~sound).nonzero().flatten().tolist():
         fits[member] = _finish(state, member, Status.DIVERGED, histories[member])
