@@ -35,7 +35,7 @@ MARGIN = 0.5
 
 # The search ends after this many strengths at which people are matched across groups: larger
 # strengths make it worse.
-MOST_MATCHED = 3
+MOST_MATCHED = 2
 
 # Noise, relative to the standard deviation in every whitened direction.
 NOISES = (0.1, 0.15, 0.2, 0.3, 0.4)
@@ -170,14 +170,16 @@ def select_strength(
             starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
             if fit.residual >= _least_clear(found):
                 break
-            for pair in _judged(member, criterion, fit, max_leakage, seed, on_audit):
-                if pair[1].residual < _least_clear(found):
-                    found.append(pair)
-                    if on_trial is not None:
-                        on_trial(pair[1])
-            last = found[-1][1]
-            matched += last.matched
-            if matched == MOST_MATCHED or (last.clear and not last.noise):
+            before = len(found)
+            for pair in _judged(
+                member, criterion, fit, max_leakage, seed, on_audit, below=_least_clear(found)
+            ):
+                found.append(pair)
+                if on_trial is not None:
+                    on_trial(pair[1])
+            noiseless = found[before][1]
+            matched += noiseless.matched
+            if matched == MOST_MATCHED or noiseless.clear:
                 break
     except KeyboardInterrupt as error:
         # The last finished strength is better than an unfinished one.
@@ -212,8 +214,13 @@ def _judged(
     max_leakage: float,
     seed: int,
     on_audit: OnAudit | None,
+    *,
+    below: float,
 ) -> Iterator[tuple[Fit, Trial]]:
-    """Yield a fit and its trial, then the same with increasing noise, until it passes."""
+    """Yield a fit and its trial, then the same with increasing noise, until it passes.
+
+    Only fits with a residual below `below` are audited.
+    """
     assert problem.penalty is not None
     rows = fit.cp.factors[problem.mode]
     generator = torch.Generator().manual_seed(seed)
@@ -224,6 +231,8 @@ def _judged(
         judged = fit
         if noise:
             judged = replace(fit.with_embedding(problem, rows + noise * drawn), noiseless=rows)
+        if judged.residual >= below:
+            return
         embedding = problem.penalized_rows(judged.cp.factors[problem.mode])
         value = float(criterion.value_and_gradient(embedding)[0])
         null = float(criterion.null(embedding))
