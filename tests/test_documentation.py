@@ -21,7 +21,7 @@ from parafair.solvers.registry import SOLVERS
 from parafair.testing import AttackerContract, PenaltyContract
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("0[125]*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("0[1257]*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
