@@ -25,7 +25,7 @@ ATTACKERS = ("linear", "svm", "forest", "boosting")
 
 
 def leakage(rows, features):
-    """Return the strongest attacker's advantage over chance, for at most 4000 people."""
+    """Return what an attacker gains over chance, for at most 4000 people."""
     settings = {"attackers": ATTACKERS, "repeats": 1, "permutations": 1, "max_people": 4000}
     return audit(rows, sensitive_features=features, n_jobs=-1, **settings).leakage
 

@@ -136,7 +136,7 @@ def test_commands_on_the_page_about_tables_run(tmp_path, monkeypatch):
     lines = "".join(re.findall(r"```sh\n(.*?)```", page, re.S)).replace("\\\n", " ").splitlines()
     commands = [line.split() for line in lines]
     assert [words[1] for words in commands] == [
-        "fit", "audit", "predict", "transform", "frontier", "report",
+        "fit", "audit", "predict", "transform", "audit", "frontier", "report",
     ]  # fmt: skip
     from tests.cli.conftest import run
 

@@ -28,7 +28,8 @@ INTRODUCTION = """\
 This page reproduces every figure of Kim & Gittens, *Learning Fair Canonical Polyadical
 Decompositions using a Kernel Independence Criterion*, and gives a verdict on every claim. The
 paper has no public code. The settings are those of its appendix. Where the paper is silent or
-contradicts itself, we chose a [reading](#readings). This page is generated from the tables by
+contradicts itself, we chose a [reading](#readings). Machines, versions and remarks on the
+measurements are under [Runs](#runs). This page is generated from the tables by
 
 ```sh
 {command}
@@ -43,8 +44,8 @@ everything works, and it says nothing about the paper.
 RULES = f"""\
 *Unfairness* is the paper's measure: the accuracy of its two-layer network on held-out people,
 minus 0.5. *Leakage* is our measure: the advantage over chance, in balanced accuracy, of the
-strongest of several attackers, which standardize or whiten the columns first. The *residual* is a
-ratio of norms, ‖X - model‖ / ‖X‖: a residual of 0.61 leaves 37 % of the sum of squares
+strongest of several attackers, which do not depend on the scale of the columns. The *residual* is
+a ratio of norms, ‖X - model‖ / ‖X‖: a residual of 0.61 leaves 37 % of the sum of squares
 unexplained. Numbers are mean ± standard deviation over the runs. "a to b" means a at the smallest
 strength and b at the largest.
 
