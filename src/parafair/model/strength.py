@@ -26,8 +26,9 @@ FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 2.0**-4, 2.0, 2**0.5, 1e4
 # A warm-started fit progresses slowly until extrapolation sets in; it must not stop before that.
 PATH_TOL_SHARE, PATH_WINDOW = 0.3, 20
 
-# The search audits fewer people, with fewer folds, than an audit does by default.
-MAX_PEOPLE, FOLDS = 2000, 3
+# The search audits fewer people than an audit does by default, and the last stage alone has as many
+# folds.
+MAX_PEOPLE, FOLDS, LAST_FOLDS = 2000, 3, 5
 
 # Another audit, with other folds, finds a little more or less. So the search continues after a pass
 # if the strongest raw advantage exceeds max_leakage and leakage exceeds this share of it.
@@ -288,7 +289,7 @@ def _audit_in_stages(
             rows.cpu(),
             sensitive_features=problem.penalized_features,
             attackers=panel(stage),
-            folds=FOLDS,
+            folds=LAST_FOLDS if stage == STAGES[-1] else FOLDS,
             permutations=1,
             max_people=MAX_PEOPLE,
             random_state=seed,
