@@ -272,7 +272,8 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"folds": 1}, "folds must be a whole number of at least 2, got 1"),
+            ({"folds": 1}, "folds must be a whole number from 2 to 20, got 1"),
+            ({"folds": 200}, "folds must be a whole number from 2 to 20, got 200"),
             ({"repeats": 0}, "repeats must be a whole number of at least 1, got 0"),
             ({"permutations": 0}, "permutations must be a whole number of at least 1, got 0"),
             ({"random_state": -1}, "random_state must be a whole number between 0 and .* got -1"),

@@ -162,7 +162,7 @@ def test_progress_is_told():
             "every name in attackers must be one of .*'nobody'",
         ),
         ({"audits": {"attacker": ["linear"]}}, "a key of audits must be one of .*attackers"),
-        ({"audits": {"folds": 100}}, "an audit with folds=100 needs at least 100"),
+        ({"audits": {"folds": 100}}, "folds must be a whole number from 2 to 20, got 100"),
         ({"audits": {"permutations": 0}}, "permutations must be a whole number of at least 1"),
         ({"model": {"device": "nowhere"}}, "device='nowhere' cannot be used here"),
         ({"model": {"dtype": "float16"}}, "dtype must be one of float32, float64"),

@@ -40,6 +40,9 @@ from parafair.data.sensitive import SensitiveFeatures
 # An audit needs this many people: two in each of two groups.
 LEAST_PEOPLE = 4
 
+# The inner cross-validation trains a model without each pair of folds.
+MOST_FOLDS = 20
+
 # Extreme people that are named in the remarks.
 MOST_NAMED = 3
 
@@ -80,7 +83,8 @@ def audit(  # noqa: PLR0913  (each argument is a setting of its own)
         attackers: Names of registered attackers, see `parafair.audits.ATTACKERS`;
             or a dictionary from a name to a scikit-learn estimator or an `Attacker`.
             By default all registered attackers.
-        folds: Number of folds of the cross-validation; fewer if the largest group is smaller.
+        folds: Number of folds of the cross-validation, at most 20; fewer if the largest group is
+            smaller.
         repeats: Number of cross-validations, each with other folds.
         permutations: Number of permutations of the independence test.
         max_people: Larger data is sampled down to this many people, some of every group.
@@ -138,7 +142,7 @@ def check_settings(
     max_people: int = 5000,
 ) -> dict[str, Attacker]:
     """Return the attackers; raise if an audit with these settings would fail."""
-    whole_number("folds", folds, least=2)
+    whole_number("folds", folds, least=2, most=MOST_FOLDS)
     whole_number("repeats", repeats)
     whole_number("permutations", permutations)
     whole_number("max_people", max_people, least=LEAST_PEOPLE)
