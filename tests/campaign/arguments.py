@@ -109,6 +109,16 @@ PAGES = choice(
     ("FOLDER / 'out' / 'page'", "FOLDER / 'out' / 'page.pdf'", "FOLDER", "FOLDER / 'scores.csv'",
      "'/proc/x.html'", "FOLDER / 'out' / 'x.html' / 'y.html'"),
 )  # fmt: skip
+AUDIT_FILES = choice(
+    ("FOLDER / 'audit.json'", "str(FOLDER / 'audit.json')"),
+    ("FOLDER / 'damaged' / 'model.json'", "FOLDER / 'nothing'", "FOLDER / 'scores.csv'", "FOLDER",
+     "FOLDER / 'model' / 'model.json'", "'\\x00'", "'x' * 5000", "'/dev/null'"),
+)  # fmt: skip
+OUT_FILES = choice(
+    ("FOLDER / 'new.json'", "str(FOLDER / 'new.json')"),
+    ("FOLDER / 'audit.json'", "FOLDER / 'scores.csv' / 'x'", "FOLDER", "'/proc/x'",
+     "FOLDER / ('x' * 300)", "FOLDER / 'a\\x00'", "'/dev/null/x'", "FOLDER / 'no' / 'x.json'"),
+)  # fmt: skip
 POSITIONS = choice(
     ("[0, 1]", "np.arange(3)", "[2, 0]", "np.arange(8) < 3"),
     ("[8]", "[-1]", "[0, 0]", "[0.5]", "[True]", "np.arange(8) < 0", "slice(2)", "np.arange(99)"),
