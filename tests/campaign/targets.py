@@ -9,16 +9,13 @@ from typing import Any
 
 from tests.campaign import namespace
 from tests.campaign.arguments import (
-    AUDIT_FILES,
     COLUMNS,
     OPTIONAL_LEVELS,
-    OUT_FILES,
-    OUTS,
-    PAGES,
     PEOPLE_TABLES,
     SORTS,
     TABLES,
 )
+from tests.campaign.paths import AUDIT_FILES, OUT_FILES, OUTS, PAGES
 from tests.campaign.values import (
     EIGHT_FEATURES,
     EIGHT_ROWS,

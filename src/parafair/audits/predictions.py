@@ -15,6 +15,7 @@ from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
 
 from parafair.audits.attacker import Attacker
 from parafair.audits.evaluation import ks_statistic
+from parafair.audits.measures import LARGEST
 from parafair.audits.result import R_SQUARED, Measure
 from parafair.audits.trials import Plan, predict_all
 from parafair.data.column import Column
@@ -98,6 +99,11 @@ def read_target(target: Any, people: int) -> Column:
         raise ValueError(
             f"class {rare!r} of target has only one member, so no model can be tested on it; "
             "merge it with another class"
+        )
+    if column.kind == "numeric" and np.abs(column.values).max() > LARGEST:
+        raise ValueError(
+            f"target has numbers whose squares overflow, up to {np.abs(column.values).max():.2g}; "
+            "rescale it"
         )
     return column
 

@@ -267,6 +267,7 @@ class Audit:
     def from_dict(cls, record: Mapping[str, Any]) -> Audit:
         """Return the audit that `to_dict` was called on."""
         try:
+            instance_of("record", record, Mapping, "use a dictionary")  # type: ignore[type-abstract]
             rows = tuple(map(Measure.from_dict, items("rows", record["rows"], "measures")))
             remarks = tuple(map(_text, items("remarks", record["remarks"], "sentences")))
             people = whole_number("people", record["people"])
