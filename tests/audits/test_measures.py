@@ -214,3 +214,10 @@ def test_what_is_no_decomposition_has_no_residual(cp, error, message):
 def test_the_residual_of_zeros_is_undefined():
     with pytest.raises(ValueError, match="X is zero everywhere, so its residual is undefined"):
         measures.residual_fit(np.zeros((2, 2)), (None, [np.ones((2, 1)), np.ones((2, 1))]))
+
+
+@pytest.mark.parametrize(("size", "scale"), [(1e300, 1.0), (1.0, 1e200)])
+def test_a_residual_that_overflows_is_refused(size, scale):
+    factors = [scale * matrix for matrix in ONES]
+    with pytest.raises(ValueError, match="X or cp has entries whose squares overflow"):
+        measures.residual_fit(np.full((2, 2), size), (None, factors))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, isnan
+from math import ceil, isfinite, isnan
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,10 @@ def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
     norm = float(torch.linalg.vector_norm(entries.values))
     if not norm:
         raise ValueError("X is zero everywhere, so its residual is undefined; pass other data")
-    return float(entries.residual_squared(matrices) ** 0.5 / norm)
+    residual = float(entries.residual_squared(matrices) ** 0.5 / norm)
+    if not isfinite(residual) or not isfinite(norm):
+        raise ValueError("X or cp has entries whose squares overflow; rescale them")
+    return residual
 
 
 def _read_cp(cp: Any, prototype: Tensor) -> CPTensor:
