@@ -137,10 +137,10 @@ def as_path(name: str, value: object) -> Path:
 def jobs(name: str, value: object) -> None:
     """Raise unless it is a number of processes as joblib takes it."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if value is not None and not (whole and value):
+    if value is not None and not (whole and 0 < abs(int(value)) < 2**31):  # type: ignore[call-overload]
         raise ValueError(
             f"{name} must be a whole number other than 0, or None, got {shown(value)}; 1 is one "
-            "process, -1 is all processors"
+            "process, -1 is all processors, and 2**31 or more are not possible"
         )
 
 

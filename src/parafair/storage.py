@@ -336,7 +336,8 @@ def parse_json(path: Path, data: bytes) -> dict[str, Any]:
         record = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(
-            f"{path} is not readable as JSON ({error}); it may be truncated"
+            f"{path} is not readable as JSON ({error}); it may be truncated, or "
+            "another kind of file: write it again, or use a copy"
         ) from error
     if not isinstance(record, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(record).__name__}")

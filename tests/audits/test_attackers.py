@@ -88,7 +88,9 @@ def test_own_estimators_are_copied_and_seeded():
         (["forrest"], ValueError, "every name in attackers must be one of .*; got 'forrest'; did"),
         ([], ValueError, "attackers is empty; name at least one of linear"),
         ({}, ValueError, "attackers is empty; name at least one"),
-        ({"mine": object()}, TypeError, "attacker 'mine' must be a scikit-learn classifier"),
+        ({"mine": object()}, TypeError, r"estimator of attackers\['mine'\] must be a scikit"),
+        (1, TypeError, "attackers must be a list of names, or a dictionary"),
+        (np.ma.masked_all((3, 2)), ValueError, "every name in attackers must be one of linear"),
     ],
 )
 def test_other_attackers_are_refused(attackers, error, message):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parafair.audits.dependence import dependence_rows
+from parafair.audits.dependence import dependence_rows, paper_rows
 from parafair.audits.trials import Plan
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.testing import example_groups, example_rows
@@ -45,3 +45,11 @@ def test_one_person_far_away_hides_nothing(value):
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e300])
 def test_constant_rows_depend_on_nothing(value):
     assert measured(np.full((80, 3), value), GROUPS) == (0, 0, 1)
+
+
+def test_figures_of_a_diverged_network_say_that_they_are_undefined():
+    rows = np.random.default_rng(0).normal(size=(20, 2)) * 1e37
+    column = SensitiveFeatures.of(np.arange(20) % 2 == 0).columns[0]
+    undefined = [row for row in paper_rows(rows, column, seed=0) if np.isnan(row.value)]
+    assert [row.measure for row in undefined] == ["unfairness", "network, balanced"]
+    assert all(row.about.startswith("undefined: ") for row in undefined)

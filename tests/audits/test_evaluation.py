@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.stats import ks_2samp
 
 from parafair import SensitiveFeatures, TensorData
 from parafair.audits.evaluation import (
@@ -110,9 +111,61 @@ def slow_ranking(people, relevant, predicted, k):
     st.integers(1, 4),
 )
 def test_ranking_equals_the_obvious_way(entries, k):
-    people, relevant, predicted = zip(*entries, strict=True) if entries else ((), (), ())
+    assume(any(relevant for _, relevant, _ in entries))
+    people, relevant, predicted = zip(*entries, strict=True)
     precision, recall, _ = ranking(people, relevant, predicted, k=k)
     np.testing.assert_allclose((precision, recall), slow_ranking(people, relevant, predicted, k))
+
+
+@pytest.mark.parametrize(
+    ("people", "relevant", "predicted", "message"),
+    [
+        ([], [], [], "relevant must be a list of at least one number"),
+        ([0, 0], [0, 0], [1.0, 2.0], "relevant has no True among 2 entries"),
+        ([0, 0], [0.5, 1], [1.0, 2.0], "relevant must hold True or False, or 1 or 0"),
+        ([0, 0], [0, 1], [1.0], "people, relevant and predicted must have equal lengths"),
+        ([0, 0], [0, 1], [1.0, NAN], "predicted has 1 NaN or infinite entries"),
+        (["a", None], [0, 1], [1.0, 2.0], "people must be a list of whole numbers"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(people, relevant, predicted, message):
+    with pytest.raises(ValueError, match=message):
+        ranking(np.array(people, None if people else int), relevant, predicted, k=1)
+
+
+def test_lists_longer_than_all_entries_have_all():
+    assert ranking([0, 0], [True, False], [1.0, 2.0], k=10**30) == (0.5, 1.0, 1)
+
+
+@pytest.mark.parametrize("compare", [mean_difference, ks_statistic])
+def test_only_finite_numbers_are_compared(compare):
+    with pytest.raises(TypeError, match="first must hold numbers, got an array of"):
+        compare(["a"], [1.0])
+    with pytest.raises(ValueError, match="second has 1 NaN or infinite entries"):
+        compare([1.0], [1.0, NAN])
+    with pytest.raises(ValueError, match="second must be a list of at least one number"):
+        compare([1.0], [])
+
+
+def test_the_distance_of_distributions_is_that_of_scipy():
+    first, second = np.random.default_rng(0).integers(0, 9, size=(2, 30))
+    assert ks_statistic(first, second[:20]) == pytest.approx(ks_2samp(first, second[:20]).statistic)
+
+
+@pytest.mark.parametrize("threshold", [NAN, "a", [1], np.inf])
+def test_a_threshold_is_a_finite_number(threshold):
+    with pytest.raises(ValueError, match="threshold must be a finite number, got"):
+        evaluate_predictions(HELD, GUESS, threshold=threshold)
+
+
+def test_held_out_entries_are_tensor_data():
+    with pytest.raises(TypeError, match="X_test must be a TensorData, got 1.0; use TensorData"):
+        evaluate_predictions(1.0, GUESS)
+
+
+def test_large_errors_do_not_overflow():
+    found = evaluate_predictions(HELD, np.full(7, 3e200))
+    assert found.value("rmse") == pytest.approx(3e200)
 
 
 def test_a_table_of_scores():

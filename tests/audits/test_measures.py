@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import ParafairWarning
+from parafair import ParafairWarning, SensitiveFeatures
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.audits import measures
 from parafair.dependence.hsic import centered_alignment
@@ -153,10 +153,71 @@ class TestParityBound:
 def test_rows_must_match(measure):
     with pytest.raises(ValueError, match="has 60 rows but the embedding has 59"):
         measure(ROWS[:59], sensitive_features=GROUPS)
-    with pytest.raises(ValueError, match=r"one row per person, shape \(n, rank\)"):
+    with pytest.raises(ValueError, match="one row per person and at least one column"):
         measure(ROWS.reshape(60, 3, 1), sensitive_features=GROUPS)
+    with pytest.raises(ValueError, match="embedding must have one row per person and at least"):
+        measure(ROWS[:, :0], sensitive_features=GROUPS)
+    with pytest.raises(ValueError, match="embedding has rows of 1 people .* at least 2 are needed"):
+        measure(ROWS[:1], sensitive_features=SensitiveFeatures.of(GROUPS).take([0]))
+
+
+MEASURES = [
+    measures.khsic,
+    measures.normalized_khsic,
+    measures.orthogonality,
+    measures.parity_bound,
+]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_entries_whose_squares_overflow_are_refused(measure):
+    with pytest.raises(ValueError, match="embedding has entries whose squares overflow"):
+        measure(ROWS * 1e200, sensitive_features=GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hidden": -1}, "hidden must be a whole number of at least 1, got -1"),
+        ({"hidden": "1"}, "hidden must be a whole number"),
+        ({"epochs": 1.5}, "epochs must be a whole number"),
+        ({"batch_size": 0}, "batch_size must be a whole number"),
+        ({"learning_rate": "a"}, "learning_rate must be a finite number"),
+        ({"test_size": 0}, "test_size must be a finite number"),
+        ({"test_size": 1}, "test_size must leave at least one of 60 people to train on"),
+    ],
+)
+def test_settings_of_the_network_are_checked(settings, message):
+    with pytest.raises(ValueError, match=message):
+        measures.unfairness(ROWS, sensitive_features=GROUPS, **settings)
+
+
+ONES = [np.ones((2, 1)), np.ones((2, 1))]
+
+
+@pytest.mark.parametrize(
+    ("cp", "error", "message"),
+    [
+        (1.0, TypeError, "cp must be a CPTensor or a pair of weights and factors, got 1.0"),
+        (("a", None), TypeError, "factors of cp must be a list of matrices"),
+        ((None, ONES[:1]), ValueError, "factors of cp must be at least 2 matrices"),
+        (([float("nan")], ONES), ValueError, "weights of cp has 1 NaN or infinite entries"),
+        (([1.0, 2.0], ONES), ValueError, r"weights of cp must have shape \(1,\)"),
+        ((["a"], ONES), TypeError, "weights of cp must hold numbers"),
+    ],
+)
+def test_what_is_no_decomposition_has_no_residual(cp, error, message):
+    with pytest.raises(error, match=message):
+        measures.residual_fit(np.ones((2, 2)), cp)
 
 
 def test_the_residual_of_zeros_is_undefined():
     with pytest.raises(ValueError, match="X is zero everywhere, so its residual is undefined"):
         measures.residual_fit(np.zeros((2, 2)), (None, [np.ones((2, 1)), np.ones((2, 1))]))
+
+
+@pytest.mark.parametrize(("size", "scale"), [(1e300, 1.0), (1.0, 1e200)])
+def test_a_residual_that_overflows_is_refused(size, scale):
+    factors = [scale * matrix for matrix in ONES]
+    with pytest.raises(ValueError, match="X or cp has entries whose squares overflow"):
+        measures.residual_fit(np.full((2, 2), size), (None, factors))

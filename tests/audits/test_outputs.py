@@ -78,3 +78,20 @@ def test_large_data_is_sampled():
 def test_bad_outputs_are_refused(scores, change, message):
     with pytest.raises(ValueError, match=message):
         outputs(scores, **change)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"k": "2"}, "k must be a whole number of at least 1"),
+        ({"max_people": None}, "max_people must be a whole number of at least 4"),
+    ],
+)
+def test_settings_are_checked(settings, message):
+    with pytest.raises(ValueError, match=message):
+        outputs(SCORES, **settings)
+
+
+def test_too_few_people_are_refused():
+    with pytest.raises(ValueError, match="scores has 3 rows, but an audit needs at least 4"):
+        audit_outputs(SCORES[:3], sensitive_features=GROUPS[:3], **QUICK)

@@ -44,3 +44,24 @@ def test_a_missing_matplotlib_is_named(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'parafair\[plot\]'"):
         draw(result)
+
+
+@pytest.mark.parametrize("path", ["/proc/x.html", "audit", "audit.gif"])
+def test_other_formats_are_refused_before_anything_is_drawn(result, path):
+    with pytest.raises(ValueError, match="path must end in .png, .pdf, .svg, got"):
+        result.draw(path)
+
+
+def test_files_that_cannot_be_written_are_refused(result, tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="x.png does not exist; create it first"):
+        result.draw(tmp_path / "file" / "x.png")
+    with pytest.raises(TypeError, match="path must be a path as text or a pathlib.Path"):
+        result.draw(1)
+
+
+def test_attackers_with_some_inputs_only_are_drawn():
+    pytest.importorskip("matplotlib")
+    found = audit(ROWS, sensitive_features=GROUPS, attackers=["forest"], folds=2, permutations=1)
+    assert len(draw(found).axes) == 1

@@ -96,3 +96,14 @@ def test_a_missing_fairlearn_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fairlearn", None)
     with pytest.raises(ImportError, match=r"pip install 'parafair\[fairlearn\]'"):
         audit(ROWS, sensitive_features=GROUPS, target=GROUPS, **QUICK)
+
+
+def test_groups_of_one_person_are_compared_without_a_warning():
+    rows = np.array([[1, -1], [3, 0], [-2, 1], [5, 4], [-3, -5], [-2, 0]])
+    found = predictions(rows, ROWS[:6, 0], ["a", "b", "c"] * 2)
+    assert 0 <= found["sensitive", "score distance (KS)", "linear"] <= 1
+
+
+def test_a_target_whose_squares_overflow_is_refused():
+    with pytest.raises(ValueError, match="target has numbers whose squares overflow, up to"):
+        predictions(ROWS, GROUPS, ROWS[:, 0] * 1e160)

@@ -115,8 +115,46 @@ def test_saved_audits_are_read_again_and_damage_is_refused(result, tmp_path):
     with pytest.raises(FileExistsError, match="audit.json already exists"):
         result.save(file)
     file.write_text(file.read_text().replace("linear", "linaer"))
-    with pytest.raises(ValueError, match="audit.json .*was changed"):
+    with pytest.raises(ValueError, match="audit.json does not match its checksum"):
         Audit.load(file)
+
+
+def changed(record, **changes):
+    return {**record, **changes}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda record: {}, r"Audit.to_dict returned, got \{\} \(KeyError\('rows'\)\)"),
+        (lambda record: np.ones(3), "record must be a Mapping, got array"),
+        (lambda record: 1.5, "record must be what Audit.to_dict returned, got 1.5"),
+        (lambda record: changed(record, people="a"), "people must be a whole number"),
+        (lambda record: changed(record, remarks=[1]), "every name and remark must be a str"),
+        (lambda record: changed(record, rows=[]), "no rows of leakage and of attackers"),
+        (lambda record: changed(record, rows=[1]), "record must be what Audit.to_dict returned"),
+        (
+            lambda record: changed(record, rows=[changed(record["rows"][0], low="a")]),
+            "low must be a finite number",
+        ),
+        (
+            lambda record: changed(record, rows=[changed(record["rows"][0], section="x")]),
+            "section must be one of leakage",
+        ),
+    ],
+)
+def test_what_is_no_record_of_an_audit_is_refused(result, change, message):
+    with pytest.raises(ValueError, match=message):
+        Audit.from_dict(change(result.to_dict()))
+
+
+def test_paths_of_audits_are_checked(result):
+    with pytest.raises(TypeError, match="path must be a path as text or a pathlib.Path"):
+        result.save(1)
+    with pytest.raises(TypeError, match="path must be a path as text or a pathlib.Path"):
+        Audit.load(None)
+    with pytest.raises(ValueError, match="overwrite must be True or False"):
+        result.save("x.json", overwrite="no")
 
 
 def test_what_is_undefined_is_null():

@@ -321,3 +321,15 @@ def test_all_attackers_are_at_chance_in_95_percent_of_seeds(numeric):
         covered.append(low <= 0 <= high)
     assert np.mean(signs) <= 0.05
     assert np.mean(covered) >= 0.95
+
+
+def test_what_cannot_be_called_or_counted_is_refused_before_any_work():
+    with pytest.raises(TypeError, match="on_progress must be a function or None, got 1"):
+        audit(ROWS, sensitive_features=GROUPS, on_progress=1)
+    with pytest.raises(ValueError, match="n_jobs must be a whole number other than 0"):
+        audit(ROWS, sensitive_features=GROUPS, n_jobs=0)
+
+
+def test_an_embedding_without_columns_is_refused():
+    with pytest.raises(ValueError, match="embedding must have one row per person and at least one"):
+        audit(ROWS[:, :0], sensitive_features=GROUPS, **QUICK)

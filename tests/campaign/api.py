@@ -23,7 +23,7 @@ import torch
 import parafair
 from parafair.errors import ParafairWarning
 from tests.campaign import namespace
-from tests.campaign.judging import foreign_warnings, judge_exception, undefined
+from tests.campaign.judging import foreign_warnings, judge_exception, says_undefined, undefined
 from tests.campaign.outcomes import Kind, Outcome
 from tests.campaign.surroundings import changes, fingerprint, restore, state
 from tests.campaign.targets import TARGETS, Target
@@ -186,7 +186,7 @@ def _attempt(case: Case, values: dict[str, Any], filters: str) -> tuple[tuple[Ki
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         after = state()
-        if kind is Kind.FINE and (where := undefined(result)):
+        if kind is Kind.FINE and (where := undefined(result)) and not says_undefined(caught):
             kind, detail = Kind.NAN, where
         if kind is Kind.FINE and (foreign := foreign_warnings(caught)):
             kind, detail = Kind.WARNING, foreign[0]
@@ -235,7 +235,7 @@ def shrink(case: Case, failure: Outcome) -> Case:
 def fuzz(seed: int, folder: Path) -> Iterator[Outcome]:
     """Yield the outcomes of random calls; a failure is made small when it is seen first."""
     seen: dict[tuple[str, str], str] = {}
-    with stop_slow_calls():
+    with stop_slow_calls(), contextlib.chdir(folder):  # a path may be any text
         for number in count():
             case = draw_case(seed, number)
             outcome = run_case(case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.campaign.paths import FOLDERS, OUTS
 from tests.campaign.values import (
     ATTACKER_LISTS,
     CALLBACKS,
@@ -92,22 +93,6 @@ CELLS = choice(
      "np.zeros((2, 3), bool)", "pd.DataFrame(np.zeros((2, 3), int))", "torch.zeros(2, 3)",
      "pd.DataFrame({'who': [None], 'subject': ['art'], 'date': [1]})",
      "pl.DataFrame({'who': ['p0']})"),
-)  # fmt: skip
-FOLDERS = choice(
-    ("FOLDER / 'model'", "str(FOLDER / 'model')"),
-    ("FOLDER / 'damaged'", "FOLDER / 'nothing'", "FOLDER / 'curve'", "FOLDER / 'scores.csv'",
-     "FOLDER", "FOLDER / 'empty'", "'\\x00'", "'x' * 5000", "'/dev/null'",
-     "FOLDER / 'curve' / 'fits'"),
-)  # fmt: skip
-OUTS = choice(
-    ("FOLDER / 'out'", "str(FOLDER / 'out' / 'deep' / 'er')"),
-    ("FOLDER / 'model'", "FOLDER / 'scores.csv'", "FOLDER / 'scores.csv' / 'x'", "FOLDER",
-     "'/proc/x'", "FOLDER / ('x' * 300)", "FOLDER / 'out\\x00'", "'/dev/null/x'"),
-)  # fmt: skip
-PAGES = choice(
-    ("FOLDER / 'out' / 'page.html'",),
-    ("FOLDER / 'out' / 'page'", "FOLDER / 'out' / 'page.pdf'", "FOLDER", "FOLDER / 'scores.csv'",
-     "'/proc/x.html'", "FOLDER / 'out' / 'x.html' / 'y.html'"),
 )  # fmt: skip
 POSITIONS = choice(
     ("[0, 1]", "np.arange(3)", "[2, 0]", "np.arange(8) < 3"),

@@ -18,6 +18,7 @@ import torch
 
 import parafair
 from parafair import FairCP, SensitiveFeatures, TensorData
+from parafair.audits.evaluation import Score
 from parafair.errors import ParafairWarning
 from tests.campaign.outcomes import Kind
 
@@ -131,9 +132,24 @@ def foreign_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
     ]
 
 
+def says_undefined(caught: list[warnings.WarningMessage]) -> bool:
+    """Whether parafair has warned that a result is undefined, so that it is not silent."""
+    return any(
+        issubclass(each.category, ParafairWarning) and "undefined" in str(each.message)
+        for each in caught
+    )
+
+
 def undefined(result: Any) -> str:
     """Where a result has a number that is NaN or infinite; empty if nowhere."""
     return next(_undefined(result, "result", 0), "")
+
+
+def _says_why(value: Any) -> bool:
+    """Whether a row of a result tells its reader that its number is undefined, and why."""
+    if isinstance(value, parafair.Measure):
+        return value.section == "paper" and value.about.startswith("undefined: ")
+    return isinstance(value, Score) and value.count == 0
 
 
 def _undefined(value: Any, where: str, depth: int) -> Iterator[str]:
@@ -153,6 +169,8 @@ def _undefined(value: Any, where: str, depth: int) -> Iterator[str]:
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             yield where
     elif is_dataclass(value):
+        if _says_why(value):
+            return
         for each in fields(value):
             yield from _undefined(getattr(value, each.name), f"{where}.{each.name}", depth + 1)
     elif isinstance(value, dict):

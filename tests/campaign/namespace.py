@@ -34,6 +34,7 @@ from parafair import (
     Stop,
     TensorData,
     audit,
+    audit_outputs,
     datasets,
     errors,
     frontier,
@@ -66,6 +67,7 @@ __all__ = [
     "Stop",
     "TensorData",
     "audit",
+    "audit_outputs",
     "check_max_leakage",
     "curve",
     "datasets",
@@ -169,6 +171,8 @@ def _prepare() -> SimpleNamespace:
         FairCP(2, **few), tensor, sensitive_features=groups(8), strengths=[0, 1], audits=QUICK,
         out=FOLDER / "curve",
     )  # fmt: skip
+    found = audit(model.embedding_, sensitive_features=groups(8), **QUICK)
+    found.save(FOLDER / "audit.json")
     return SimpleNamespace(
         scores=data,
         tensor=tensor,
@@ -182,7 +186,7 @@ def _prepare() -> SimpleNamespace:
         ),
         unfitted=FairCP(),
         curve=curve,
-        found=audit(model.embedding_, sensitive_features=groups(8), **QUICK),
+        found=found,
         limit=parity_limit(tensor, sensitive_features=groups(8)),
         tuned=tune(FairCP(method="none", **few), tensor, grid={"rank": [1, 2]}),
         features=SensitiveFeatures.of(people[["group", "age"]]),

@@ -21,6 +21,8 @@ from threadpoolctl import ThreadpoolController
 
 CONTROLLER = ThreadpoolController()
 PANDAS = ("display.max_rows", "display.precision")
+# Variables that other libraries set when they are first used, and who.
+FOREIGN = {"TORCHINDUCTOR_CACHE_DIR": "torch, when the first optimizer is made"}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 
@@ -43,7 +45,7 @@ def state() -> dict[str, Any]:
         "print options": repr(np.get_printoptions()),
         "options of pandas": [pd.get_option(each) for each in PANDAS],
         "configuration of scikit-learn": get_config(),
-        "environment": dict(os.environ),
+        "environment": {k: v for k, v in os.environ.items() if k not in FOREIGN},
         "folder": os.getcwd(),  # noqa: PTH109
         "locale": locale.setlocale(locale.LC_ALL),
         "recursion limit": sys.getrecursionlimit(),
@@ -69,7 +71,13 @@ def fingerprint(value: Any) -> object:
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.is_meta:
             return None
-        data = value.detach().cpu().contiguous().view(-1).view(torch.uint8)
+        data = (
+            value.detach()
+            .cpu()
+            .clone(memory_format=torch.contiguous_format)
+            .view(-1)
+            .view(torch.uint8)
+        )
         return tuple(value.shape), str(value.dtype), _digest(data.numpy().tobytes())
     if isinstance(value, np.ma.MaskedArray):
         return fingerprint(np.ma.getdata(value)), fingerprint(np.ma.getmaskarray(value))

@@ -11,19 +11,21 @@ from tests.campaign import namespace
 from tests.campaign.arguments import (
     COLUMNS,
     OPTIONAL_LEVELS,
-    OUTS,
-    PAGES,
     PEOPLE_TABLES,
     SORTS,
     TABLES,
 )
+from tests.campaign.paths import AUDIT_FILES, OUT_FILES, OUTS, PAGES
 from tests.campaign.values import (
     EIGHT_FEATURES,
     EIGHT_ROWS,
+    INDICES,
     NEW_FEATURES,
     NEW_PEOPLE,
     PAIRED,
+    RELEVANT,
     ROWS,
+    WIDE_ROWS,
     Sort,
     choice,
 )
@@ -158,6 +160,13 @@ TARGETS = (
     of("FairCP.load"),
     of("model.set_output", template="FairCP().set_output({})", weight=0.3),
     of("audit", usual=quick, weight=4, max_people=SORTS["max_people"]),
+    of(
+        "audit_outputs",
+        template="audit_outputs({}, attackers=['linear'], folds=2, permutations=2)",
+        scores=WIDE_ROWS,
+        usual={"k": 0.9},
+        k=choice(("1", "2"), ("0", "3", "4", "-1", "1.5", "10**30")),
+    ),
     of("parity_limit", weight=2),
     of("limit.at"),
     of(
@@ -176,6 +185,8 @@ TARGETS = (
     of("report.write_report", path=PAGES, weight=0.2),
     of("found.verdict"),
     of("parafair.Audit.from_dict"),
+    of("parafair.Audit.load", path=AUDIT_FILES),
+    of("found.save", path=OUT_FILES),
     of("found.draw", path=PAGES, weight=0.05),
     of("split_cells"),
     of("split_people"),
@@ -234,7 +245,7 @@ TARGETS = (
         usual={"sensitive_features": 0.5},
         weight=2,
     ),
-    of("evaluation.ranking", people=PAIRED, relevant=PAIRED, predicted=PAIRED, weight=0.5),
+    of("evaluation.ranking", people=INDICES, relevant=RELEVANT, predicted=PAIRED, weight=0.5),
     of("evaluation.mean_difference", first=PAIRED, second=PAIRED, weight=0.3),
     of("evaluation.ks_statistic", first=PAIRED, second=PAIRED, weight=0.3),
     of("measures.residual_fit"),

@@ -152,7 +152,11 @@ ROWS = _array(lambda draw: (draw.people, draw.others[0] if draw.others else 2))
 # Of the size of the prepared models.
 NEW_PEOPLE = _array(lambda draw: (draw.people, 4, 3))
 EIGHT_ROWS = _array(lambda draw: (8, 2))
+WIDE_ROWS = _array(lambda draw: (draw.people, *(n + 2 for n in draw.others)))
 PAIRED = _array(lambda draw: (draw.people,))
+# Of ranked entries: who, and whether it is relevant.
+INDICES = Sort(lambda draw: f"np.arange({draw.people}) // 2", PAIRED.odd)
+RELEVANT = Sort(lambda draw: f"np.arange({draw.people}) % 3 == 0", PAIRED.odd)
 
 FINE_FEATURES = (
     "groups({n})", "groups({n})", "groups({n}, 3)", "groups({n}).tolist()",

@@ -31,7 +31,7 @@ ONE = f"{HEADER}s00,art,1,5\n"
         (None, ("--mode", "modul"), "did you mean 'module'?"),
         (None, ("--missing", "leave"), "missing must be one of error, exclude; got 'leave'"),
         (None, ("--duplicates", "average"), "duplicates must be one of error, mean, sum, max,"),
-        (None, ("--ridge", -1), "ridge must be a finite number of at least 0, got -1"),
+        (None, ("--ridge", -1), "must be a finite number of at least 0, got -1"),
         (write("scores.csv", f"{ONE}s01,art,1,good\n"), (), "column 'score' must hold numbers"),
         (write("scores.csv", f"{ONE}s00,art,1,6\n"), (), "student s00, module art, test 1: 5, 6"),
         (write("scores.csv", f"{HEADER}s00,art,1,\ns01,art,1,\n"), (), "'score' has no values"),

@@ -26,7 +26,7 @@ def test_more_strength_costs_fit_and_buys_fairness(curve):
     table = curve.to_frame().groupby("strength").mean(numeric_only=True)
     assert table.residual.is_monotonic_increasing
     assert table.criterion.iloc[-1] < 0.1 * table.criterion.iloc[0]
-    assert table.leakage.iloc[-1] < table.leakage.iloc[0] - 0.2
+    assert table.leakage.iloc[-1] < 0.5 * table.leakage.iloc[0]
 
 
 def test_no_point_is_better_than_an_efficient_one(curve):
@@ -133,11 +133,10 @@ def test_hypervolume_of_known_points():
     assert _frontier((0.5, 0.25), (0.6, 0.3)).hypervolume() == pytest.approx(0.25)
 
 
-def test_over_matched_points_are_picked_last():
-    found = _frontier((0.2, 0.3), (0.5, -0.2, 0.1, 0.4), (0.6, 0.01))
+def test_over_matched_points_are_not_picked():
+    found = _frontier((0.2, 0.3), (0.5, 0.2, 0.1, 0.4), (0.6, 0.01))
     assert found.best(max_leakage=0.1).residual == 0.6
-    assert found.best(max_residual=0.55).residual == 0.2
-    assert _frontier((0.5, -0.2, 0.1, 0.4)).best(max_leakage=0.1).residual == 0.5
+    assert _frontier((0.5, 0.05, 0.1, 0.4)).best_or_none(max_leakage=0.1) is None
     # Below zero is not better than zero.
     assert [p.residual for p in _frontier((0.5, -0.1), (0.6, -0.3)).efficient] == [0.5]
 

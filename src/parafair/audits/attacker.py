@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 
 from parafair.audits.inputs import INPUTS, Input
 from parafair.data.column import Kind
-from parafair.errors import unknown_choice
+from parafair.errors import shown, unknown_choice
 
 Maker = Callable[[int], Any]
 Stage: TypeAlias = Literal["quick", "thorough", "slow"]
@@ -58,9 +58,9 @@ class Attacker:
         is_estimator = isinstance(estimator, BaseEstimator)
         if not (is_estimator and (is_classifier(estimator) or is_regressor(estimator))):
             raise TypeError(
-                f"attacker {name!r} must be a scikit-learn classifier or regressor, got "
-                f"{type(estimator).__name__}; derive it from "
-                "BaseEstimator and ClassifierMixin or RegressorMixin"
+                f"the estimator of attackers[{name!r}] must be a scikit-learn classifier or "
+                f"regressor, got {shown(estimator)}; derive it from BaseEstimator and "
+                "ClassifierMixin or RegressorMixin"
             )
 
         def make(seed: int) -> Any:

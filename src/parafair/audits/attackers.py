@@ -15,6 +15,7 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.svm import SVC
 
+from parafair.arguments import items, one_of
 from parafair.audits.attacker import STAGES, Attacker, Stage
 from parafair.audits.estimators import (
     NeighborsClassifier,
@@ -119,10 +120,9 @@ def resolve_attackers(attackers: Iterable[str] | Mapping[str, Any] | None) -> di
     if isinstance(attackers, Mapping):
         chosen = {str(k): Attacker.from_estimator(k, model) for k, model in attackers.items()}
     else:
-        names = [attackers] if isinstance(attackers, str) else list(attackers)
-        for name in names:
-            if name not in ATTACKERS:
-                raise unknown_choice("every name in attackers", name, ATTACKERS)
+        listed = [attackers] if isinstance(attackers, str) else attackers
+        names = items("attackers", listed, "names, or a dictionary from a name to an estimator")
+        names = [one_of("every name in attackers", name, ATTACKERS) for name in names]
         chosen = {name: ATTACKERS[name] for name in names}
     if not chosen:
         raise ValueError(

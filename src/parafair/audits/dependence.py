@@ -20,9 +20,6 @@ from parafair.threads import one_thread
 # More people are sampled down: time grows with the square of their number.
 MOST_TESTED = 2000
 
-# The paper's measures use squared distances of the columns as they are.
-LARGEST = 1e150
-
 
 def dependence_rows(
     rows: NDArray[np.float64], column: Column, *, permutations: int, plan: Plan
@@ -75,7 +72,7 @@ def _test(
 
 def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[Measure]:
     """Return the paper's measures; they use the columns as they are, so scale changes them."""
-    if np.abs(rows).max(initial=0.0) > LARGEST:
+    if np.abs(rows).max(initial=0.0) > measures.LARGEST:
         about = "undefined: squares of the columns overflow"
         return [
             Measure(column.name, "paper", name, nan, about=about)
@@ -87,12 +84,12 @@ def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[
         with one_thread():
             network = measures.predict_groups(rows, sensitive_features=sensitive, random_state=seed)
         bound = measures.parity_bound(rows, sensitive_features=sensitive)
-        about = "accuracy - 1 / groups"
+        about, split = "accuracy - 1 / groups", "one split"
         if np.isnan(network.accuracy):
-            about = "the network diverged: the columns are too large for it"
+            about = split = "undefined: the network diverged, the columns are too large for it"
         found += [
             ("unfairness", network.value, network.floor, about),
-            ("network, balanced", network.balanced_accuracy, 1 / network.groups, "one split"),
+            ("network, balanced", network.balanced_accuracy, 1 / network.groups, split),
             ("parity bound", bound.paper, None, "as published; not a bound, see docs"),
             ("largest group gap", bound.group_gap, None, "over functions in the unit ball"),
         ]

@@ -13,15 +13,17 @@ from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import ks_2samp
-from sklearn.metrics import mean_absolute_error, root_mean_squared_error
+from sklearn.metrics import mean_absolute_error
 
-from parafair.data.arrays import to_tensor
+from parafair.arguments import instance_of, real_number, to_numpy, whole_number
+from parafair.data.arrays import as_tensor, to_tensor
 from parafair.data.column import Column
 from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.errors import shown
 from parafair.records import plain
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class Score:
         measure: "rmse", "mae", "precision@k", "recall@k", "MAD" or "KS".
         feature: The sensitive feature; empty for the score of all people.
         group: The group, "all", or for "MAD" and "KS" the two groups that differ most.
-        value: The number; NaN if the group is empty.
+        value: The number; NaN if `count` is 0.
         count: Number of entries ("rmse", "mae", "MAD", "KS") or of people.
     """
 
@@ -123,6 +125,9 @@ def evaluate_predictions(
         threshold: Entries of at least this value are relevant; adds precision@k and recall@k.
         k: Length of the list of recommendations.
     """
+    instance_of("X_test", X_test, TensorData, "use TensorData.from_array or split_cells")
+    whole_number("k", k)
+    least = None if threshold is None else real_number("threshold", threshold)
     truth = X_test.entries.cpu().numpy().astype(np.float64)
     guess = _check_predicted(predicted, len(truth))
     number = X_test.find_mode(mode)
@@ -136,8 +141,8 @@ def evaluate_predictions(
     scores = []
     for feature, group, chosen in _groups(features, people):
         scores += _errors(feature, group, truth[chosen], guess[chosen])
-        if threshold is not None:
-            part = people[chosen], truth[chosen] >= threshold, guess[chosen]
+        if least is not None:
+            part = people[chosen], truth[chosen] >= least, guess[chosen]
             scores += _ranking(feature, group, *part, k=k)
     for column in () if features is None else features.columns:
         scores += _differences(_binned(column), people, guess)
@@ -156,15 +161,18 @@ def ranking(
 
     Args:
         people: Index of the person of each entry, shape (entries,).
-        relevant: Whether the entry is relevant, shape (entries,).
+        relevant: Whether the entry is relevant, shape (entries,). At least one must be.
         predicted: The prediction, shape (entries,).
         k: Length of the list.
     """
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
-    who, wanted, guess = np.asarray(people), np.asarray(relevant, float), np.asarray(predicted)
-    if not len(who):
-        return float("nan"), float("nan"), 0
+    k = whole_number("k", k)
+    who, wanted, guess = _indices(people), _truths(relevant), _numbers("predicted", predicted)
+    if not len(who) == len(wanted) == len(guess):
+        raise ValueError(
+            "people, relevant and predicted must have equal lengths, got "
+            f"{len(who)}, {len(wanted)} and {len(guess)}"
+        )
+    k = min(k, len(who))
     order = np.lexsort((-guess, who))
     who, wanted, guess = who[order], wanted[order], guess[order]
     starts = np.flatnonzero(np.r_[True, who[1:] != who[:-1]])
@@ -177,20 +185,58 @@ def ranking(
     hits = np.add.reduceat(listed * wanted, starts)
     total = np.add.reduceat(wanted, starts)
     some = total > 0
-    if not some.any():
-        return float("nan"), float("nan"), 0
     precision = (hits / np.minimum(k, counts))[some].mean()
     return float(precision), float((hits[some] / total[some]).mean()), int(some.sum())
 
 
 def mean_difference(first: ArrayLike, second: ArrayLike) -> float:
     """Return MAD, the absolute difference between the mean predictions of two groups."""
-    return float(abs(np.asarray(first, float).mean() - np.asarray(second, float).mean()))
+    return float(abs(_numbers("first", first).mean() - _numbers("second", second).mean()))
 
 
 def ks_statistic(first: ArrayLike, second: ArrayLike) -> float:
     """Return the largest difference between the distribution functions of two groups."""
-    return float(ks_2samp(first, second, method="asymp").statistic)
+    one, two = np.sort(_numbers("first", first)), np.sort(_numbers("second", second))
+    places = np.concatenate([one, two])
+    shares = [np.searchsorted(part, places, side="right") / len(part) for part in (one, two)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return finite numbers, shape (n,), at least one."""
+    found = as_tensor(values, name=name, dtype=torch.float64).cpu().numpy()
+    if found.ndim != 1 or not len(found):
+        raise ValueError(
+            f"{name} must be a list of at least one number, shape (n,), got shape {found.shape}"
+        )
+    return found
+
+
+def _truths(relevant: ArrayLike) -> NDArray[np.float64]:
+    """Return 1 for relevant entries and 0 for others."""
+    found = _numbers("relevant", relevant)
+    if not np.isin(found, (0, 1)).all():
+        raise ValueError(
+            f"relevant must hold True or False, or 1 or 0, got numbers from {found.min():g} to "
+            f"{found.max():g}; compare them with a threshold"
+        )
+    if not found.any():
+        raise ValueError(
+            f"relevant has no True among {len(found)} entries, so precision and recall are "
+            "undefined; pass people with relevant entries"
+        )
+    return found
+
+
+def _indices(people: ArrayLike) -> NDArray[Any]:
+    """Return the whole numbers that people are known by, shape (n,)."""
+    found = to_numpy(people, "people")
+    if found.dtype.kind not in "iu" or found.ndim != 1 or np.ma.is_masked(people):
+        raise ValueError(
+            f"people must be a list of whole numbers, shape (n,), got {shown(people)}; for other "
+            "labels, use numpy.unique(people, return_inverse=True)[1]"
+        )
+    return found
 
 
 def _check_predicted(predicted: ArrayLike, count: int) -> NDArray[np.float64]:
@@ -230,11 +276,18 @@ def _errors(
     feature: str, group: str, truth: NDArray[np.float64], guess: NDArray[np.float64]
 ) -> list[Score]:
     count = len(truth)
-    found = [("rmse", root_mean_squared_error), ("mae", mean_absolute_error)]
+    found = [("rmse", _root_mean_square), ("mae", mean_absolute_error)]
     return [
         Score(name, feature, group, float(error(truth, guess)) if count else float("nan"), count)
         for name, error in found
     ]
+
+
+def _root_mean_square(truth: NDArray[np.float64], guess: NDArray[np.float64]) -> float:
+    """Return the root mean squared error; squares of large errors do not overflow."""
+    errors = np.abs(truth - guess)
+    largest = errors.max() or 1.0
+    return float(largest * np.sqrt(np.mean((errors / largest) ** 2)))
 
 
 def _ranking(
@@ -246,7 +299,9 @@ def _ranking(
     *,
     k: int,
 ) -> list[Score]:
-    precision, recall, count = ranking(people, relevant, guess, k=k)
+    precision, recall, count = nan, nan, 0
+    if relevant.any():
+        precision, recall, count = ranking(people, relevant, guess, k=k)
     return [
         Score(f"precision@{k}", feature, group, precision, count),
         Score(f"recall@{k}", feature, group, recall, count),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import ceil, isfinite, isnan
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.arguments import items, real_number, whole_number
 from parafair.audits.paper_network import Network
-from parafair.data.arrays import as_tensor, to_tensor
+from parafair.data.arrays import as_tensor
 from parafair.data.checks import as_data
 from parafair.data.column import Column
 from parafair.data.randomness import RandomState, as_random
@@ -24,7 +25,10 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import hsic
 from parafair.dependence.gram import gram_product
 from parafair.dependence.kernels import Gaussian
-from parafair.errors import ParafairWarning
+from parafair.errors import ParafairWarning, shown
+
+# The squares of larger entries, and their sums, overflow.
+LARGEST = 1e150
 
 
 def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
@@ -36,28 +40,57 @@ def residual_fit(X: Any, cp: CPTensor | Sequence[Any]) -> float:
         X: The data.
         cp: Weights and factors: a `CPTensor`, TensorLy's, or a pair.
     """
-    weights, factors = cp
     data = as_data(X, dtype=torch.float64)
     entries = data.observations
-    matrices = [to_tensor(factor, "cp").to(entries.values) for factor in factors]
-    if tuple(len(matrix) for matrix in matrices) != data.shape:
+    checked = _read_cp(cp, entries.values)
+    if checked.shape != data.shape:
         raise ValueError(
-            f"cp has shape {tuple(len(matrix) for matrix in matrices)} but X has shape "
-            f"{data.shape}; they must be equal"
+            f"cp has shape {checked.shape} but X has shape {data.shape}; they must be equal"
         )
-    checked = CPTensor.from_factors(matrices)
-    if weights is not None:
-        checked = CPTensor(to_tensor(weights, "cp").to(entries.values), checked.factors)
-    matrices[0] = matrices[0] * checked.weights
+    first, *others = checked.factors
+    matrices = [first * checked.weights, *others]
     norm = float(torch.linalg.vector_norm(entries.values))
     if not norm:
         raise ValueError("X is zero everywhere, so its residual is undefined; pass other data")
-    return float(entries.residual_squared(matrices) ** 0.5 / norm)
+    residual = float(entries.residual_squared(matrices) ** 0.5 / norm)
+    if not isfinite(residual) or not isfinite(norm):
+        raise ValueError("X or cp has entries whose squares overflow; rescale them")
+    return residual
+
+
+def _read_cp(cp: Any, prototype: Tensor) -> CPTensor:
+    """Return weights and factors of a caller in the precision and on the device of a tensor."""
+    try:
+        weights, factors = cp
+    except Exception as error:  # anything can come
+        raise TypeError(
+            f"cp must be a CPTensor or a pair of weights and factors, got {shown(cp)}; pass "
+            "model.cp_, or (None, factors)"
+        ) from error
+    matrices = [
+        as_tensor(factor, name="every factor of cp", dtype=torch.float64).to(prototype)
+        for factor in items("factors of cp", factors, "matrices, one per mode")
+    ]
+    if len(matrices) < 2 or any(matrix.ndim != 2 for matrix in matrices):
+        raise ValueError(
+            "factors of cp must be at least 2 matrices, one per mode, got shapes "
+            f"{[tuple(matrix.shape) for matrix in matrices]}"
+        )
+    checked = CPTensor.from_factors(matrices)
+    if weights is None:
+        return checked
+    given = as_tensor(weights, name="weights of cp", dtype=torch.float64).to(prototype)
+    if given.shape != checked.weights.shape:
+        raise ValueError(
+            f"weights of cp must have shape {tuple(checked.weights.shape)}, one number per "
+            f"component, got {tuple(given.shape)}"
+        )
+    return CPTensor(given, checked.factors)
 
 
 def orthogonality(embedding: Any, *, sensitive_features: Any) -> float:
     """Return FATR's ``||A.T S||``, with ``S`` encoded and not centered."""
-    rows, sensitive = pair(embedding, sensitive_features)
+    rows, sensitive = _measured(embedding, sensitive_features)
     return float(torch.linalg.matrix_norm(rows.mT @ sensitive.encode(prototype=rows)))
 
 
@@ -66,13 +99,13 @@ def khsic(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0) -> flo
 
     Rescaling the embedding changes it; a small value is not a proof of independence.
     """
-    rows, sensitive = pair(embedding, sensitive_features)
+    rows, sensitive = _measured(embedding, sensitive_features)
     return float(hsic.khsic(rows, sensitive.encode(prototype=rows), gamma=gamma))
 
 
 def normalized_khsic(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0) -> float:
     """Return the cosine between the two centered Gram matrices, between 0 and 1."""
-    rows, sensitive = pair(embedding, sensitive_features)
+    rows, sensitive = _measured(embedding, sensitive_features)
     kernels = (Gaussian(gamma), Gaussian(gamma))
     encoded = sensitive.encode(prototype=rows)
     return float(hsic.centered_alignment(rows, encoded, kernels=kernels))
@@ -154,10 +187,13 @@ def predict_groups(
         batch_size: Rows per step.
         random_state: Seed of the split, the initial weights and the order of the rows.
     """
-    rows, sensitive = pair(embedding, sensitive_features)
+    hidden, epochs = whole_number("hidden", hidden), whole_number("epochs", epochs)
+    batch_size = whole_number("batch_size", batch_size)
+    learning_rate = real_number("learning_rate", learning_rate, least=0)
+    rows, sensitive = pair(embedding, sensitive_features, least=2)
     column = _single_category(sensitive)
     random = as_random(random_state)
-    train, test = train_test_split(np.arange(len(rows)), test_size=test_size, random_state=random)
+    train, test = _split(len(rows), test_size, random)
     labels = torch.from_numpy(column.values.astype(np.int64))
     rows, groups = rows.float(), len(column.categories)
     network = Network.train(
@@ -183,6 +219,17 @@ def predict_groups(
         majority=float(truth.bincount().max() / len(truth)),
         groups=groups,
     )
+
+
+def _split(count: int, test_size: float, random: np.random.RandomState) -> Any:
+    """Return the places of the people to train on, and of those to test on."""
+    share = real_number("test_size", test_size, above=0, most=1)
+    if ceil(share * count) >= count:
+        raise ValueError(
+            f"test_size must leave at least one of {count} people to train on, got {share:g}; "
+            "pass a smaller share"
+        )
+    return train_test_split(np.arange(count), test_size=share, random_state=random)
 
 
 @dataclass(frozen=True)
@@ -215,7 +262,7 @@ def parity_bound(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0)
         sensitive_features: One categorical feature.
         gamma: Bandwidth of both Gaussian kernels.
     """
-    rows, sensitive = pair(embedding, sensitive_features)
+    rows, sensitive = _measured(embedding, sensitive_features)
     column = _single_category(sensitive)
     members = torch.from_numpy(np.eye(len(column.categories))[column.values]).to(rows)
     shares = members.mean(0)
@@ -234,17 +281,24 @@ def parity_bound(embedding: Any, *, sensitive_features: Any, gamma: float = 1.0)
 
 
 def pair(
-    embedding: Any, sensitive_features: Any, *, name: str = "embedding"
+    embedding: Any, sensitive_features: Any, *, name: str = "embedding", least: int = 0
 ) -> tuple[Tensor, SensitiveFeatures]:
     """Return a checked embedding in double precision and its features.
 
     People without sensitive features are dropped.
+
+    Args:
+        embedding: One row per person.
+        sensitive_features: The features of the people.
+        name: What messages call the embedding.
+        least: The smallest number of people with features.
     """
     check_order(sensitive_features, index_of(embedding))
     rows = as_tensor(embedding, name=name, dtype=torch.float64)
-    if rows.ndim != 2:
+    if rows.ndim != 2 or not rows.shape[1]:
         raise ValueError(
-            f"{name} must have one row per person, shape (n, rank); got {tuple(rows.shape)}"
+            f"{name} must have one row per person and at least one column, shape (n, rank); got "
+            f"{tuple(rows.shape)}"
         )
     sensitive = SensitiveFeatures.of(sensitive_features)
     if len(sensitive) != len(rows):
@@ -254,7 +308,23 @@ def pair(
         )
     if sensitive.has_features is not None:
         rows = rows[torch.from_numpy(sensitive.has_features).to(rows.device)]
+    if len(rows) < least:
+        raise ValueError(
+            f"{name} has rows of {len(rows)} people with sensitive features, but at least {least} "
+            "are needed; pass more people"
+        )
     return rows, sensitive.with_features()
+
+
+def _measured(embedding: Any, sensitive_features: Any) -> tuple[Tensor, SensitiveFeatures]:
+    """Return at least two people's rows and features; the squares of the rows are finite."""
+    rows, sensitive = pair(embedding, sensitive_features, least=2)
+    largest = float(rows.abs().max())
+    if largest > LARGEST:
+        raise ValueError(
+            f"embedding has entries whose squares overflow, up to {largest:.2g}; rescale it"
+        )
+    return rows, sensitive
 
 
 def _single_category(sensitive: SensitiveFeatures) -> Column:

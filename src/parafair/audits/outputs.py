@@ -18,7 +18,7 @@ from parafair.arguments import whole_number
 from parafair.audits.inputs import compress, robust_units, standardize
 from parafair.audits.people import People
 from parafair.audits.result import Audit, Verdict
-from parafair.audits.run import audit
+from parafair.audits.run import LEAST_PEOPLE, audit, check_count
 from parafair.data.arrays import as_tensor
 from parafair.data.randomness import RandomState, as_random
 
@@ -92,6 +92,8 @@ def audit_outputs(
         random_state: As in `audit`.
         settings: Further settings of `audit`.
     """
+    whole_number("k", k)
+    whole_number("max_people", max_people, least=LEAST_PEOPLE)
     table = as_tensor(scores, name="scores", dtype=torch.float64)
     if table.ndim < 2:
         raise ValueError(
@@ -99,8 +101,9 @@ def audit_outputs(
             f"{tuple(table.shape)}"
         )
     people = People.of(table.flatten(1), sensitive_features, name="scores")
+    check_count(len(people), name="scores")
     items = people.rows.shape[1]
-    if whole_number("k", k) >= items:
+    if k >= items:
         raise ValueError(
             f"k must be smaller than the number of items, {items}, got {k}; a list of all items "
             "says nothing"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parafair.arguments import as_path
 from parafair.audits.inputs import INPUTS
 from parafair.audits.result import ACCURACY, R_SQUARED, Audit, Measure, ordered
+from parafair.storage import check_new_file, new_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+FORMATS = ("png", "pdf", "svg")
 
 # Okabe and Ito's blue, orange and green, which color-blind readers can distinguish.
 COLORS = dict(zip(INPUTS, ("#0072B2", "#D55E00", "#009E73"), strict=True))
@@ -22,15 +27,14 @@ def draw(audit: Audit, path: str | Path | None = None) -> Figure:
 
     Args:
         audit: The audit to draw.
-        path: File to write, in the format of its suffix; None writes nothing.
+        path: A .png, .pdf or .svg file to write; None writes nothing.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "drawing an audit needs matplotlib; install it with: pip install 'parafair[plot]'"
-        ) from error
+    check_matplotlib()
+    if path is not None:
+        check_figure(path, overwrite=True)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     features = ordered(row.feature for row in audit.attackers)
     rows = {name: [r for r in audit.attackers if r.feature == name] for name in features}
     heights = [len(ordered(r.model for r in rows[name])) + 3.2 for name in features]
@@ -43,8 +47,24 @@ def draw(audit: Audit, path: str | Path | None = None) -> Figure:
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
     if path is not None:
-        figure.savefig(path, dpi=150)
+        with new_file(path, overwrite=True) as file:
+            figure.savefig(file, dpi=150)
     return figure
+
+
+def check_matplotlib() -> None:
+    """Raise if nothing can be drawn."""
+    if find_spec("matplotlib") is None:
+        raise ImportError("drawing needs matplotlib; install it with: pip install 'parafair[plot]'")
+
+
+def check_figure(path: str | Path, *, overwrite: bool) -> None:
+    """Raise if a figure cannot be drawn or written; call it before any work is done."""
+    suffixes = [f".{name}" for name in FORMATS]
+    if as_path("path", path).suffix.lower() not in suffixes:
+        raise ValueError(f"path must end in {', '.join(suffixes)}, got {str(path)!r}")
+    check_matplotlib()
+    check_new_file(path, overwrite=overwrite)
 
 
 def _draw_feature(panel: Any, rows: list[Measure], leakage: Measure) -> None:
@@ -55,6 +75,8 @@ def _draw_feature(panel: Any, rows: list[Measure], leakage: Measure) -> None:
     panel.axvline(0, color="black", linewidth=1, zorder=1)
     for form, shift in zip(INPUTS, SHIFTS, strict=True):
         own = [row for row in rows if row.input == form]
+        if not own:  # an attacker may be tried on some inputs only
+            continue
         places = [models.index(row.model) + shift for row in own]
         chance = own[0].chance or 0.0
         lows = [(row.value if row.low is None else row.low) - chance for row in own]

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import ks_2samp
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import mean_squared_error, r2_score, zero_one_loss
 
 from parafair.audits.attacker import Attacker
+from parafair.audits.evaluation import ks_statistic
+from parafair.audits.measures import LARGEST
 from parafair.audits.result import R_SQUARED, Measure
 from parafair.audits.trials import Plan, predict_all
 from parafair.data.column import Column
@@ -99,6 +100,11 @@ def read_target(target: Any, people: int) -> Column:
             f"class {rare!r} of target has only one member, so no model can be tested on it; "
             "merge it with another class"
         )
+    if column.kind == "numeric" and np.abs(column.values).max() > LARGEST:
+        raise ValueError(
+            f"target has numbers whose squares overflow, up to {np.abs(column.values).max():.2g}; "
+            "rescale it"
+        )
     return column
 
 
@@ -158,7 +164,7 @@ def _differences(one: Predicted, labels: NDArray[Any]) -> list[tuple[str, float,
     # Numbers in units of the target's standard deviation; probabilities as they are.
     unit = one.target.values.std() if one.target.kind == "numeric" else 1.0
     distances = [
-        ks_2samp(first[:, k], second[:, k], method="asymp").statistic
+        ks_statistic(first[:, k], second[:, k])
         for first, second in combinations(members, 2)
         for k in range(one.scores.shape[1])
     ]

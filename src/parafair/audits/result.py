@@ -9,10 +9,13 @@ from math import inf, isfinite, isnan, nan
 from numbers import Real
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from parafair.arguments import as_path, flag, instance_of, items, one_of, real_number, whole_number
 from parafair.data.frames import frame_of
+from parafair.errors import shown
 from parafair.records import plain
+from parafair.storage import DAMAGE
 from parafair.stored import read_record, reading, write_record
 
 if TYPE_CHECKING:
@@ -63,6 +66,19 @@ class Measure:
     high: float | None = None
     chance: float | None = None
     about: str = ""
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Measure:
+        """Return a measure from plain values; None is an undefined value."""
+        value = record["value"]
+        found = cls(**{**record, "value": nan if value is None else value})
+        one_of("section", found.section, get_args(Section))
+        for text in (found.feature, found.measure, found.model, found.input, found.about):
+            _text(text)
+        for name in ("value", "low", "high", "chance"):
+            if record.get(name) is not None:
+                real_number(name, record[name])
+        return found
 
     @property
     def advantage(self) -> float:
@@ -250,19 +266,33 @@ class Audit:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Audit:
         """Return the audit that `to_dict` was called on."""
-        rows = (Measure(**{**row, "value": _number(row["value"])}) for row in record["rows"])
-        remarks = tuple(record["remarks"])
-        return cls(tuple(rows), record["people"], record["population"], remarks)
+        try:
+            instance_of("record", record, Mapping, "use a dictionary")  # type: ignore[type-abstract]
+            rows = tuple(map(Measure.from_dict, items("rows", record["rows"], "measures")))
+            remarks = tuple(map(_text, items("remarks", record["remarks"], "sentences")))
+            people = whole_number("people", record["people"])
+            population = whole_number("population", record["population"])
+            if not {"leakage", "attackers"} <= {row.section for row in rows}:
+                raise ValueError("it has no rows of leakage and of attackers")
+        except DAMAGE as error:
+            reason = str(error) if isinstance(error, ValueError) else repr(error)
+            raise ValueError(
+                f"record must be what Audit.to_dict returned, got {shown(record)} ({reason}); use "
+                "Audit.load for a file"
+            ) from error
+        return cls(rows, people, population, remarks)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the audit to a JSON file, with a checksum."""
-        write_record(Path(path), self.to_dict(), overwrite=overwrite)
+        flag("overwrite", overwrite)
+        write_record(as_path("path", path), self.to_dict(), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Audit:
         """Return the audit that `save` or ``parafair audit --json`` wrote."""
-        with reading(Path(path)):
-            return cls.from_dict(read_record(Path(path)))
+        file = as_path("path", path)
+        with reading(file):
+            return cls.from_dict(read_record(file))
 
     def to_frame(self) -> DataFrame:
         """Return the rows as a pandas data frame."""
@@ -302,5 +332,5 @@ def ordered(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def _number(value: float | None) -> float:
-    return nan if value is None else value
+def _text(value: object) -> str:
+    return instance_of("every name and remark", value, str, "write names as text")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parafair.arguments import whole_number
+from parafair.arguments import callback, jobs, whole_number
 from parafair.audits.answers import GroupAnswers
 from parafair.audits.attacker import Attacker
 from parafair.audits.attackers import ATTACKERS, resolve_attackers
@@ -93,6 +93,8 @@ def audit(  # noqa: PLR0913  (each argument is a setting of its own)
         random_state: Seed of the sample, the folds, the attackers and the permutations.
         on_progress: Called after each trial with the number of trials done and their total.
     """
+    jobs("n_jobs", n_jobs)
+    callback("on_progress", on_progress)
     known = People.of(embedding, sensitive_features)
     chosen = check_settings(
         known.sensitive, attackers=attackers, folds=folds, repeats=repeats,
@@ -146,13 +148,18 @@ def check_settings(
     whole_number("repeats", repeats)
     whole_number("permutations", permutations)
     whole_number("max_people", max_people, least=LEAST_PEOPLE)
-    if len(sensitive) < LEAST_PEOPLE:
-        raise ValueError(
-            f"embedding has {len(sensitive)} rows, but an audit needs at least {LEAST_PEOPLE} "
-            "people; pass more people"
-        )
+    check_count(len(sensitive))
     check_groups(sensitive)
     return resolve_attackers(attackers)
+
+
+def check_count(people: int, *, name: str = "embedding") -> None:
+    """Raise if there are too few people with an embedding and features for an audit."""
+    if people < LEAST_PEOPLE:
+        raise ValueError(
+            f"{name} has {people} rows, but an audit needs at least {LEAST_PEOPLE} people; pass "
+            "more people"
+        )
 
 
 def _check_kinds(attackers: dict[str, Attacker], columns: list[Column]) -> None:

@@ -13,6 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from parafair.audits import Audit, OutputAudit, audit, audit_outputs, check_max_leakage
+from parafair.audits.pictures import check_figure
 from parafair.cli.command import command
 from parafair.cli.embeddings import Embedding, read_embedding
 from parafair.cli.options import (
@@ -31,7 +32,6 @@ from parafair.cli.shell import echo, progress
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
 from parafair.model.estimator import FairCP
-from parafair.report.figures import check_figure
 from parafair.storage import check_new_file, new_file
 from parafair.stored import write_record
 

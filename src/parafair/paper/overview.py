@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from parafair.audits.pictures import FORMATS
 from parafair.paper.config import BCD, FATR, HSIC, KHSIC, Figure, Setup
 from parafair.paper.plot import AXES, LOOKS, clean, draw_points
 from parafair.paper.table import Row, complete_tables
-from parafair.report.figures import FORMATS, sheet
+from parafair.report.figures import sheet
 
 OVERVIEW = "overview"
 METHODS = (BCD, FATR, HSIC, KHSIC)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from parafair.audits.pictures import FORMATS
 from parafair.paper.config import (
     BCD,
     FATR,
@@ -18,7 +19,7 @@ from parafair.paper.config import (
     Figure,
 )
 from parafair.paper.table import LIMITS_FILE, Row, read_rows
-from parafair.report.figures import FORMATS, sheet
+from parafair.report.figures import sheet
 
 LOOKS = {
     BCD: ("#444444", "o"),

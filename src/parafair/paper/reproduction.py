@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from parafair.audits.pictures import FORMATS
 from parafair.errors import ParafairWarning, unknown_choice
 from parafair.paper.config import FULL, NAMES, Scale, Setup
 from parafair.paper.overview import draw_overview
@@ -18,7 +19,6 @@ from parafair.paper.readings import Readings
 from parafair.paper.run import OnProgress, make_tables
 from parafair.paper.table import SETTINGS_FILE
 from parafair.paper.verdict import Claim
-from parafair.report.figures import FORMATS
 from parafair.storage import read_json
 
 PAGE = "reproduction.md"

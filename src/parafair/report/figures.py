@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parafair.storage import check_new_file, new_file
+from parafair.audits.pictures import check_figure
+from parafair.storage import new_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +22,6 @@ UNKNOWN = {"color": "#eef1f5", "edgecolors": "#596273", "label": "no value"}
 SIDES = {"above": ("#7a3d00", "^", 9.0), "below": ("#55218a", "v", -9.0)}
 SHAPES = ("o", "s", "^", "D", "v", "P", "*")
 
-FORMATS = ("png", "pdf", "svg")
 SETTINGS: dict[Any, Any] = {
     "font.size": 9,
     "axes.linewidth": 0.8,
@@ -107,16 +106,6 @@ def draw_embeddings(
         if not data["groups"]:
             figure.colorbar(mark, ax=panels, label="sensitive feature", shrink=0.8)
     return figure
-
-
-def check_figure(path: str | Path, *, overwrite: bool) -> None:
-    """Raise if a figure cannot be drawn or written; call it before any work is done."""
-    suffixes = [f".{name}" for name in FORMATS]
-    if Path(path).suffix.lower() not in suffixes:
-        raise ValueError(f"path must end in {', '.join(suffixes)}, got {str(path)!r}")
-    if find_spec("matplotlib") is None:
-        raise ImportError("drawing needs matplotlib; install it with: pip install 'parafair[plot]'")
-    check_new_file(path, overwrite=overwrite)
 
 
 @contextmanager
