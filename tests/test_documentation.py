@@ -183,6 +183,7 @@ def run_commands(commands):
         subprocess.run([sys.executable, "-m", *words], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_shell_commands_of_the_readme_run(tmp_path, monkeypatch):
     pytest.importorskip("typer")
     monkeypatch.chdir(tmp_path)

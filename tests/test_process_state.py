@@ -22,12 +22,14 @@ from parafair import (
     FairCP,
     Fit,
     Interrupted,
+    Measure,
     ParafairWarning,
     Problem,
     SensitiveFeatures,
     Stop,
     TensorData,
     audit,
+    audit_outputs,
     frontier,
     parity_limit,
     split_cells,
@@ -117,6 +119,12 @@ def made(tmp_path_factory):
     return found
 
 
+def save_and_load(made):
+    path = f"{new(made, 'audit')}.json"
+    made["audit"].save(path)
+    return Audit.load(path)
+
+
 def new(made, name):
     """A path in the folder that is not there yet."""
     return made["folder"] / f"{name}-{random.SystemRandom().random()}"
@@ -145,8 +153,14 @@ CALLS = {
     ),
     "Audit.draw": lambda m: m["audit"].draw(),
     "Audit.from_dict": lambda m: Audit.from_dict(m["audit"].to_dict()),
+    "Audit.load": save_and_load,
+    "Audit.save": lambda m: m["audit"].save(f"{new(m, 'audit')}.json"),
     "Audit.to_dict": lambda m: m["audit"].to_dict(),
     "Audit.to_frame": lambda m: m["audit"].to_frame(),
+    "audit_outputs": lambda m: audit_outputs(
+        TENSOR[:, :, 0], sensitive_features=GROUPS, k=2, **QUICK
+    ),
+    "Measure.from_dict": lambda m: Measure.from_dict(m["audit"].to_dict()["rows"][0]),
     "Audit.verdict": lambda m: m["audit"].verdict(0.05),
     "CPTensor.from_factors": lambda m: CPTensor.from_factors(m["model"].cp_.factors),
     "CPTensor.reconstruct": lambda m: m["model"].cp_.reconstruct(),

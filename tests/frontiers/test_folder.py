@@ -210,9 +210,8 @@ def test_folders_of_other_kinds_are_refused_before_the_work(tmp_path):
     assert [path.name for path in (tmp_path / "invariant").iterdir()] == ["model.json"]
 
 
-@pytest.mark.parametrize(
-    "wait_for", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 6, 8))]
-)
+@pytest.mark.slow  # kills at single file operations are in test_campaign_damage.py
+@pytest.mark.parametrize("wait_for", [1, 3, 6, 8])
 def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
     root = os.fspath(__import__("pathlib").Path(__file__).parents[2])
     out = tmp_path / "run"

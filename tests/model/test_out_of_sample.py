@@ -148,17 +148,17 @@ def test_many_new_people_can_be_refined_together():
     model = FairCP(3, strength=30.0, random_state=0, tol=1e-3)
     model.fit(tensor[:300], sensitive_features=groups[:300])
 
-    def leakage(lots, refine):
+    def advantage(lots, refine):
         rows = [
             model.transform(tensor[lot], sensitive_features=groups[lot], refine=refine)
             for lot in np.split(np.arange(300, 900), lots)
         ]
         settings = {"attackers": ("linear", "svm", "neighbors"), "permutations": 1}
-        return audit(
-            np.concatenate(rows), sensitive_features=groups[300:], **settings, repeats=1
-        ).leakage
+        found = audit(np.concatenate(rows), sensitive_features=groups[300:], **settings)
+        return max(row.advantage for row in found.attackers)
 
-    assert leakage(2, refine=True) < 0.03
+    # People of one lot may be matched across groups: below chance, not above.
+    assert advantage(2, refine=True) < 0.05
     # People without features have no part in it.
     some, rest = np.arange(300, 600), np.arange(600, 900)
     alone = model.transform(tensor[some], sensitive_features=groups[some], refine=True)
@@ -172,7 +172,7 @@ def test_many_new_people_can_be_refined_together():
         )
     np.testing.assert_allclose(both[:300], alone, rtol=1e-6, atol=1e-8)
     # Shifts alone hide less. (By their entries alone it would be 0.32.)
-    assert 0.05 < leakage(2, refine=False) < 0.15
+    assert 0.05 < advantage(2, refine=False) < 0.15
 
 
 def test_people_without_entries_or_features_are_embedded_too(marks):
@@ -198,7 +198,9 @@ def test_people_without_entries_or_features_are_embedded_too(marks):
 def test_features_that_the_training_did_not_have_are_refused(marks):
     tensor, groups = marks
     model = FairCP(2, method="none", random_state=0).fit(tensor[:40])
-    with pytest.raises(ValueError, match="fitted without sensitive features"):
+    with pytest.raises(
+        ValueError, match="sensitive_features were given, but the model was fitted without"
+    ):
         model.transform(tensor[40:], sensitive_features=groups[40:])
 
 

@@ -22,7 +22,7 @@ def automatic(**settings):
 
 @pytest.fixture(scope="module")
 def model():
-    return automatic(max_leakage=0.15)
+    return automatic(max_leakage=0.25)
 
 
 def test_a_loaded_model_knows_how_its_strength_was_found(model, tmp_path):
@@ -40,7 +40,7 @@ def test_the_least_residual_that_passes_is_chosen(model):
     chosen = min(passed, key=lambda trial: trial.residual)
     assert model.selection_.passed
     assert chosen.criterion <= chosen.null
-    assert chosen.leakage <= 0.15
+    assert chosen.leakage <= 0.25
     assert model.selection_.strength == chosen.strength
     assert model.fit_.residual == chosen.residual
 

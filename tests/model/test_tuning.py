@@ -55,7 +55,7 @@ def test_the_least_error_among_the_fair_ones(marks, one_attacker):
     tuning = tune(
         model,
         tensor,
-        grid={"strength": [0.01, 5.0, 20.0]},
+        grid={"strength": [0.01, 10.0, 20.0]},
         sensitive_features=groups,
         max_leakage=0.2,
     )

@@ -146,7 +146,7 @@ def test_a_calibrated_penalty_finds_its_strength(tensor):
     model.fit(tensor, sensitive_features=GROUPS)
     assert model.selection_.passed
     assert model.record_.strength == model.selection_.strength == 300.0
-    assert [trial.strength for trial in model.selection_.trials] == [300.0]
+    assert [trial.strength for trial in model.selection_.trials] == [0.0, 300.0]
     with pytest.raises(ValueError, match="strength='auto' needs a penalty with a `criterion`"):
         FairCP(2, method=Modest(), strength="auto").fit(tensor, sensitive_features=GROUPS)
 
