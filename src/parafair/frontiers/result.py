@@ -190,7 +190,7 @@ class Frontier:
     def efficient(self) -> tuple[Point, ...]:
         """The Pareto-efficient points: no other point has a smaller residual and less leakage.
 
-        Leakage below zero counts as zero. Points below chance are included; see `Audit.verdict`.
+        Leakage below zero counts as zero. Points that do not pass are included.
         """
         found: list[Point] = []
         for point in sorted(self.audited, key=lambda point: (point.residual, point.leakage)):
@@ -202,8 +202,7 @@ class Frontier:
         """Return the smallest residual within a leakage, or the least leakage within a residual.
 
         Args:
-            max_leakage: The largest allowed leakage. `Audit.verdict` decides which points pass; one
-                below chance is returned only if none passes.
+            max_leakage: The largest allowed leakage. `Audit.verdict` decides which points pass.
             max_residual: The largest allowed residual.
 
         Raises:

@@ -128,7 +128,7 @@ def tune(
 
     Error alone would always select the weakest penalty. With `max_leakage`, candidates are audited
     in order of their error, and the first that passes is selected (see `Audit.verdict`). If none
-    passes, a candidate below chance is preferred to one that leaks.
+    passes, the one with the least leakage is.
 
     Args:
         model: Has all settings that are not in the grid; it is not fitted itself.
