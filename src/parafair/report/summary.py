@@ -40,7 +40,8 @@ def _setting(frontier: Frontier) -> str:
         f"{fits} to the data of {len(frontier.sensitive)} people. Methods: "
         f"{', '.join(frontier.methods)}. Sensitive features: {features}. The residual is a "
         "ratio of norms, ‖X - model‖ / ‖X‖. The leakage is the advantage over chance of an "
-        "attacker who guesses a sensitive feature from the embedding and may turn its answers around."
+        "attacker who guesses a sensitive feature from the embedding, and may turn its answers "
+        "around."
     )
 
 
