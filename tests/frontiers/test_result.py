@@ -26,7 +26,7 @@ def test_more_strength_costs_fit_and_buys_fairness(curve):
     table = curve.to_frame().groupby("strength").mean(numeric_only=True)
     assert table.residual.is_monotonic_increasing
     assert table.criterion.iloc[-1] < 0.1 * table.criterion.iloc[0]
-    assert table.leakage.iloc[-1] < 0.5 * table.leakage.iloc[0]
+    assert table.leakage.iloc[-1] < 0.15 * table.leakage.iloc[0]
 
 
 def test_no_point_is_better_than_an_efficient_one(curve):

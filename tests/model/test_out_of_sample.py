@@ -158,7 +158,7 @@ def test_many_new_people_can_be_refined_together():
         return max(row.advantage for row in found.attackers)
 
     # People of one lot may be matched across groups: below chance, not above.
-    assert advantage(2, refine=True) < 0.05
+    assert advantage(2, refine=True) < 0.03
     # People without features have no part in it.
     some, rest = np.arange(300, 600), np.arange(600, 900)
     alone = model.transform(tensor[some], sensitive_features=groups[some], refine=True)
