@@ -83,8 +83,9 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 `TensorData` are matched with the training labels.
             sensitive_features: One row per new person, with the training columns.
             refine: Whether to then minimize the training objective jointly over the rows of X, with
-                all other factors fixed. It reduces leakage further if there are a few hundred
-                people, and needs a scale-free penalty such as "invariant".
+                all other factors fixed. It lowers what attackers find above chance, but may match
+                people across groups, which puts attackers below chance: audit the result. It needs
+                a few hundred people and a scale-free penalty such as "invariant".
         """
         check_is_fitted(self)
         data = self._validate(X, reset=False)
