@@ -54,9 +54,9 @@ def _choice(frontier: Frontier, picked: Point | None, max_leakage: float) -> Ite
     )
     verdicts = [point.verdict(max_leakage) for point in frontier.audited]
     yield (
-        f"{verdicts.count(Verdict.PASSES)} of {len(verdicts)} audited fits pass: their leakage is "
-        f"at most {max_leakage:g}, and no attacker is significantly above or below chance (95 %, "
-        "simultaneous)."
+        f"{verdicts.count(Verdict.PASSES)} of {len(verdicts)} audited fits pass. A fit passes if "
+        f"its leakage is at most {max_leakage:g} and no attacker is significantly above or below "
+        "chance (95 %, simultaneous)."
     )
     if picked is None:
         least = min(frontier.audited, key=lambda point: point.leakage)
