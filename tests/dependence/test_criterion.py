@@ -5,12 +5,15 @@ import torch
 from scipy.stats import kstest
 
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.chunks import CHUNK_PEOPLE
 from parafair.dependence.criterion import Criterion, PermutationTest
 from parafair.dependence.hsic import hsic
-from parafair.dependence.kernels import Delta, Gaussian, Linear, MultiscaleGaussian
-from parafair.dependence.pairwise import CHUNK_PEOPLE
+from parafair.dependence.kernels import Delta, Gaussian, Linear
+from parafair.dependence.scales import row_levels
+from parafair.dependence.views import compare_rows
 from parafair.dependence.whitening import Standardized
 from parafair.testing import example_groups, example_rows
+from tests.reference import criterion as reference
 
 N, RANK = 120, 4
 GROUPS = example_groups(N, seed=1)
@@ -26,30 +29,71 @@ def value(rows, features=GROUPS, chunk_size=CHUNK_PEOPLE):
     return float(criterion(features, chunk_size).value_and_gradient(rows)[0])
 
 
-def slow_hsic(rows, rank):
-    """HSIC as the documentation says, with n x n matrices and nothing shared."""
-    centered = rows - rows.mean(0)
-    columns = centered / centered.std(0, correction=0)
-    values, vectors = torch.linalg.eigh(columns.mT @ columns / len(rows))
-    whitened = columns @ (vectors / values.sqrt()) @ vectors.mT
-    isotropic = MultiscaleGaussian(0.25 / (2 * rank), 5)
-    total = 0.5 * hsic(whitened, GROUPS, kernels=(isotropic, Delta()))
-    for column in (*columns.unbind(1), *whitened.unbind(1)):
-        single = hsic(column, GROUPS, kernels=(MultiscaleGaussian(0.5, 3), Delta()))
-        total = total + 0.25 / rows.shape[1] * single
-    return total
+def shares_and_deviations(measure, rank):
+    """The share and the standard deviation of each statistic, in the order of the reference."""
+    scorers = measure.scorers(rank)
+    counts = (1, 2 * rank, rank * (rank - 1) // 2)
+    shares, deviations, sizes = [], [], []
+    for scorer, count in zip(scorers, counts, strict=True):
+        for _ in range(count):
+            shares += [scorer.share] * scorer.deviation.numel()
+            deviations.append(scorer.deviation.flatten())
+            sizes.append(scorer.size.flatten())
+    return torch.tensor(shares, dtype=torch.float64), torch.cat(deviations), torch.cat(sizes)
 
 
-def test_is_the_documented_formula():
-    # Kernels of single columns have an error below 1e-3, and most of it cancels in the sums.
+def test_statistics_are_those_of_the_formula():
     measure = criterion()
-    expected = slow_hsic(ROWS, RANK) / measure.reference(RANK)
-    torch.testing.assert_close(measure.value_and_gradient(ROWS)[0], expected, rtol=1e-3, atol=0)
-    # The reference is the same for the features themselves.
-    centered = (GROUPS - GROUPS.mean()) / GROUPS.std(correction=0)
-    own = 0.5 * hsic(centered, GROUPS, kernels=(MultiscaleGaussian(0.25 / (2 * RANK), 5), Delta()))
-    own = own + 0.5 * hsic(centered, GROUPS, kernels=(MultiscaleGaussian(0.5, 3), Delta()))
-    assert measure.reference(RANK) == pytest.approx(float(own), rel=1e-3)
+    _, deviations, _ = shares_and_deviations(measure, RANK)
+    found = measure.deviations(ROWS) * deviations
+    expected = reference.statistics(ROWS, Delta()(GROUPS, GROUPS))
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_value_is_the_weighted_mean_of_their_pseudo_huber_values():
+    measure = criterion()
+    shares, deviations, sizes = shares_and_deviations(measure, RANK)
+    expected = torch.tensor([share for _, _, share in reference.views(ROWS)], dtype=torch.float64)
+    torch.testing.assert_close(shares, expected)
+    relative = reference.statistics(ROWS, Delta()(GROUPS, GROUPS)) / deviations
+    total = (shares * deviations / sizes * ((relative**2 + 1).sqrt() - 1)).sum()
+    assert value(ROWS) == pytest.approx(float(total) / measure.reference, rel=1e-8)
+
+
+def test_statistics_of_independent_rows_are_about_standard_normal():
+    measure = criterion()
+    found = torch.stack([measure.deviations(example_rows(N, RANK, seed=s)) for s in range(150)])
+    # The five kernels of rows come first; the finest are few people's, and count less.
+    usual = torch.cat([found[:, :3], found[:, 5:]], 1)
+    assert float(usual.std(0).min()) > 0.7
+    assert float(usual.std(0).max()) < 1.3
+    assert float(found.std(0)[:5].max()) < 1.3
+    assert float(found.mean(0).abs().max()) < 0.4  # four standard errors
+
+
+def test_people_matched_across_groups_are_as_far_from_chance_as_people_near_their_own():
+    random = example_rows(60, 3, seed=0).repeat_interleave(2, 0)
+    twins = random + 0.01 * example_rows(120, 3, seed=1)
+    matched = criterion(torch.tensor([0.0, 1.0]).repeat(60)[:, None])
+    alike = criterion(torch.tensor([0.0, 0.0, 1.0, 1.0]).repeat(30)[:, None])
+    finest = [float(measure.deviations(twins)[4]) for measure in (matched, alike)]
+    assert finest[0] < -5
+    assert finest[1] > 5
+    usual = [float(matched.value_and_gradient(example_rows(120, 3, s))[0]) for s in range(2, 22)]
+    assert float(matched.value_and_gradient(twins)[0]) > max(usual)
+
+
+def test_its_minimum_is_at_chance_not_below():
+    # Descent from independent rows, with nothing else to fit: the statistics go to zero.
+    measure, rows = criterion(), example_rows(N, RANK, seed=7)
+    start = value(rows)
+    for _ in range(200):
+        found, gradient = measure.value_and_gradient(rows)
+        if float(found) < 1e-3 * start:
+            break
+        rows = rows - 0.5 * found / gradient.square().sum() * gradient
+    assert float(found) < 0.05 * start
+    assert float(measure.deviations(rows).abs().max()) < 1
 
 
 @pytest.mark.parametrize("chunk_size", [N, 25], ids=["one chunk", "chunks"])
@@ -62,12 +106,15 @@ def test_rescaling_and_shifting_columns_changes_nothing(chunk_size):
 
 
 @pytest.mark.parametrize("chunk_size", [N, 25], ids=["one chunk", "chunks"])
-def test_mixing_columns_changes_only_the_part_of_single_components(chunk_size):
+def test_mixing_columns_changes_nothing_in_whole_rows(chunk_size):
     mixed = ROWS @ example_rows(RANK, RANK, seed=6)
     measure = criterion(chunk_size=chunk_size)
-    kernel = MultiscaleGaussian(0.25 / (2 * RANK), 5)
     whole = [
-        float(measure.row_sums.weighted(Standardized.of(rows).whitened, kernel)[0])
+        float(
+            compare_rows(
+                Standardized.of(rows[None]).whitened, measure.scorers(RANK).rows, measure.places
+            )[0]
+        )
         for rows in (ROWS, mixed)
     ]
     assert whole[0] == pytest.approx(whole[1], rel=1e-8)
@@ -78,17 +125,24 @@ def test_mixing_columns_changes_only_the_part_of_single_components(chunk_size):
 
 def test_one_means_the_features_themselves():
     assert value(GROUPS) == pytest.approx(1, rel=1e-6)
-    # Copies share their variance among the whitened columns, and look a little weaker.
-    assert value(GROUPS.expand(N, RANK)) == pytest.approx(1, rel=0.1)
     numbers = example_rows(N, 1, seed=3)
     assert value(numbers, numbers.numpy()) == pytest.approx(1, rel=1e-6)
     three = np.repeat(["a", "b", "c"], N // 3)
     assert value(SensitiveFeatures.of(three).encode(), three) == pytest.approx(1, rel=1e-6)
 
 
+FEATURES = {
+    "two groups": GROUPS,
+    "three groups": np.arange(N) % 3,
+    "numbers": example_rows(N, 1, seed=4).numpy(),
+    "two columns": pd.DataFrame({"one": np.arange(N) % 2, "two": np.arange(N) % 5 < 2}).astype(str),
+}
+
+
 @pytest.mark.parametrize("chunk_size", [N, 25], ids=["one chunk", "chunks"])
-def test_gradient_matches_finite_differences(chunk_size):
-    measure = criterion(chunk_size=chunk_size)
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+def test_gradient_matches_finite_differences(features, chunk_size):
+    measure = criterion(features, chunk_size)
     gradient = measure.value_and_gradient(ROWS)[1]
     for seed in range(3):
         direction = example_rows(N, RANK, seed=10 + seed)
@@ -110,16 +164,24 @@ def test_gradient_matches_finite_differences(chunk_size):
         ROWS[:1].expand(N, RANK),
         ROWS[[0, 1] * (N // 2)],
         torch.cat([1e150 * ROWS[:, :2], 1e-150 * ROWS[:, 2:]], 1),
+        ROWS[:, :1],
     ],
-    ids=["zero", "constant", "zero columns", "copies", "one row", "two rows", "huge and tiny"],
+    ids=["zero", "constant", "zero columns", "copies", "one row", "two rows", "huge", "one column"],
 )
 def test_degenerate_rows_give_numbers(rows, chunk_size):
     measure = criterion(chunk_size=chunk_size)
     found, gradient = measure.value_and_gradient(rows)
     assert torch.isfinite(found)
     assert torch.isfinite(gradient).all()
-    assert torch.isfinite(measure.null(rows)).all()
-    assert -1e-9 < float(found) < 3
+    assert torch.isfinite(measure.deviations(rows)).all()
+    assert 0 <= float(found) < 3
+
+
+@pytest.mark.parametrize("people", [2, 3, 4, 5])
+def test_a_handful_of_people_give_numbers(people):
+    measure = criterion((torch.arange(people) % 2).double()[:, None])
+    for part in measure.value_and_gradient(example_rows(people, 2, seed=0)):
+        assert torch.isfinite(part).all()
 
 
 def permutation_test(measure, rows, seed=0, *, permutations=99):
@@ -127,12 +189,20 @@ def permutation_test(measure, rows, seed=0, *, permutations=99):
     return PermutationTest.of(values)
 
 
-def test_null_level_is_the_mean_over_permutations():
+def test_permutations_give_the_criterion_of_permuted_rows():
     measure = criterion()
-    test = permutation_test(measure, ROWS, permutations=2000)
-    assert test.statistic == pytest.approx(value(ROWS))
-    assert float(measure.null(ROWS)) == pytest.approx(test.null_mean, rel=0.02)
-    assert test.p_value < 0.002
+    found = measure.permuted(ROWS, permutations=25, random_state=0)
+    random = np.random.RandomState(0)
+    for permuted in found[1:]:
+        order = torch.from_numpy(np.argsort(random.permutation(N)))
+        expected = measure.value_and_gradient(ROWS[order])[0]
+        assert float(permuted) == pytest.approx(float(expected), rel=1e-8)
+    assert float(found[0]) == pytest.approx(value(ROWS))
+
+
+def test_with_several_chunks_permutations_are_of_all_pairs():
+    found = criterion(chunk_size=25).permuted(ROWS, permutations=5, random_state=0)
+    torch.testing.assert_close(found, criterion().permuted(ROWS, permutations=5, random_state=0))
 
 
 def test_p_values_of_independent_data_are_uniform():
@@ -163,14 +233,25 @@ def test_sees_what_correlation_does_not():
     rows = rows - (1 - groups) * rows[groups[:, 0] == 0].mean(0)
     linear = hsic(rows, groups, kernels=(Linear(), Linear()))
     assert float(linear) == pytest.approx(0, abs=1e-15)
-    assert permutation_test(criterion(groups), rows).p_value == 0.02
+    assert permutation_test(criterion(groups), rows).p_value == 0.01
+
+
+def test_sees_pairs_of_columns_whose_columns_reveal_nothing():
+    # The group is whether the signs of two of four columns agree.
+    rows = example_rows(200, RANK, seed=0)
+    rows = rows + 0.5 * rows.sign()
+    groups = (rows[:, 0] * rows[:, 1] > 0).double()[:, None]
+    found = criterion(groups).deviations(rows)
+    single, pairs = found[5 : 5 + 4 * RANK], found[-3 * 6 :]
+    assert float(single.abs().max()) < 4
+    assert float(pairs.max()) > 15
 
 
 def test_people_matched_across_groups_have_a_small_p_value():
     twins = example_rows(30, 3, seed=0).repeat_interleave(2, 0)
     found = permutation_test(criterion(torch.tensor([0.0, 1.0]).repeat(30)[:, None]), twins)
-    assert found.statistic < found.null_mean
-    assert found.p_value == 0.02
+    assert found.statistic > found.null_mean
+    assert found.p_value == 0.01
 
 
 def test_squeezing_most_people_together_hides_nothing():
@@ -182,10 +263,9 @@ def test_squeezing_most_people_together_hides_nothing():
     one = Gaussian(0.25)
     blind = hsic(whitened, groups, kernels=(one, Delta()))
     shuffled = hsic(whitened, groups.flip(0), kernels=(one, Delta()))
-    measure = criterion(groups)
-    seen = measure.value_and_gradient(rows)[0] / measure.null(rows)
-    assert float(seen) > 10
-    assert float(blind / shuffled) < float(seen) / 2
+    seen = permutation_test(criterion(groups), rows)
+    assert seen.statistic > 10 * seen.null_mean
+    assert float(blind / shuffled) < seen.statistic / seen.null_mean / 2
 
 
 def test_several_columns_count_one_by_one_and_together():
@@ -194,46 +274,100 @@ def test_several_columns_count_one_by_one_and_together():
     table = pd.DataFrame({"one": one.astype(str), "two": two.astype(str)})
     noise = torch.from_numpy(random.standard_normal((400, 2)))
     measure = criterion(table)
+    level = float(measure.value_and_gradient(noise)[0])
     for leak in (one, two, one ^ two):
         rows = noise + 2 * torch.from_numpy(leak)[:, None]
-        found = measure.value_and_gradient(rows)[0]
-        assert float(found / measure.null(rows)) > 5
-    assert float(measure.value_and_gradient(noise)[0] / measure.null(noise)) < 2
+        assert float(measure.value_and_gradient(rows)[0]) > 20 * level
+    assert float(measure.deviations(noise).abs().max()) < 4.5
+
+
+def test_one_column_cannot_make_up_for_another():
+    # Near people of their own first group, matched with people of the other second group.
+    places = example_rows(50, 2, seed=0).repeat_interleave(2, 0)
+    table = pd.DataFrame({"one": np.arange(100) // 2 % 2, "two": np.arange(100) % 2}).astype(str)
+    found = criterion(table).deviations(places)
+    assert float(found.min()) < -4
+    assert float(found.max()) > 4
 
 
 def test_chunks_see_what_all_pairs_see():
     rows, groups = example_rows(600, 5, seed=0), example_groups(600, seed=1)
     rows = rows + groups * example_rows(1, 5, seed=2)
-    whole, chunks = criterion(groups, 600), criterion(groups, 100)
-    above = [float(m.value_and_gradient(rows)[0] - m.null(rows)) for m in (whole, chunks)]
-    assert above[1] == pytest.approx(above[0], rel=0.05)
+    # The finest kernels have fewer neighbors in a chunk, and count a little less.
+    assert value(rows, groups, 200) == pytest.approx(value(rows, groups, 600), rel=0.1)
 
 
-def test_null_level_in_chunks_is_the_mean_over_people_in_other_places():
-    # 41 and 42 people in chunks of unequal sizes, so that no chunk has quite the same shares.
-    rows, random = example_rows(83, RANK, seed=0), np.random.default_rng(0)
-    measure = criterion(np.repeat(["a", "b"], [41, 42]), 20)
-    assert len(measure.row_sums.people) == 2
-    values = []
-    for _ in range(300):
-        shuffled = torch.from_numpy(random.permutation(83))
-        values.append(float(measure.value_and_gradient(rows[shuffled])[0]))
-    assert float(measure.null(rows)) == pytest.approx(np.mean(values), rel=0.05)
+@pytest.mark.parametrize("seed", range(3))
+def test_chunks_at_chance_hide_nothing_from_one_another(seed):
+    # HSIC of all people is at most the mean over chunks of (statistic + its mean over
+    # permutations): the squared length of a mean is at most the mean of the squared lengths. So
+    # chunks whose statistics are zero leave what a single chunk leaves by chance.
+    groups = np.arange(203) % 3
+    rows = example_rows(203, 3, seed=seed) + 0.4 * torch.from_numpy(groups)[:, None]
+    measure = criterion(groups, 50)
+    assert len(measure.places) == 3
+    whitened = Standardized.of(rows).whitened
+    gram = torch.exp(-1 / 6 * torch.cdist(whitened, whitened).square())
+    same = torch.from_numpy(groups[:, None] == groups).double()
+    everybody = (reference.centered(same) * gram).sum() / 203**2
+    bounds = []
+    for people in measure.places.unique(dim=0):
+        own = torch.unique(people)
+        part, size = reference.centered(same)[own][:, own], len(own)
+        off = ~torch.eye(size, dtype=torch.bool)
+        statistic = ((part - part[off].mean()) * gram[own][:, own])[off].sum()
+        null = part.diagonal().sum() + part[off].mean() * gram[own][:, own][off].sum()
+        bounds.append(float(statistic + null) / size**2 * size / 203)
+    assert float(everybody) <= sum(bounds) * (1 + 1e-9)
+
+
+def test_statistics_of_chunks_do_not_cancel():
+    # One chunk is near its own group, another is matched across groups; their mean is at chance.
+    groups = np.arange(100) % 2
+    measure = criterion(groups, 50)
+    first, second = measure.places
+    rows = example_rows(100, 2, seed=0)
+    sorted_first = first[np.argsort(groups[first], kind="stable")]
+    places = example_rows(25, 2, seed=1)
+    rows[sorted_first] = places.repeat_interleave(2, 0)
+    ones, zeros = second[groups[second] == 1], second[groups[second] == 0]
+    rows[ones], rows[zeros] = places[: len(ones)], places[: len(zeros)]
+    finest = measure.deviations(rows)[:10].reshape(2, 5)[:, 3]
+    assert float(finest[0]) > 3
+    assert float(finest[1]) < -3
+    assert float(measure.value_and_gradient(rows)[0]) > 4 * value(
+        example_rows(100, 2, seed=3), groups, 50
+    )
 
 
 def test_a_batch_in_chunks_is_its_members():
     batch = torch.stack([ROWS, ROWS.flip(0), 2 * ROWS + 1])
     measure = criterion(chunk_size=25)
-    assert len(measure.row_sums.people) > 1
+    assert len(measure.places) > 1
     value, gradient = measure.value_and_gradient(batch)
     for member, rows in enumerate(batch):
         one, slope = measure.value_and_gradient(rows)
         torch.testing.assert_close(value[member], one)
         torch.testing.assert_close(gradient[member], slope)
-    torch.testing.assert_close(measure.null(batch)[1], measure.null(batch[1]))
+
+
+def test_people_in_parts_are_the_same(monkeypatch):
+    measure = criterion(chunk_size=25)
+    whole = measure.value_and_gradient(ROWS)
+    monkeypatch.setattr("parafair.dependence.views.WAVE_BYTES", {"cpu": 10_000})
+    monkeypatch.setattr("parafair.dependence.views.GRAM_BYTES", {"cpu": 1})
+    for part, expected in zip(measure.value_and_gradient(ROWS), whole, strict=True):
+        torch.testing.assert_close(part, expected)
 
 
 def test_single_precision_is_close():
     rows = ROWS.float()
-    single = Criterion(SensitiveFeatures.of(GROUPS), rows[:0]).value_and_gradient(rows)[0]
-    assert float(single) == pytest.approx(value(ROWS), rel=1e-4)
+    single = Criterion(SensitiveFeatures.of(GROUPS), rows[:0])
+    found, gradient = single.value_and_gradient(rows)
+    assert float(found) == pytest.approx(value(ROWS), rel=1e-4)
+    exact = criterion().value_and_gradient(ROWS)[1]
+    assert float((gradient - exact).norm() / exact.norm()) < 1e-3
+
+
+def test_levels_depend_on_the_rank_alone():
+    assert row_levels(5) is row_levels(5)

@@ -1,15 +1,16 @@
 """The invariant criterion: dependence between rows and sensitive features, in any units.
 
 Rows are whitened and their columns standardized before a kernel is applied. So rescaling or
-shifting columns changes nothing, and mixing them changes only the part for single columns.
-Kernels cover distances that differ by a factor of 16. Otherwise a few people far away would make
-whitening squeeze all others together, and hide them from a kernel of one scale.
+shifting columns changes nothing, and mixing them changes only the part for components. Kernels
+cover distances that differ by a factor of 16. Otherwise a few people far away would make whitening
+squeeze all others together, and hide them from a kernel of one scale.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,16 +18,17 @@ from torch import Tensor
 from parafair.arguments import whole_number
 from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.gram import MOST_LOW_RANK, gram_product, low_rank_factor
-from parafair.dependence.kernels import MultiscaleGaussian
-from parafair.dependence.pairwise import CHUNK_PEOPLE, ChunkSums, ColumnSums, sensitive_sample
+from parafair.dependence.chunks import CHUNK_PEOPLE, chunk_count, stratify
+from parafair.dependence.scales import Level, column_levels, pair_levels, row_levels
+from parafair.dependence.views import column_sums, compare_columns, compare_rows, row_sums
+from parafair.dependence.weights import Weights, feature_factors
 from parafair.dependence.whitening import Standardized
 
-# Scales of the two kernels. Whitened rows of normal data are 2 * rank apart in squared distance,
-# so the widest kernel covers all of them and the finest one only near neighbors.
-ISOTROPIC = MultiscaleGaussian(gamma=0.25, count=5)
-COMPONENT = MultiscaleGaussian(gamma=0.5, count=3)
-ISOTROPIC_SHARE = 0.5
+# Shares of whole rows, single columns and pairs of components in the criterion.
+SHARES = (0.4, 0.3, 0.3)
+
+# Permutations of a test that are computed together.
+PERMUTED_AT_ONCE = 20
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,10 @@ class PermutationTest:
 
     Attributes:
         statistic: The criterion of the original order.
-        p_value: Twice the share of permutations, including the identity, whose statistic is at
-            least as large, or at most as large, whichever is smaller; at most 1. A statistic that
-            is too small means that people are matched across groups.
-        null_mean: Mean of the statistic over the permutations: its level under independence.
+        p_value: The share of permutations, including the identity, whose criterion is at least as
+            large. The criterion grows in both directions: if people are near others of their group,
+            and if they are matched across groups.
+        null_mean: Mean of the criterion over the permutations: its level under independence.
         permutations: Number of permutations.
     """
 
@@ -53,23 +55,94 @@ class PermutationTest:
         # Rounding must not decide ties, such as a permutation that changes nothing.
         tie = torch.finfo(values.dtype).eps ** 0.5 * values[0].abs()
         above = 1 + int((values[1:] >= values[0] - tie).sum())
-        below = 1 + int((values[1:] <= values[0] + tie).sum())
-        p_value = min(1.0, 2 * min(above, below) / len(values))
-        return cls(float(values[0]), p_value, float(values[1:].mean()), len(values) - 1)
+        return cls(float(values[0]), above / len(values), float(values[1:].mean()), len(values) - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """The part of one view in the criterion, as a function of its sums over pairs of people.
+
+    Attributes:
+        weights: The weights of the features.
+        deviation: Standard deviation of each statistic over permutations, shape (chunks, kernels,
+            features).
+        size: Size of each statistic if the kernel were that of the feature, of the same shape.
+        share: Share of a single statistic in the criterion.
+    """
+
+    weights: Weights
+    deviation: Tensor
+    size: Tensor
+    share: float
+
+    @classmethod
+    def of(cls, weights: Weights, levels: tuple[Level, ...], share: float) -> Scorer:
+        """Return the scorer of a view whose kernels have these levels.
+
+        Args:
+            weights: The weights of the features.
+            levels: One for each kernel.
+            share: Share of the view in the criterion.
+        """
+        deviation = torch.stack([weights.deviation(level) for level in levels], 1)
+        size = torch.stack([weights.size(level) for level in levels], 1).expand_as(deviation)
+        return cls(weights, deviation, size, share / deviation.numel())
+
+    def take(self, chunks: slice) -> Scorer:
+        """Return the part for some chunks."""
+        return replace(
+            self,
+            weights=self.weights.take(chunks),
+            deviation=self.deviation[chunks],
+            size=self.size[chunks],
+        )
+
+    def score(self, sums: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the score, shape (...), and its derivative in the sums.
+
+        Args:
+            sums: ``u.T K u`` for each column u of the weights, shape (..., chunks, kernels, r).
+        """
+        relative = self.deviations(sums)
+        root = (relative.square() + 1).sqrt()
+        # sqrt(x^2 + 1) - 1 without cancellation
+        value = relative.square() / (root + 1) * self.deviation / self.size
+        slopes = (relative / (root * self.size)) @ self.weights.coefficients
+        return self.share * value.sum((-3, -2, -1)), self.share * slopes
+
+    def deviations(self, sums: Tensor) -> Tensor:
+        """Return the statistics divided by their standard deviations over permutations."""
+        return self.weights.statistic(sums) / self.deviation
+
+
+class Scorers(NamedTuple):
+    """The scorer of each view."""
+
+    rows: Scorer
+    columns: Scorer
+    pairs: Scorer
 
 
 @dataclass(frozen=True, eq=False)
 class Criterion:
-    """Dependence between rows and sensitive features: 0 none, 1 as much as the features themselves.
+    """Dependence between rows and sensitive features: 0 at chance, 1 for the features themselves.
 
-    HSIC divided by the HSIC of an embedding that *is* the sensitive features. One half of it is
-    for whitened rows, one quarter for single standardized columns (the components), and one
-    quarter for single whitened columns.
+    For every kernel k of a view of the rows there is a statistic ``U = sum over i != j of
+    w_ij k(x_i, x_j)``, with weights w of the features (`Weights`). It is the unbiased HSIC, and the
+    mean margin of a leave-one-out vote of neighbors: positive if people are near others of their
+    group, negative if they are matched with people of other groups, and on average zero over all
+    permutations. The criterion is the weighted mean of ``sd * (sqrt((U / sd)**2 + 1) - 1)`` over
+    all kernels, with ``sd`` the standard deviation of U over permutations of normal rows. So its
+    minimum is at chance, and there is nothing to gain beyond. It is divided by its value for an
+    embedding that is the features.
+
+    Views are whole whitened rows (SHARES[0]), single columns (SHARES[1]: the components, and the
+    whitened columns) and pairs of components (SHARES[2]).
 
     Attributes:
         sensitive: The features.
         prototype: A tensor with the dtype and device to use.
-        chunk_size: Chunk size for sums over pairs of rows; more people are split into chunks.
+        chunk_size: Chunk size for pairs of whole rows; more people are split into chunks.
     """
 
     sensitive: SensitiveFeatures
@@ -77,56 +150,97 @@ class Criterion:
     chunk_size: int = CHUNK_PEOPLE
 
     @cached_property
-    def row_sums(self) -> ChunkSums:
-        """The sums over pairs of whitened rows."""
-        return ChunkSums.of(self.sensitive, self.prototype, self.chunk_size)
+    def places(self) -> Tensor:
+        """Positions of the people in each chunk, shape (chunks, people).
+
+        Chunks differ in size by at most one person. The last place of a smaller chunk repeats its
+        first person, without weight.
+        """
+        chunks = stratify(self.sensitive, chunk_count(self.sensitive, self.chunk_size))
+        size = max(map(len, chunks))
+        filled = [torch.cat([part, part[: size - len(part)]]) for part in chunks]
+        return torch.stack(filled).to(self.prototype.device)
 
     @cached_property
-    def column_sums(self) -> ColumnSums:
-        """The sums over pairs of single columns."""
-        return ColumnSums(self.low_rank.to(self.prototype))
+    def row_weights(self) -> Weights:
+        """The weights of pairs of people within each chunk."""
+        places = self.places.cpu()
+        present = torch.ones_like(places, dtype=torch.bool)
+        chunks, size = places.shape
+        present[:, -1] = torch.arange(chunks, device="cpu") < len(self.sensitive) - chunks * (
+            size - 1
+        )
+        return Weights.of(self._factors, places, present).to(self.prototype)
 
     @cached_property
-    def low_rank(self) -> Tensor:
-        """``U`` with ``U U.T`` the centered Gram matrix of the features over ``n**2``."""
-        sample, kernel = sensitive_sample(self.sensitive)
-        factor = low_rank_factor(sample, kernel, most=MOST_LOW_RANK)
-        return (factor - factor.mean(0)) / len(factor)
+    def column_weights(self) -> Weights:
+        """The weights of all pairs of people, as a single chunk."""
+        everybody = torch.arange(len(self.sensitive), device="cpu").unsqueeze(0)
+        present = torch.ones_like(everybody, dtype=torch.bool)
+        return Weights.of(self._factors, everybody, present).to(self.prototype)
 
     @cached_property
-    def _references(self) -> dict[int, float]:
+    def _factors(self) -> list[Tensor]:
+        return feature_factors(self.sensitive)
+
+    @cached_property
+    def _scorers(self) -> dict[int, Scorers]:
         return {}
 
-    def reference(self, rank: int) -> float:
-        """Return HSIC of the features as an embedding, with the kernels for this rank."""
-        if rank not in self._references:
-            rows = Standardized.of(self.sensitive.encode(prototype=self.prototype))
-            self._references[rank] = float(self._pairs(rows, rank)[0])
-        return self._references[rank]
+    def scorers(self, rank: int) -> Scorers:
+        """Return the scorer of each view, for rows of this rank."""
+        if rank not in self._scorers:
+            shares = SHARES if rank > 1 else (*SHARES[:2], 0.0)  # one column has no pairs
+            rows, columns, pairs = (share / sum(shares) for share in shares)
+            own = self.column_weights
+            self._scorers[rank] = Scorers(
+                Scorer.of(self.row_weights, row_levels(rank), rows),
+                Scorer.of(own, column_levels(), columns / (2 * rank)),
+                Scorer.of(own, pair_levels(), pairs / max(1, rank * (rank - 1) // 2)),
+            )
+        return self._scorers[rank]
+
+    @cached_property
+    def reference(self) -> float:
+        """The score of the features as an embedding; 1 for so few people that nothing has one."""
+        rows = self.sensitive.encode(prototype=self.prototype)
+        return float(self._score(rows)[0]) or 1.0
 
     def value_and_gradient(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the criterion of each member, shape (...), and its gradient in the rows."""
-        standardized = Standardized.of(rows)
-        total, for_whitened, for_columns = self._pairs(standardized, rows.shape[-1])
-        gradient = standardized.pull_back(for_whitened.double(), for_columns.double())
-        reference = self.reference(rows.shape[-1])
-        return (total / reference).to(rows.dtype), (gradient / reference).to(rows.dtype)
+        value, gradient = self._score(rows)
+        return value / self.reference, gradient / self.reference
 
-    def null(self, rows: Tensor) -> Tensor:
-        """Return the mean of the criterion over all permutations of the people, shape (...).
+    def _score(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the criterion and its gradient, not divided by the reference."""
+        standardized = Standardized.of(rows.reshape(-1, *rows.shape[-2:]))
+        scorers = self.scorers(rows.shape[-1])
+        value, for_whitened = compare_rows(
+            standardized.whitened.to(self.prototype.dtype), scorers.rows, self.places
+        )
+        more, for_columns = compare_columns(
+            self._columns(standardized), scorers.columns, scorers.pairs
+        )
+        for_components, through_whitened = for_columns.double().chunk(2, -1)
+        gradient = standardized.pull_back(for_whitened.double() + through_whitened, for_components)
+        value = (value + more).reshape(rows.shape[:-2])
+        return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
 
-        With several chunks, the part for rows is the mean over permutations within chunks.
+    def deviations(self, rows: Tensor) -> Tensor:
+        """Return ``U / sd`` of all statistics of one embedding, shape (count,).
+
+        Without dependence each is about standard normal.
         """
-        standardized, rank = Standardized.of(rows), rows.shape[-1]
-        whole = self.row_sums.null(standardized.whitened.to(self.prototype), isotropic_kernel(rank))
-        single = self.column_sums.null(single_columns(standardized).to(self.prototype), COMPONENT)
-        mean = ISOTROPIC_SHARE * whole + (1 - ISOTROPIC_SHARE) * single.mean(-1)
-        return mean / self.reference(rank)
+        columns = self.column_weights.columns[0]
+        sums = self._sums(rows, self.row_weights.columns, columns)
+        scorers = self.scorers(rows.shape[-1])
+        found = [scorer.deviations(part) for scorer, part in zip(scorers, sums, strict=True)]
+        return torch.cat([part.flatten() for part in found])
 
     def permuted(self, rows: Tensor, *, permutations: int, random_state: RandomState) -> Tensor:
         """Return the criterion of the original order and of permutations of the features.
 
-        It is over all pairs of people. With several chunks, the reference is that of the chunks.
+        It is over all pairs of people, as a single chunk.
 
         Args:
             rows: The embedding, shape (n, rank).
@@ -134,47 +248,35 @@ class Criterion:
             random_state: Seed of the permutations.
         """
         whole_number("permutations", permutations)
+        if len(self.places) > 1:
+            whole = replace(self, chunk_size=len(rows))
+            return whole.permuted(rows, permutations=permutations, random_state=random_state)
         random = as_random(random_state)
         orders = [torch.arange(len(rows), device="cpu")]
         orders += [torch.from_numpy(random.permutation(len(rows))) for _ in range(permutations)]
-        low_rank = self.low_rank.to(self.prototype)
-        standardized, rank = Standardized.of(rows), rows.shape[-1]
-        whitened, columns = (
-            standardized.whitened.to(low_rank),
-            single_columns(standardized).to(low_rank),
-        )
-        totals = torch.zeros(len(orders), dtype=torch.float64, device="cpu")
-        at_once = max(1, 2**23 // low_rank.numel())
-        for begin in range(0, len(orders), at_once):
-            shuffled = torch.stack(
-                [low_rank[order] for order in orders[begin : begin + at_once]], 1
-            )
-            image = gram_product(whitened, isotropic_kernel(rank), shuffled.flatten(1))
-            whole = (image.reshape(shuffled.shape) * shuffled).sum((0, 2))
-            single = ColumnSums(shuffled.flatten(1)).each(columns, COMPONENT).mean(0)
-            single = single.reshape(shuffled.shape[1:]).sum(1)
-            mean = ISOTROPIC_SHARE * whole + (1 - ISOTROPIC_SHARE) * single
-            totals[begin : begin + at_once] = mean.double().cpu()
-        return totals / self.reference(rank)
+        weights, scorers = self.column_weights.columns[0], self.scorers(rows.shape[-1])
+        totals = []
+        for begin in range(0, len(orders), PERMUTED_AT_ONCE):
+            some = torch.stack(orders[begin : begin + PERMUTED_AT_ONCE], 1).to(weights.device)
+            shuffled = weights[some].flatten(1)  # (n, orders * r)
+            total = torch.zeros(some.shape[1], dtype=torch.float64, device="cpu")
+            for scorer, sums in zip(
+                scorers, self._sums(rows, shuffled.unsqueeze(0), shuffled), strict=True
+            ):
+                apart = sums[0].unflatten(-1, (some.shape[1], -1)).movedim(-2, 0)
+                total += scorer.score(apart)[0].double().cpu()
+            totals.append(total)
+        return torch.cat(totals) / self.reference
 
-    def _pairs(self, rows: Standardized, rank: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return HSIC and its gradients in the whitened rows and in the columns."""
-        whole, for_whitened = self.row_sums.weighted(
-            rows.whitened.to(self.prototype.dtype), isotropic_kernel(rank)
-        )
-        columns = single_columns(rows).to(self.prototype.dtype)
-        single, gradient = self.column_sums.weighted(columns, COMPONENT)
-        share = (1 - ISOTROPIC_SHARE) / columns.shape[-3]
-        total = ISOTROPIC_SHARE * whole + share * single.sum(-1)
-        for_columns, through_whitened = (share * gradient.squeeze(-1).mT).chunk(2, -1)
-        return total, ISOTROPIC_SHARE * for_whitened + through_whitened, for_columns
+    def _sums(
+        self, rows: Tensor, for_rows: Tensor, for_columns: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the sums of all views of one embedding, for given columns of weights."""
+        standardized = Standardized.of(rows.unsqueeze(0))
+        whitened = standardized.whitened.to(self.prototype.dtype)
+        whole = row_sums(whitened, for_rows, self.places)
+        return (whole, *column_sums(self._columns(standardized), for_columns))
 
-
-def isotropic_kernel(rank: int) -> MultiscaleGaussian:
-    """Return the kernel of whitened rows, whose distances grow with the rank."""
-    return MultiscaleGaussian(ISOTROPIC.gamma / (2 * rank), ISOTROPIC.count)
-
-
-def single_columns(rows: Standardized) -> Tensor:
-    """Return components, then whitened columns, shape (..., 2 rank, n, 1)."""
-    return torch.cat([rows.columns, rows.whitened], -1).mT.unsqueeze(-1)
+    def _columns(self, rows: Standardized) -> Tensor:
+        """Return components, then whitened columns, shape (batch, n, 2 rank)."""
+        return torch.cat([rows.columns, rows.whitened], -1).to(self.prototype.dtype)

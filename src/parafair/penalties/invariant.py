@@ -10,8 +10,8 @@ from torch import Tensor
 
 from parafair.arguments import real_number, whole_number
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.chunks import CHUNK_PEOPLE, chunk_count
 from parafair.dependence.criterion import Criterion
-from parafair.dependence.pairwise import CHUNK_PEOPLE, chunk_count
 from parafair.dependence.whitening import Standardized
 
 # In smaller chunks, random differences between groups are larger than dependence.

@@ -1,0 +1,49 @@
+"""Chunks of people, within which all pairs are compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parafair.data.sensitive import SensitiveFeatures
+
+# Default number of people in a chunk. Chunks grow, up to MOST_GROWTH times, if they have fewer
+# members of a group than FEWEST_OF_A_GROUP.
+CHUNK_PEOPLE, MOST_GROWTH, FEWEST_OF_A_GROUP = 1000, 20, 20
+
+
+def chunk_count(sensitive: SensitiveFeatures, chunk_size: int) -> int:
+    """Return the number of chunks of about this size.
+
+    A handful of people cannot be distributed like everybody else. Their best places would be at
+    the center of the others, which reveals them. So chunks grow if they have too few members of
+    some group, up to a limit that keeps them fast.
+    """
+    n = len(sensitive)
+    wanted, fewest = round(n / chunk_size), round(n / (MOST_GROWTH * chunk_size))
+    rarest = min(
+        (
+            int(np.unique(column.values, return_counts=True)[1].min())
+            for column in sensitive.columns
+            if column.kind == "categorical"
+        ),
+        default=n,
+    )
+    return max(1, fewest, min(wanted, rarest // FEWEST_OF_A_GROUP))
+
+
+def stratify(sensitive: SensitiveFeatures, chunks: int) -> tuple[Tensor, ...]:
+    """Return the positions of the people in each chunk, which has its share of every group.
+
+    People are sorted by categories, then by numbers, with ties in a fixed random order, and
+    assigned to the chunks in turn.
+    """
+    n = len(sensitive)
+    if chunks == 1:
+        return (torch.arange(n, device="cpu"),)
+    columns = sorted(sensitive.columns, key=lambda column: column.kind != "categorical")
+    drawn = np.random.default_rng(0).permutation(n)
+    # The last key of lexsort is the primary one.
+    order = drawn[np.lexsort([column.values[drawn] for column in reversed(columns)])]
+    return tuple(torch.from_numpy(np.sort(order[chunk::chunks])) for chunk in range(chunks))

@@ -1,0 +1,265 @@
+"""Views of the rows: what the criterion compares, and how a change of the rows changes it.
+
+Each view gives sums ``u.T K u`` over pairs of people, for a few columns ``u`` and several kernels
+``K`` with a diagonal of one. Whole rows are compared within chunks of people. Single columns, and
+pairs of columns, are compared among all people through waves: cosines and sines of a compressed
+column. The cost of all of them is linear in the number of people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.devices import by_device
+from parafair.dependence.kernels import LEAST_EXPONENT
+from parafair.dependence.scales import (
+    COLUMN_GAMMAS,
+    PAIR_GAMMAS,
+    ROW_GAMMAS,
+    compress,
+    compression_slope,
+    spectrum,
+)
+from parafair.dependence.weights import Weights
+
+# Bytes of the Gram matrices computed at once: on a CPU, they must fit into the cache.
+GRAM_BYTES = {"cpu": 2**21, "cuda": 2**30}
+# Bytes of the waves computed at once.
+WAVE_BYTES = {"cpu": 2**25, "cuda": 2**31}
+
+
+class Score(Protocol):
+    """A function of the sums of a view."""
+
+    @property
+    def weights(self) -> Weights:
+        """The weights whose columns the sums are for."""
+
+    def take(self, chunks: slice) -> Score:
+        """Return the part for some chunks."""
+
+    def score(self, sums: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value, shape (...), for sums (..., chunks, kernels, r), and the derivative."""
+
+
+def compare_rows(rows: Tensor, scorer: Score, places: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the score of whole rows, shape (batch,), and its gradient, shape (batch, n, d).
+
+    Args:
+        rows: Whitened rows, shape (batch, n, d).
+        scorer: The score of the sums; it is added up over chunks.
+        places: Positions of the people of each chunk, shape (chunks, people).
+    """
+    value, gradient = rows.new_zeros(len(rows)), torch.zeros_like(rows)
+    gammas = row_gammas(rows)
+    for part in _parts(rows, places):
+        own, points = scorer.weights.columns[part], rows[:, places[part]]
+        # One product with each kernel gives the sums and all that their gradient needs.
+        extended = torch.cat([points, torch.ones_like(points[..., :1])], -1).unsqueeze(-2)
+        extended = (own.unsqueeze(-1) * extended).flatten(-2)
+        images = [
+            (gram @ extended).unflatten(-1, (own.shape[-1], -1))
+            for gram in row_grams(points, gammas[0])
+        ]
+        sums = torch.stack([(image[..., -1] * own).sum(-2) for image in images], -2)
+        scored, slopes = scorer.take(part).score(sums)
+        value += scored
+        moved = torch.zeros_like(points)
+        for k, (image, gamma) in enumerate(zip(images, gammas, strict=True)):
+            pull = (4 * gamma * slopes[..., k, :]).unsqueeze(-2) * own
+            moved += (pull.unsqueeze(-1) * image[..., :-1]).sum(-2)
+            moved -= (pull * image[..., -1]).sum(-1, keepdim=True) * points
+        # Filled-up places have weight zero, so adding them changes nothing.
+        gradient.index_add_(1, places[part].flatten(), moved.flatten(1, 2))
+    return value, gradient
+
+
+def row_sums(rows: Tensor, columns: Tensor, places: Tensor) -> Tensor:
+    """Return the sums of whole rows, shape (batch, chunks, kernels, r).
+
+    Args:
+        rows: Whitened rows, shape (batch, n, d).
+        columns: The columns ``u`` of each chunk, shape (chunks, people, r).
+        places: Positions of the people of each chunk, shape (chunks, people).
+    """
+    found = []
+    for part in _parts(rows, places):
+        own, points = columns[part], rows[:, places[part]]
+        grams = row_grams(points, row_gammas(rows)[0])
+        found.append(torch.stack([((gram @ own) * own).sum(-2) for gram in grams], -2))
+    return torch.cat(found, 1)
+
+
+def row_gammas(rows: Tensor) -> list[float]:
+    """Return the gammas of whole rows, whose squared distances grow with their length."""
+    return [gamma / (2 * rows.shape[-1]) for gamma in ROW_GAMMAS]
+
+
+def _parts(rows: Tensor, places: Tensor) -> Iterator[slice]:
+    """Yield the chunks that are computed at once."""
+    chunks, people = places.shape
+    each = rows.element_size() * people**2 * len(rows)
+    at_once = max(1, by_device(GRAM_BYTES, rows) // each)
+    return (slice(begin, min(begin + at_once, chunks)) for begin in range(0, chunks, at_once))
+
+
+def row_grams(points: Tensor, gamma: float) -> Iterator[Tensor]:
+    """Yield the Gram matrix of each scale; the gammas grow fourfold, so one exponential is enough.
+
+    A matrix is overwritten by the next one.
+    """
+    squares = points.square().sum(-1, keepdim=True)
+    gram = torch.matmul(points, points.mT).mul_(-2).add_(squares).add_(squares.mT)
+    gram = gram.mul_(-gamma).clamp_(LEAST_EXPONENT[points.dtype] / 4, 0).exp_()
+    gram.diagonal(dim1=-2, dim2=-1).fill_(1)
+    yield gram
+    # Denormal numbers would make every later operation slow.
+    smallest = torch.finfo(points.dtype).tiny ** (0.75 / 4)
+    for _ in ROW_GAMMAS[1:]:
+        yield gram.clamp_(min=smallest).square_().square_()
+
+
+def compare_columns(columns: Tensor, single: Score, pairs: Score) -> tuple[Tensor, Tensor]:
+    """Return the score of columns, shape (batch,), and its gradient, shape (batch, n, columns).
+
+    Args:
+        columns: Columns of variance about 1, shape (batch, n, columns). Those of the first half,
+            the components, are also compared in pairs.
+        single: The score of single columns, with the columns in the place of chunks.
+        pairs: The score of pairs, with the pairs in the place of chunks.
+    """
+    waves, weights = Waves(columns), single.weights.columns[0]
+    tiles = list(_tiles(columns))
+    kept = {tiles[0].start: waves.of(tiles[0])} if len(tiles) == 1 else {}
+    of_single, of_pairs = waves.total(weights, kept)
+    value, for_single = waves.score_single(of_single, single)
+    more, for_pairs = waves.score_pairs(of_pairs, pairs)
+    gradient = torch.empty_like(columns)
+    for people in tiles:
+        phases = kept.get(people.start) or waves.of(people)
+        gradient[:, people] = waves.pull(phases, weights[people], for_single, for_pairs)
+        gradient[:, people] *= compression_slope(columns[:, people])
+    return value + more, gradient
+
+
+def column_sums(columns: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of single columns and of pairs, shape (batch, columns or pairs, kernels, r).
+
+    Args:
+        columns: As in `compare_columns`.
+        weights: The columns ``u``, shape (n, r).
+    """
+    waves = Waves(columns)
+    of_single, of_pairs = waves.total(weights, {})
+    return waves.squares_single(of_single), waves.squares_pairs(of_pairs)
+
+
+def _tiles(columns: Tensor) -> Iterator[slice]:
+    n = columns.shape[1]
+    count = len(spectrum(COLUMN_GAMMAS)[0])
+    row = 4 * count * columns.element_size() * columns.shape[0] * columns.shape[2]
+    size = max(1, by_device(WAVE_BYTES, columns) // row)
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+class Waves:
+    """Cosines and sines of compressed columns, their sums over people, and the derivatives."""
+
+    def __init__(self, columns: Tensor) -> None:
+        self.columns = columns
+        self.paired = columns.shape[-1] // 2
+        self.frequencies, self.single_weights = (p.to(columns) for p in spectrum(COLUMN_GAMMAS))
+        coarse, weights = spectrum(PAIR_GAMMAS)
+        self.coarse = len(coarse)
+        # The features of a column in a pair: cosines from frequency 0 on, then sines.
+        self.pair_weights = torch.cat([weights, weights[:, 1:]], 1).to(columns)
+        self.first, self.second = torch.triu_indices(
+            self.paired, self.paired, 1, device=columns.device
+        )
+
+    def of(self, people: slice) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines, two of shape (batch, people, columns, frequencies)."""
+        phase = compress(self.columns[:, people]).unsqueeze(-1) * self.frequencies
+        return phase.cos(), phase.sin()
+
+    def features(self, phases: tuple[Tensor, Tensor]) -> Tensor:
+        """Return the features of the paired columns, shape (batch, people, paired * features)."""
+        cosine, sine = (part[:, :, : self.paired, : self.coarse] for part in phases)
+        return torch.cat([cosine, sine[..., 1:]], -1).flatten(2)
+
+    def total(
+        self, weights: Tensor, kept: dict[int, tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor]:
+        """Return sums over all people of waves, and of products of features of two columns.
+
+        Args:
+            weights: The columns ``u``, shape (n, r).
+            kept: Waves that are already computed, by the first person.
+
+        Returns:
+            Shapes (2, batch, columns, frequencies, r), and (batch, r, size, size) with one row and
+            one column for each feature of each paired column.
+        """
+        single, pairs = [], []
+        for people in _tiles(self.columns):
+            phases, own = kept.get(people.start) or self.of(people), weights[people]
+            both = [(p.flatten(2).mT @ own).unflatten(1, p.shape[2:]) for p in phases]
+            single.append(torch.stack(both))
+            features = self.features(phases)
+            scaled = own.mT[:, :, None] * features.unsqueeze(1)
+            pairs.append(features.mT.unsqueeze(1) @ scaled)
+        return sum(single[1:], single[0]), sum(pairs[1:], pairs[0])
+
+    def squares_single(self, sums: Tensor) -> Tensor:
+        """Return the sums of single columns, shape (batch, columns, kernels, r)."""
+        return self.single_weights @ sums.square().sum(0)
+
+    def score_single(self, sums: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
+        """Return the score of single columns, and its derivative in `sums`."""
+        value, slopes = scorer.score(self.squares_single(sums))
+        return value, 2 * sums * (self.single_weights.mT @ slopes)
+
+    def _blocks(self, sums: Tensor) -> Tensor:
+        """Return the block of each pair of columns, shape (pairs, batch, r, features, features)."""
+        features = len(self.pair_weights[0])
+        blocks = sums.unflatten(-1, (self.paired, features)).unflatten(2, (self.paired, features))
+        return blocks[:, :, self.first, :, self.second]
+
+    def squares_pairs(self, sums: Tensor) -> Tensor:
+        """Return the sums of pairs of columns, shape (batch, pairs, kernels, r)."""
+        squares, weights = self._blocks(sums).square(), self.pair_weights
+        return torch.einsum("kf,pbrfg,kg->bpkr", weights, squares, weights)
+
+    def score_pairs(self, sums: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
+        """Return the score of pairs, and its derivative in `sums`, as if it were not symmetric."""
+        value, slopes = scorer.score(self.squares_pairs(sums))
+        weights, found = self.pair_weights, torch.zeros_like(sums)
+        pulled = torch.einsum("kf,bpkr,kg->pbrfg", weights, 2 * slopes, weights)
+        pulled = pulled * self._blocks(sums)
+        features = weights.shape[1]
+        blocks = found.unflatten(-1, (self.paired, features)).unflatten(2, (self.paired, features))
+        blocks[:, :, self.first, :, self.second] = pulled
+        blocks[:, :, self.second, :, self.first] = pulled.mT
+        return value, found
+
+    def pull(
+        self,
+        phases: tuple[Tensor, Tensor],
+        weights: Tensor,
+        for_single: Tensor,
+        for_pairs: Tensor,
+    ) -> Tensor:
+        """Return the gradient in compressed columns, shape (batch, people, columns)."""
+        cosine, sine = phases
+        for_cosine, for_sine = (
+            (weights @ part.flatten(1, 2).mT).unflatten(-1, part.shape[1:3]) for part in for_single
+        )
+        pulled = self.features(phases).unsqueeze(1) @ for_pairs * weights.mT[:, :, None]
+        pulled = pulled.sum(1).unflatten(-1, (self.paired, -1))
+        for_cosine[:, :, : self.paired, : self.coarse] += pulled[..., : self.coarse]
+        for_sine[:, :, : self.paired, 1 : self.coarse] += pulled[..., self.coarse :]
+        return ((for_sine * cosine - for_cosine * sine) * self.frequencies).sum(-1)

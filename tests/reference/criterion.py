@@ -1,0 +1,61 @@
+"""The invariant criterion as its documentation says, with n x n matrices and nothing shared."""
+
+import math
+
+import torch
+
+PERIOD, LIMIT = 6.0, 3**0.5
+
+
+def centered(gram):
+    """Return ``H K H``."""
+    n = len(gram)
+    center = torch.eye(n, dtype=gram.dtype) - 1 / n
+    return center @ gram @ center
+
+
+def weights_of(gram):
+    """Return the weights of a feature: zero on the diagonal, mean 0, squares that add up to 1."""
+    n = len(gram)
+    off = ~torch.eye(n, dtype=torch.bool)
+    weights = centered(gram)
+    weights = torch.where(off, weights - weights[off].mean(), 0.0)
+    return weights / weights.square().sum().sqrt()
+
+
+def column_gram(column, gamma, most):
+    """Return the kernel of a compressed column: a Gaussian one, made of waves."""
+    place = column / (1 + column.square() / 3).sqrt()
+    step = 2 * math.pi / PERIOD
+    total, sum_of_weights = 0.0, 0.0
+    for k in range(math.ceil(3 * (2 * most) ** 0.5 / step) + 1):
+        weight = math.exp(-((k * step) ** 2) / (4 * gamma)) / (2 if k == 0 else 1)
+        total = total + weight * torch.cos(k * step * (place[:, None] - place))
+        sum_of_weights += weight
+    return total / sum_of_weights
+
+
+def views(rows):
+    """Return (name, Gram matrix, share of its view) for every kernel."""
+    rank = rows.shape[1]
+    columns = (rows - rows.mean(0)) / rows.std(0, correction=0)
+    values, vectors = torch.linalg.eigh(columns.mT @ columns / len(rows))
+    whitened = columns @ (vectors / values.sqrt()) @ vectors.mT
+    squares = torch.cdist(whitened, whitened).square()
+    for gamma in (0.25, 1, 4, 16, 64):
+        yield "rows", torch.exp(-gamma / (2 * rank) * squares), 0.4 / 5
+    for column in (*columns.T, *whitened.T):
+        for gamma in (0.5, 2, 8, 32):
+            yield "columns", column_gram(column, gamma, 32), 0.3 / (2 * rank * 4)
+    pairs = rank * (rank - 1) / 2
+    for c in range(rank):
+        for d in range(c + 1, rank):
+            for gamma in (0.5, 2, 8):
+                one, two = (column_gram(columns[:, e], gamma, 8) for e in (c, d))
+                yield "pairs", one * two, 0.3 / (pairs * 3)
+
+
+def statistics(rows, gram):
+    """Return ``sum over i != j of w_ij k_ij`` for every kernel, in the order of `views`."""
+    weights = weights_of(gram)
+    return torch.stack([(weights * view).sum() for _, view, _ in views(rows)])
