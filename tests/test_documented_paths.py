@@ -137,7 +137,7 @@ def test_every_documented_name_can_be_reached(places, lost):
 
 
 def test_the_check_sees_names(places, lost):
-    expected = {"parafair.testing", "parafair.FairCP.predict", "parafair.dependence.pairwise"}
+    expected = {"parafair.testing", "parafair.FairCP.predict", "parafair.dependence.chunks"}
     assert expected | {"Audit.verdict", "parafair.frontiers.load"} <= set(places)
     assert lost >= BAD
     assert not lost & GOOD

@@ -180,6 +180,9 @@ CALLS = {
     "Fit.with_embedding": lambda m: m["model"].fit_.with_embedding(
         m["problem"], m["factors"][0][0]
     ),
+    "Fit.with_factors": lambda m: m["model"].fit_.with_factors(
+        m["problem"], [factor[0] for factor in m["factors"]]
+    ),
     "Fit.with_plain": lambda m: m["model"].fit_.with_plain(m["problem"]),
     "Fit.write": lambda m: write(m["model"].fit_, m),
     "Frontier.best": lambda m: m["frontier"].best(max_leakage=1.0),

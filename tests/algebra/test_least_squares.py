@@ -142,3 +142,26 @@ def test_best_mean_is_that_of_least_squares(block_and_loss):
     slope = gradient_of(loss, QuadraticForm.zero(factor), shifted).mean(0)
     before = gradient_of(loss, QuadraticForm.zero(factor), factor[0]).mean(0)
     assert float(slope.norm()) < 0.05 * float(before.norm())
+
+
+def test_a_pooled_row_has_the_loss_of_the_rows_that_it_replaces(block_and_loss):
+    block, factor, loss = block_and_loss
+    n = factor.shape[1]
+    # Row i is the common row of i and its mirror image; each row is in two pairs, with weights
+    # that sum to one.
+    pairs = torch.stack([torch.arange(n), torch.arange(n).flip(0)], 1)
+    pooled = block.pool(pairs, torch.tensor([0.25, 0.75]).double())
+    symmetric = factor + factor.flip(1)
+    torch.testing.assert_close(pooled.value(symmetric)[0], loss(symmetric[0]))
+    alone = block.pool(torch.arange(n)[:, None], torch.ones(1).double())
+    torch.testing.assert_close(alone.value(factor)[0], loss(factor[0]))
+
+
+def test_the_best_pooled_row_is_the_best_of_all_common_rows(block_and_loss):
+    block, factor, loss = block_and_loss
+    n = factor.shape[1]
+    zero = QuadraticForm.zero(factor)
+    everybody = block.pool(torch.arange(n)[None], torch.ones(n).double())
+    best = everybody.minimizer(QuadraticForm.zero(everybody.target)).expand_as(factor)
+    gradient = gradient_of(loss, zero, best[0])
+    torch.testing.assert_close(gradient.sum(0), torch.zeros_like(gradient[0]), atol=1e-8, rtol=0)

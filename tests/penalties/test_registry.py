@@ -1,6 +1,6 @@
 import pytest
 
-from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
+from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality, Transport
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching
 from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
 
@@ -13,6 +13,7 @@ def test_names_are_shorthands():
     assert resolve_method("fatr", 0.1) == Orthogonality(0.1, ridge=0.0)
     assert resolve_method("correlation-removal") == CorrelationRemoval()
     assert resolve_method("moment-matching") == MomentMatching()
+    assert resolve_method("transport") == Transport()
 
 
 def test_objects_have_their_own_strength():

@@ -35,8 +35,9 @@ class FairCP(FittedCP):
     Args:
         rank: Number of components.
         method: "invariant" (the library's own criterion), "khsic" (the paper), "hsic", "fatr",
-            "none"; "correlation-removal" or "moment-matching", which change the embedding of a
-            plain decomposition; or an object such as
+            "none"; "correlation-removal", "moment-matching" or "transport", which change a plain
+            decomposition ("transport" gives all groups the same distribution of rows, such that
+            the fit loses least); or an object such as
             ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
         strength: Multiplier of the penalty of a method given by name; None for its default. For
             "invariant" it weights a dependence between 0 and 1 against the squared relative

@@ -19,7 +19,13 @@ from parafair.penalties.hsic import HSIC
 from parafair.penalties.invariant import Invariant
 from parafair.penalties.khsic import KHSIC, BoundKernel
 from parafair.penalties.orthogonality import Orthogonality
-from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching, Postprocessing
+from parafair.penalties.postprocessing import (
+    CorrelationRemoval,
+    Decomposed,
+    MomentMatching,
+    Postprocessing,
+)
+from parafair.penalties.transport import Transport
 
 __all__ = [
     "HSIC",
@@ -31,6 +37,7 @@ __all__ = [
     "BoundQuadratic",
     "CalibratedPenalty",
     "CorrelationRemoval",
+    "Decomposed",
     "Dependence",
     "Invariant",
     "MomentMatching",
@@ -39,4 +46,5 @@ __all__ = [
     "Penalty",
     "Postprocessing",
     "ScaleFreePenalty",
+    "Transport",
 ]

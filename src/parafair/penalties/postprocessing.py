@@ -3,25 +3,61 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from parafair.algebra.least_squares import Block
+from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 
 # Variances below this share of the largest one are rounding error.
 SINGULAR = 1e-12
 
 
+class Decomposed(Protocol):
+    """A plain decomposition as postprocessing sees it. It is not changed; methods return another.
+
+    People without sensitive features or without observed entries are not part of `rows`.
+    """
+
+    @property
+    def rows(self) -> Tensor:
+        """The embedding of the people with sensitive features, shape (people, rank)."""
+
+    @property
+    def sensitive(self) -> SensitiveFeatures:
+        """Their sensitive features."""
+
+    @property
+    def block(self) -> Block:
+        """The loss and the ridge as a function of `rows`, a batch of one."""
+
+    @property
+    def loss(self) -> float:
+        """The loss and the ridge of everybody."""
+
+    def with_rows(self, rows: Tensor) -> Self:
+        """Return the decomposition with other rows."""
+
+    def refit(self) -> Self:
+        """Return the decomposition with the other factors refitted to the rows, then the rows."""
+
+
+D = TypeVar("D", bound=Decomposed)
+
+
 @runtime_checkable
 class Postprocessing(Protocol):
-    """Settings of a change to an embedding after the fit; must be a dataclass."""
+    """Settings of a change to a decomposition after the fit; must be a dataclass."""
 
-    def apply(self, factor: Tensor, sensitive: SensitiveFeatures) -> Tensor:
-        """Return the changed factor, shape (n, rank)."""
+    def check(self, sensitive: SensitiveFeatures) -> None:
+        """Raise if the method cannot use these features; called before the fit."""
+
+    def apply(self, plain: D) -> D:
+        """Return the changed decomposition."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +68,15 @@ class CorrelationRemoval:
     with any feature; all other dependence remains.
     """
 
-    def apply(self, factor: Tensor, sensitive: SensitiveFeatures) -> Tensor:
-        """Return the residuals of the regression, plus the means."""
-        encoded = sensitive.encode(prototype=factor)
+    def check(self, sensitive: SensitiveFeatures) -> None:
+        """Accept all features."""
+
+    def apply(self, plain: D) -> D:
+        """Replace the rows by the residuals of the regression, plus the means."""
+        encoded = plain.sensitive.encode(prototype=plain.rows)
         directions, singular, _ = torch.linalg.svd(encoded - encoded.mean(0), full_matrices=False)
         kept = directions[:, singular > singular.max() * SINGULAR**0.5]
-        adjusted: Tensor = factor - kept @ (kept.mT @ factor)
-        return adjusted
+        return plain.with_rows(plain.rows - kept @ (kept.mT @ plain.rows))
 
 
 @dataclass(frozen=True)
@@ -49,9 +87,14 @@ class MomentMatching:
     observed combinations of categories. Other differences between groups remain.
     """
 
-    def apply(self, factor: Tensor, sensitive: SensitiveFeatures) -> Tensor:
-        """Return the factor with equal moments in all groups."""
-        codes = _combinations(sensitive)
+    def check(self, sensitive: SensitiveFeatures) -> None:
+        """Raise if a feature is numeric."""
+        find_groups(sensitive, "moment-matching", instead="correlation-removal")
+
+    def apply(self, plain: D) -> D:
+        """Give the rows equal moments in all groups."""
+        groups = find_groups(plain.sensitive, "moment-matching", instead="correlation-removal")
+        factor, codes = plain.rows, groups.values
         result, mean = factor.clone(), factor.mean(0)
         # The covariance within groups: with equal means there is none between groups.
         centered = factor - torch.stack([factor[codes == c].mean(0) for c in codes])
@@ -62,7 +105,7 @@ class MomentMatching:
             root = _root(deviation.mT @ deviation / len(group))
             inverse = torch.linalg.pinv(root, rtol=SINGULAR**0.5, hermitian=True)
             result[codes == code] = mean + deviation @ inverse @ target
-        return result
+        return plain.with_rows(result)
 
 
 def _root(matrix: Tensor) -> Tensor:
@@ -72,14 +115,18 @@ def _root(matrix: Tensor) -> Tensor:
     return root
 
 
-def _combinations(sensitive: SensitiveFeatures) -> NDArray[np.intp]:
-    """Return a code for each combination of categories, shape (n,)."""
+def find_groups(sensitive: SensitiveFeatures, method: str, *, instead: str) -> Column:
+    """Return the combinations of categories that occur, as one feature.
+
+    Args:
+        sensitive: The features.
+        method: The name of the method that needs groups, for the message.
+        instead: The name of one that takes numbers.
+    """
     numeric = [column.name for column in sensitive.columns if column.kind == "numeric"]
     if numeric:
         raise ValueError(
-            f"method='moment-matching' needs groups, but sensitive feature {numeric[0]!r} is "
-            "numeric; make it categorical, or use method='correlation-removal'"
+            f"method={method!r} needs groups, but sensitive feature {numeric[0]!r} is "
+            f"numeric; make it categorical, or use method={instead!r}"
         )
-    stacked = np.column_stack([column.values for column in sensitive.columns])
-    codes: NDArray[np.intp] = np.unique(stacked, axis=0, return_inverse=True)[1].ravel()
-    return codes
+    return sensitive.joint(1)

@@ -14,6 +14,7 @@ from parafair.penalties.invariant import Invariant
 from parafair.penalties.khsic import KHSIC
 from parafair.penalties.orthogonality import Orthogonality
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching, Postprocessing
+from parafair.penalties.transport import Transport
 
 # To add a method, add its class here under its public name.
 PENALTIES: dict[str, type[Penalty]] = {
@@ -25,6 +26,7 @@ PENALTIES: dict[str, type[Penalty]] = {
 POSTPROCESSING: dict[str, type[Postprocessing]] = {
     "correlation-removal": CorrelationRemoval,
     "moment-matching": MomentMatching,
+    "transport": Transport,
 }
 METHODS = (*PENALTIES, *POSTPROCESSING, "none")
 

@@ -1,6 +1,7 @@
 """The optimization problem, its solvers and their result."""
 
 from parafair.solvers.block import BlockDescent
+from parafair.solvers.decomposition import repair
 from parafair.solvers.gradient_bcd import GradientBCD
 from parafair.solvers.loop import Solver, State, solve_batch, solve_path
 from parafair.solvers.path import decompose
@@ -17,6 +18,7 @@ __all__ = [
     "Status",
     "Stop",
     "decompose",
+    "repair",
     "solve_batch",
     "solve_path",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.penalties import PathPenalty
 from parafair.penalties.postprocessing import Postprocessing
+from parafair.solvers.decomposition import Decomposition
 from parafair.solvers.loop import OnFit, OnIteration, Solver, solve_path
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Stop
@@ -34,22 +36,23 @@ def decompose(
         solver: The solver.
         starts: One factor (batch, size, rank) per mode.
         stop: When a member stops.
-        postprocessing: Changes the embedding after the fit; None for no change.
+        postprocessing: Changes the decomposition after the fit; None for no change.
         warm: Whether to solve weaker penalties first, if the penalty has a path.
         on_iteration: Called after each iteration, as in `solve_batch`.
         on_fit: Called with the position of a member and its fit as soon as it is finished.
     """
+    if postprocessing is not None and problem.sensitive is not None:
+        postprocessing.check(problem.penalized_features)
     finished: dict[int, Fit] = {}
 
     def finish(member: int, fit: Fit) -> None:
-        if postprocessing is not None and problem.sensitive is not None:
-            rows = fit.cp.factors[problem.mode]
-            adjusted = postprocessing.apply(
-                problem.penalized_rows(rows), problem.penalized_features
-            )
-            if problem.penalized is not None:
-                adjusted = rows.index_copy(0, problem.penalized, adjusted)
-            fit = fit.with_embedding(problem, adjusted)
+        # A member that diverged at its start has no finite factors.
+        finite = all(bool(factor.isfinite().all()) for factor in fit.cp.factors)
+        if postprocessing is not None and problem.sensitive is not None and finite:
+            begin = perf_counter()
+            plain = Decomposition(problem, tuple(factor[None] for factor in fit.cp.factors))
+            changed = [factor[0] for factor in postprocessing.apply(plain).factors]
+            fit = fit.with_factors(problem, changed, seconds=perf_counter() - begin)
         fit = replace(fit, cp=fill_empty(problem, fit.cp)).with_plain(problem)
         finished[member] = fit
         if on_fit is not None:

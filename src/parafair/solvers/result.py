@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor
+from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import real_number, whole_number
 from parafair.solvers.problem import Problem, Sweep
@@ -150,13 +150,23 @@ class Fit:
         """
         factors = list(self.cp.factors)
         factors[problem.mode] = rows
+        return self.with_factors(problem, factors)
+
+    def with_factors(self, problem: Problem, factors: Factors, *, seconds: float = 0.0) -> Fit:
+        """Return this fit with other factors and one more history entry.
+
+        Args:
+            problem: The problem that was solved.
+            factors: One factor (size, rank) per mode.
+            seconds: Time that the change took.
+        """
         judged = problem.evaluate([factor.unsqueeze(0) for factor in factors])
         last = Iteration(
             objective=float(judged.value),
             loss=float(judged.loss),
             penalty=float(judged.penalty),
             residual=float(judged.residual),
-            seconds=self.seconds,
+            seconds=self.seconds + seconds,
         )
         cp = CPTensor.from_factors(factors)
         return replace(self, cp=cp, history=(*self.history, last))

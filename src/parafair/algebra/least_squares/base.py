@@ -19,11 +19,27 @@ class Block(Protocol):
     The function is quadratic and determined by ``M`` and ``G``; no method reads the tensor.
     """
 
+    @property
+    def target(self) -> Tensor:
+        """``M``, shape (batch, n, rank)."""
+
+    @property
+    def gram(self) -> Tensor:
+        """``G``, shape (batch, rank, rank), or (batch, n, rank, rank) with one per row."""
+
     def value(self, factor: Tensor) -> Tensor:
         """Return the value of each member of the batch, in double precision, shape (batch,)."""
 
     def take(self, members: Tensor) -> Self:
         """Return the function for some members of the batch."""
+
+    def pool(self, rows: Tensor, weights: Tensor) -> Self:
+        """Return the function of rows that several rows have in common, up to a constant.
+
+        Args:
+            rows: Positions of the rows that are to be equal, shape (new rows, k).
+            weights: Their weights, shape (k,).
+        """
 
     def best_multiple(self, factor: Tensor) -> Tensor:
         """Return the multiple of a factor with the smallest value, shape (batch,)."""

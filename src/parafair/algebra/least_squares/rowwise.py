@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.devices import identity
-from parafair.algebra.least_squares.shared import PULL, SharedBlock
+from parafair.algebra.least_squares.shared import PULL, SharedBlock, sum_rows
 from parafair.algebra.quadratic import QuadraticForm
 
 
@@ -39,6 +39,11 @@ class RowwiseBlock:
     def take(self, members: Tensor) -> RowwiseBlock:
         """Return the function for some members of the batch."""
         return replace(self, target=self.target[members], gram=self.gram[members])
+
+    def pool(self, rows: Tensor, weights: Tensor) -> RowwiseBlock:
+        """Return the function of rows that several rows have in common, up to a constant."""
+        target, gram = (sum_rows(part, rows, weights) for part in (self.target, self.gram))
+        return replace(self, target=target, gram=gram)
 
     def best_multiple(self, factor: Tensor) -> Tensor:
         """Return the multiple of a factor with the smallest value, shape (batch,)."""

@@ -52,6 +52,11 @@ class SharedBlock:
         """Return the loss for some members of the batch."""
         return replace(self, target=self.target[members], gram=self.gram[members])
 
+    def pool(self, rows: Tensor, weights: Tensor) -> SharedBlock:
+        """Return the loss of rows that several rows have in common, up to a constant."""
+        target = sum_rows(self.target, rows, weights)
+        return replace(self, target=target, gram=self.gram * weights.sum())
+
     def best_multiple(self, factor: Tensor) -> Tensor:
         """Return the multiple of a factor with the smallest loss, shape (batch,)."""
         inner = (factor * self.target).sum((-2, -1))
@@ -197,6 +202,20 @@ class SharedBlock:
             change = function(inside, *along) - function(outside, *along)
             result = result + form.directions @ change
         return result @ vectors.mT
+
+
+def sum_rows(values: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
+    """Return weighted sums of rows.
+
+    Args:
+        values: Shape (batch, n, ...).
+        rows: The rows in each sum, shape (sums, k).
+        weights: Shape (k,).
+    """
+    total = weights[0] * values[:, rows[:, 0]]
+    for column, weight in zip(rows.mT[1:], weights[1:], strict=True):
+        total = total + weight * values[:, column]
+    return total
 
 
 def geometric(ratio: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,102 @@
+"""Transport repair: exact parity at the least loss of fit, by optimal transport."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from parafair.algebra.quadratic import QuadraticForm
+from parafair.arguments import whole_number
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.barycenter import Floats, Positions, couple
+from parafair.penalties.postprocessing import D, Decomposed, find_groups
+
+MOST_GROUPS = 100  # the time grows with their number
+
+# The other factors are refitted at most this many times, while the loss falls by this share.
+MOST_REFITS, GAIN = 4, 1e-3
+
+
+@dataclass(frozen=True)
+class Transport:
+    """Move people to places that all groups have in common, such that the fit loses least.
+
+    With the other factors fixed, a row ``a`` of a person with the least-squares row ``b`` adds
+    ``(a - b) G (a - b).T`` to the squared error. With ``G = L L.T`` this is the squared distance
+    between ``a L`` and ``b L``. So the best rows with the same distribution in all groups are the
+    Wasserstein-2 barycenter of the groups (`parafair.dependence.barycenter`): people of all groups
+    are matched, and a match gets the least-squares row of its people together. Then the other
+    factors are refitted to these rows and people are matched again, while that helps.
+
+    Groups are the observed combinations of categories. With two groups of equal size, they consist
+    of the same rows. If people have several matches, as with groups of other sizes, one is drawn;
+    then the groups have the same distribution before the draw, and the rows are a sample of it.
+
+    The matches are optimal for two groups, and for few people in more groups; see
+    `parafair.dependence.barycenter`. More than 2000 people are matched in chunks, each for itself.
+    With missing entries every person has another ``G``. People are then matched by the mean of all
+    ``G``: parity is exact, but other matches may cost less.
+
+    The rows say nothing about a person's group. But people of other groups are in the same place:
+    whoever knows the group of everybody else can tell from the neighbors.
+
+    Attributes:
+        seed: Seed of the draw, and of the chunks.
+    """
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        whole_number("seed", self.seed, least=0)
+
+    def check(self, sensitive: SensitiveFeatures) -> None:
+        """Raise if a feature is numeric or if there are too many groups."""
+        _find_groups(sensitive)
+
+    def apply(self, plain: D) -> D:
+        """Repair the rows, and refit the other factors while the loss falls."""
+        groups = _find_groups(plain.sensitive).values
+        best = self._repair(plain, groups)
+        for _ in range(MOST_REFITS):
+            repaired = self._repair(best.refit(), groups)
+            gained = best.loss - repaired.loss
+            if gained > 0:
+                best = repaired
+            if not gained > GAIN * best.loss:
+                break
+        return best
+
+    def _repair(self, plain: D, groups: Positions) -> D:
+        """Return the decomposition with the best rows for its other factors."""
+        block = plain.block
+        coupling = couple(_points(plain), groups, seed=self.seed)
+        people = torch.from_numpy(coupling.people).to(block.target.device)
+        pooled = block.pool(people, torch.from_numpy(coupling.shares).to(block.target))
+        places = pooled.minimizer(QuadraticForm.zero(pooled.target))[0]
+        drawn = torch.from_numpy(coupling.draw(self.seed)).to(places.device)
+        return plain.with_rows(places[drawn])
+
+
+def _points(plain: Decomposed) -> Floats:
+    """Return least-squares rows in coordinates in which distances are losses."""
+    block = plain.block
+    rows = block.minimizer(QuadraticForm.zero(block.target))[0].double()
+    gram = block.gram[0].double()
+    values, vectors = torch.linalg.eigh(gram if gram.ndim == 2 else gram.mean(0))
+    points = rows @ (vectors * values.clamp_min(0).sqrt())
+    return np.asarray(points.cpu())
+
+
+def _find_groups(sensitive: SensitiveFeatures) -> Column:
+    groups = find_groups(sensitive, "transport", instead="invariant")
+    if len(groups.categories) > MOST_GROUPS:
+        sizes = np.bincount(groups.values)
+        raise ValueError(
+            f"method='transport' takes at most {MOST_GROUPS} groups, but {groups.name!r} has "
+            f"{len(sizes)}, such as {groups.categories[sizes.argmin()]!r} with {sizes.min()} of "
+            f"{sizes.sum()} people; merge small groups, or pass fewer columns"
+        )
+    return groups
