@@ -237,6 +237,7 @@ SORTS: dict[str, Sort] = {
     "method": METHODS,
     "strength": SIZES,
     "max_leakage": LEVELS,
+    "noise": choice(("None", "0", "0.1", "2.5"), ("-0.1", "11", "np.inf", "'auto'", "True")),
     "mode": MODES,
     "loss": choice(("'squared'",), ("'absolute'", "'Squared'")),
     "ridge": SIZES,

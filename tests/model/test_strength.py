@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from parafair import ConvergenceWarning, FairCP, Interrupted
+from parafair import ConvergenceWarning, FairCP, Interrupted, ParafairWarning
 from parafair.audits import panel
 from parafair.audits.measures import residual_fit
 from parafair.model import strength as strength_module
@@ -129,7 +129,8 @@ def test_noise_ends_over_matching(monkeypatch):
     model.fit(MATRIX, sensitive_features=GROUPS)
     plain, first, second, third = model.selection_.trials
     assert (plain.strength, plain.noise) == (0, 0)
-    assert (first.noise, second.noise, third.noise) == (0, *strength_module.NOISES[:2])
+    # The first is the default of the method.
+    assert (first.noise, second.noise, third.noise) == (0.1, 0.15, 0.2)
     assert model.selection_.noise == third.noise
     assert first.residual < second.residual < third.residual
     # The record is of the strength that was chosen.
@@ -139,27 +140,43 @@ def test_noise_ends_over_matching(monkeypatch):
     assert third.residual == pytest.approx(residual_fit(MATRIX, model.cp_))
 
 
-@pytest.mark.parametrize("noisy", [True, False])
-def test_new_people_are_refined_under_the_chosen_strength_but_not_if_there_is_noise(
-    monkeypatch, tmp_path, noisy
-):
-    said = ("below chance", "passes", "leaks") if noisy else ("passes",)
-    verdicts(monkeypatch, *said)
+def test_a_given_noise_is_the_smallest_that_is_tried(monkeypatch):
+    verdicts(monkeypatch, "below chance", "passes", "leaks")
     monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
-    model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
+    model = FairCP(3, strength="auto", noise=0.25, random_state=0, tol=1e-3)
+    model.fit(MATRIX, sensitive_features=GROUPS)
+    assert [trial.noise for trial in model.selection_.trials] == [0.25, 0.25, 0.3]
+    assert model.record_.noise == model.selection_.noise == 0.3
+    assert model.fit_.noise_cost > 0
+
+
+def test_no_noise_is_warned_of_if_none_was_selected(monkeypatch):
+    monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
+    model = FairCP(3, strength="auto", noise=0, random_state=0, tol=1e-3)
+    verdicts(monkeypatch, "passes", "leaks")
+    with pytest.warns(ParafairWarning, match="with noise=0, differences far below") as warned:
+        model.fit(MATRIX, sensitive_features=GROUPS)
+    assert len(warned) == 1
+    verdicts(monkeypatch, "below chance", "passes", "leaks")
+    model.fit(MATRIX, sensitive_features=GROUPS)  # no warning: noise was selected
+    assert model.record_.noise == strength_module.NOISES[0]
+
+
+@pytest.mark.filterwarnings("ignore:with noise=0")
+@pytest.mark.parametrize("noise", [None, 0.0])
+def test_new_people_are_refined_under_the_chosen_strength(monkeypatch, tmp_path, noise):
+    verdicts(monkeypatch, "passes", "leaks")
+    monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
+    model = FairCP(3, strength="auto", noise=noise, random_state=0, tol=1e-3)
     model.fit(MATRIX, sensitive_features=GROUPS)
     model.save(tmp_path / "model")
     again = FairCP.load(tmp_path / "model")
     assert again.selection_.noise == model.selection_.noise
-    assert (model.selection_.noise > 0) == noisy
+    assert (model.selection_.noise > 0) == (noise is None)
     people = np.random.default_rng(0).integers(0, 120, 250)
     new, theirs = MATRIX[people] + 0.01, GROUPS[people]
     shifted = model.transform(new, sensitive_features=theirs)
     np.testing.assert_allclose(again.transform(new, sensitive_features=theirs), shifted)
-    if noisy:
-        with pytest.raises(ValueError, match="refine=True would remove the noise"):
-            model.transform(new, sensitive_features=theirs, refine=True)
-        return
     refined = model.transform(new, sensitive_features=theirs, refine=True)
     assert not np.allclose(refined, shifted)
     np.testing.assert_allclose(

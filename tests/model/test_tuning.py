@@ -82,7 +82,7 @@ def test_the_audit_asks_all_attackers_but_the_slow_ones(marks, monkeypatch):
     tune(
         FairCP(3, random_state=0, max_iter=30, tol=0),
         tensor,
-        grid={"strength": [5.0]},
+        grid={"strength": [20.0]},
         sensitive_features=groups,
         max_leakage=0.3,
     )

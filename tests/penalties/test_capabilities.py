@@ -13,6 +13,7 @@ from parafair.dependence.whitening import Standardized
 from parafair.penalties import (
     BoundAutograd,
     CalibratedPenalty,
+    NoisyPenalty,
     PathPenalty,
     Penalty,
     ScaleFreePenalty,
@@ -45,6 +46,7 @@ class Mine:
 
     scale_free: ClassVar[bool] = True
     path: ClassVar[tuple[float, ...]] = (0.5,)
+    default_noise: ClassVar[float] = 0.05
 
     strength: float = 1.0
     share: float = 0.1
@@ -74,7 +76,8 @@ class TestMine(PenaltyContract):
         return Mine(strength=2.0)
 
     def test_offers_everything(self, penalty):
-        for capability in (Penalty, ScaleFreePenalty, PathPenalty, CalibratedPenalty):
+        offered = (Penalty, ScaleFreePenalty, PathPenalty, CalibratedPenalty, NoisyPenalty)
+        for capability in offered:
             assert isinstance(penalty, capability)
             assert isinstance(Modest(), capability) == (capability is Penalty)
 
@@ -117,6 +120,13 @@ def test_a_path_is_followed(tensor, model):
     assert model.fit_.counts["warm iterations"] > 0
     modest = FairCP(2, method=Modest(), tol=1e-3).fit(tensor, sensitive_features=GROUPS)
     assert "warm iterations" not in modest.fit_.counts
+
+
+def test_a_noisy_penalty_has_its_noise(tensor, model):
+    assert model.record_.noise == 0.05
+    assert model.fit_.noise_cost > 0
+    modest = FairCP(2, method=Modest(), tol=1e-3).fit(tensor, sensitive_features=GROUPS)
+    assert (modest.record_.noise, modest.fit_.noise_cost) == (0, 0)
 
 
 def test_a_scale_free_penalty_takes_several_modes(tensor):

@@ -16,6 +16,7 @@ from parafair.cli.tensors import TensorOptions
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.model.estimator import FairCP
+from parafair.model.noise import Noise
 from parafair.model.preparation import Settings
 from parafair.solvers.problem import Objective
 
@@ -59,6 +60,8 @@ def show_result(model: FairCP, held_out: HeldOut | None) -> None:
         f"residual {last.residual:.4f}, {added} {last.penalty:.4g}, {model.n_iter_} iterations in "
         f"{last.seconds:.1f} s: {model.fit_.status.value}"
     )
+    if model.fit_.noiseless is not None:
+        echo(Noise(model.record_.noise, model.record_.seed).describe(model.fit_))
     if model.ridge == "auto" and model.ridge_:
         echo(f"ridge {model.ridge_:g}, selected by the error of held-out entries")
     if held_out is not None:

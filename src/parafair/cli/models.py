@@ -9,6 +9,7 @@ from parafair.algebra.least_squares import LOSSES
 from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, numbers, option
 from parafair.model.estimator import FairCP
 from parafair.model.tuning import tune
+from parafair.penalties import Invariant
 from parafair.penalties.registry import METHODS
 from parafair.solvers.gradient_bcd import GradientBCD
 from parafair.solvers.init import INITS
@@ -22,6 +23,10 @@ RIDGE = (
     "missing, otherwise the one that predicts held-out entries best"
 )
 STRENGTH = "Multiplier of the penalty, or auto: the smallest residual that passes the audit"
+NOISE = (
+    "Noise of the embedding, as a share of its standard deviation in every direction. [default: "
+    f"{Invariant.default_noise:g} for invariant with a strength above 0, 0 for others]"
+)
 SEVERAL = "; or several to choose from, as"
 
 # Settings that `parafair tune` takes lists of.
@@ -35,6 +40,7 @@ class DecompositionOptions:
 
     rank: Annotated[str, option(MODEL, f"{RANK}.", metavar="<int>")] = str(FIT["rank"])
     ridge: Annotated[str, option(MODEL, f"{RIDGE}.", metavar="<float|auto>")] = FIT["ridge"]
+    noise: Annotated[float | None, option(MODEL, NOISE)] = FIT["noise"]
     loss: Annotated[str, option(MODEL, "Loss to minimize.", choices=LOSSES)] = FIT["loss"]
     center: Annotated[
         bool,

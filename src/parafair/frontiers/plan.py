@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from typing import Any, TypeVar
@@ -24,10 +24,13 @@ from parafair.data.tensor_data import TensorData
 from parafair.errors import shown
 from parafair.frontiers.result import Member
 from parafair.model.estimator import FairCP
+from parafair.model.noise import Noise
 from parafair.model.preparation import Settings, Task
 from parafair.model.record import plain_params
 from parafair.records import plain
 from parafair.solvers import Fit, decompose
+from parafair.solvers.loop import OnFit
+from parafair.solvers.problem import Problem
 
 T = TypeVar("T")
 
@@ -60,19 +63,48 @@ class Plan:
 
     def fit(self, members: Sequence[Member], keep: Callable[[int, Fit], None]) -> tuple[Fit, ...]:
         """Fit members in one batch; call `keep` with each fit as soon as it is finished."""
-        problem, settings = self.task.problem, self.task.settings
-        if problem.penalty is not None:
-            strengths = [member.strength or 0.0 for member in members]
-            problem = problem.with_strengths(
-                torch.tensor(strengths, dtype=torch.float64, device=problem.prototype.device)
+        problem = self._problem(members)
+        finished: dict[int, Fit] = {}
+
+        def finish(position: int, fit: Fit) -> None:
+            member = members[position]
+            own = problem.take(
+                torch.tensor([position], dtype=torch.long, device=fit.cp.weights.device)
             )
+            noise = Noise(self.task.settings.noise_at(member.strength), member.seed)
+            finished[position] = noise.release(own, fit)
+            keep(position, finished[position])
+
+        self._solve(problem, members, finish)
+        return tuple(finished[position] for position in range(len(members)))
+
+    def fit_plain(self, seed: int) -> Fit:
+        """Return the fit without penalty and without noise from the start of a seed."""
+        plain = replace(self.task.problem, penalty=None)
+        return self._solve(plain, [Member(self.name, None, seed)], None)[0]
+
+    def _problem(self, members: Sequence[Member]) -> Problem:
+        """Return the problem of a batch."""
+        problem = self.task.problem
+        if problem.penalty is None:
+            return problem
+        strengths = [member.strength or 0.0 for member in members]
+        return problem.with_strengths(
+            torch.tensor(strengths, dtype=torch.float64, device=problem.prototype.device)
+        )
+
+    def _solve(
+        self, problem: Problem, members: Sequence[Member], on_fit: OnFit | None
+    ) -> tuple[Fit, ...]:
+        """Return fits without noise."""
+        settings = self.task.settings
         return decompose(
             problem,
             settings.solver,
             starts=self.task.starts_of([member.seed for member in members]),
             stop=settings.stop,
             postprocessing=settings.postprocessing,
-            on_fit=keep,
+            on_fit=on_fit,
         )
 
     @property

@@ -17,6 +17,7 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.hypervolume import hypervolume
 from parafair.model.estimator import FairCP
+from parafair.model.preparation import Settings
 from parafair.model.record import Record, current_versions, rebuild_params
 from parafair.model.training import Training
 from parafair.solvers.result import Fit, Status
@@ -261,10 +262,12 @@ class Frontier:
         elif member.strength is not None:
             params["strength"] = member.strength
         params = rebuild_params(params, classes=self.classes) | {"random_state": member.seed}
+        model = FairCP(**params)
+        noise = Settings.of(model).noise_at(member.strength)
         record = Record(
-            params=FairCP(**params).get_params(deep=False),
+            params=model.get_params(deep=False),
             strength=member.strength,
-            noise=0.0,
+            noise=0.0 if point.fit.noiseless is None else noise,
             ridge=settings["ridge"],
             seed=member.seed,
             shape=tuple(settings["shape"]),

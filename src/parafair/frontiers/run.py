@@ -26,6 +26,7 @@ from parafair.frontiers.result import Frontier, Member, Point, mean_residuals
 from parafair.frontiers.strengths import coarse_strengths, refined_strengths
 from parafair.guarantees.limits import parity_limit
 from parafair.model.estimator import FairCP
+from parafair.model.noise import warn_without_noise
 from parafair.model.record import current_versions
 from parafair.model.training import Training
 from parafair.solvers import Fit, Status
@@ -82,7 +83,9 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     flag("limit", limit)
     jobs("n_jobs", n_jobs)
     callback("on_progress", on_progress)
-    problem = plan.task.problem
+    problem, settings = plan.task.problem, plan.task.settings
+    strongest = 1.0 if isinstance(chosen, int) else chosen[-1]
+    warn_without_noise(settings.noise_at(strongest), settings.penalty, strongest, stacklevel=2)
     folder = None if out is None else Folder(as_path("out", out) / plan.name)
     if folder is not None:
         folder.check()
@@ -241,9 +244,7 @@ def _audit_rows(
 def _adaptive(run: _Run, seeds: Sequence[int], count: int) -> list[Point]:
     """Fit strengths that span the curve, then more where the residual changes most."""
     task = run.plan.task
-    plain = replace(run.plan, task=replace(task, problem=replace(task.problem, penalty=None)))
-    start = plain.fit([Member(plain.name, None, seeds[0])], lambda position, fit: None)
-    strengths = coarse_strengths(task.problem, start[0], count)
+    strengths = coarse_strengths(task.problem, run.plan.fit_plain(seeds[0]), count)
     points: list[Point] = []
     tried: list[float] = []
     while strengths:

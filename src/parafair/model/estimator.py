@@ -15,6 +15,7 @@ from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
 from parafair.model.fitted import FittedCP
+from parafair.model.noise import Noise, warn_without_noise
 from parafair.model.preparation import Settings, Task
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
@@ -45,6 +46,11 @@ class FairCP(FittedCP):
             audit. For the other methods it is in the units of the paper's formula.
         max_leakage: With ``strength="auto"``, the largest allowed leakage: the strongest
             attacker's advantage over chance.
+        noise: Standard deviation of the Gaussian noise added to the rows of every mode with
+            sensitive features, as a share of that of the rows in every whitened direction. None is
+            the default of the method: for "invariant" with a strength above 0 it is 0.1, the
+            resolution of the criterion, which smaller differences escape; for others 0. With
+            ``strength="auto"`` it is the smallest noise that is tried.
         mode: The mode of the people, by number, or by name for a `TensorData`.
         loss: "squared".
         ridge: Shrinkage equal to this many extra zero entries per person. "auto" means 0 if no
@@ -58,9 +64,11 @@ class FairCP(FittedCP):
         n_init: Number of random starts, run as one batch; the best is kept.
         max_iter: Maximum number of iterations of the solver.
         tol: Stop when the objective decreases by less than this share per iteration.
-        random_state: Seed of the initial factors; None draws a new seed for each fit.
-        verbose: 1 prints every tenth iteration, the selected ridge and, with ``strength="auto"``,
-            every trial and the start of every audit; 2 every iteration and every attacker.
+        random_state: Seed of the initial factors and of the noise; None draws a new seed for each
+            fit.
+        verbose: 1 prints every tenth iteration, the selected ridge, the cost of the noise and, with
+            ``strength="auto"``, every trial and the start of every audit; 2 every iteration and
+            every attacker.
         device: Device of the fit, such as "cuda"; None for the device of the data.
         dtype: "float32" or "float64"; None for the dtype of the data.
 
@@ -71,7 +79,7 @@ class FairCP(FittedCP):
         reconstruction_err_: Frobenius norm of the residual over the observed entries.
         ridge_: The ridge, given or selected.
         fit_: Status, history and counts of the best start; ``fit_.residual`` is the relative
-            residual.
+            residual, which includes the noise; ``fit_.noise_cost`` is the noise's part of it.
         fits_: The same for every start.
         record_: Requested and resolved settings.
         training_: Metadata of the training data.
@@ -91,6 +99,7 @@ class FairCP(FittedCP):
         method: str | Penalty | Postprocessing = "invariant",
         strength: float | Literal["auto"] | None = None,
         max_leakage: float = 0.05,
+        noise: float | None = None,
         mode: int | str = 0,
         loss: str = "squared",
         ridge: Ridge = "auto",
@@ -109,6 +118,7 @@ class FairCP(FittedCP):
         self.method = method
         self.strength = strength
         self.max_leakage = max_leakage
+        self.noise = noise
         self.mode = mode
         self.loss = loss
         self.ridge = ridge
@@ -160,7 +170,12 @@ class FairCP(FittedCP):
         problem = task.problem
         _warn_empty(problem)
         self._tell_ridge(task)
-        record = Record.of(self.get_params(deep=False), problem, seed=settings.seed)
+        penalty = problem.penalty
+        strength = None if penalty is None else float(penalty.strength)
+        noise = Noise(settings.noise_at(strength), settings.seed)
+        record = Record.of(
+            self.get_params(deep=False), problem, seed=settings.seed, noise=noise.level
+        )
         training = Training.of(problem, task.offsets)
         on_iteration = print_iterations(self.verbose, on_iteration)
         try:
@@ -176,7 +191,7 @@ class FairCP(FittedCP):
                 )
                 fits: tuple[Fit, ...] = (selection.fit,)
             else:
-                fits = decompose(
+                found = decompose(
                     problem,
                     settings.solver,
                     starts=task.starts(),
@@ -185,11 +200,16 @@ class FairCP(FittedCP):
                     warm=isinstance(self.init, str),
                     on_iteration=on_iteration,
                 )
+                fits = tuple(noise.release(problem, fit) for fit in found)
         except Interrupted as interruption:
-            self._keep([interruption.fit.with_plain(problem)], record, training)
+            fit = noise.release(problem, interruption.fit.with_plain(problem))
+            self._keep([fit], record, training)
+            self._tell_noise()
             interruption.fit = self.fit_
             raise
         self._keep(fits, record, training)
+        self._tell_noise()
+        warn_without_noise(record.noise, settings.penalty, record.strength, stacklevel=2)
         # Audits have judged a selected strength as it is; postprocessing changes the objective.
         if not settings.automatic and settings.postprocessing is None:
             self._warn_of_the_end()
@@ -209,6 +229,12 @@ class FairCP(FittedCP):
                 stacklevel=3,
             )
 
+    def _tell_noise(self) -> None:
+        """Print what noise has cost, if verbose."""
+        if self.fit_.noiseless is not None:
+            noise = Noise(self.record_.noise, self.record_.seed)
+            print_line(self.verbose, noise.describe(self.fit_))
+
     def _forget(self) -> None:
         """Delete all attributes of an earlier fit."""
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
@@ -216,7 +242,7 @@ class FairCP(FittedCP):
 
     def _warn_of_the_end(self) -> None:
         """Warn if the fit did not converge."""
-        if self.fit_.objective > self.fit_.history[0].objective:
+        if self.fit_.before_noise.objective > self.fit_.history[0].objective:
             warn(
                 "the objective of FairCP increased during the fit: the steps were too large for "
                 "the penalty; use smaller step_sizes, or solver='block'",
@@ -282,6 +308,7 @@ class FairCP(FittedCP):
             starts=task.starts(),
             stop=task.settings.stop,
             max_leakage=level,
+            noise=None if self.noise is None else float(self.noise),
             seed=task.settings.seed % 2**32,
             on_iteration=on_iteration,
             on_trial=on_trial,

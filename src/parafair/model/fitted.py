@@ -27,7 +27,7 @@ from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ParafairWarning, shown, warn
-from parafair.model.out_of_sample import Noise
+from parafair.model.noise import Noise
 from parafair.model.record import Record
 from parafair.model.strength import Selection
 from parafair.model.training import Training
@@ -55,6 +55,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     method: str | Penalty | Postprocessing
     strength: float | Literal["auto"] | None
+    noise: float | None
     mode: int | str
     device: str | torch.device | None
     dtype: str | torch.dtype | None
@@ -74,18 +75,20 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Return embeddings of new people, with the other factors fixed.
 
         Each row is a least-squares fit to the person's entries. With sensitive features, it is
-        shifted like its nearest training neighbor with the same features; if ``strength="auto"``
-        added noise, new people get noise of their own. A person's row does not depend on the other
-        people in X. People without entries get the mean training row.
+        shifted like its nearest training neighbor with the same features. If the model has noise,
+        new people get noise of their own, of the same size, which depends on ``random_state`` and
+        the person's entries alone: people with equal entries have equal noise. A person's row does
+        not depend on the other people in X. People without entries get the mean training row.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
                 `TensorData` are matched with the training labels.
             sensitive_features: One row per new person, with the training columns.
             refine: Whether to then minimize the training objective jointly over the rows of X, with
-                all other factors fixed. It lowers what attackers find above chance, but may match
-                people across groups, which puts attackers below chance: audit the result. It needs
-                a few hundred people and a scale-free penalty such as "invariant".
+                all other factors fixed; noise is added afterwards. It lowers what attackers find
+                above chance, but may match people across groups, which puts attackers below chance:
+                audit the result. It needs a few hundred people and a scale-free penalty such as
+                "invariant".
         """
         check_is_fitted(self)
         data = self._validate(X, reset=False)
@@ -95,8 +98,9 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             features = self._read_new_features(data, sensitive_features)
         penalty = self._refining_penalty(features) if flag("refine", refine) else None
         self._warn_of_new_people(data, features)
-        rows = np.asarray(self._embed(self._center(data), features, penalty).cpu())
-        found: NDArray[Any] = self._labeled(rows, data.modes, data.labels)
+        centered = self._center(data)
+        rows = self._add_noise(self._embed(centered, features, penalty), centered)
+        found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
         return found
 
     def _labeled(
@@ -120,7 +124,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Return the explained share of the sum of squares of new people's entries.
 
         1 is a perfect fit, 0 is as good as predicting zero. The rows of X are fitted to their
-        entries by least squares, with all other factors fixed and without the penalty.
+        entries by least squares, with all other factors fixed, without the penalty and without
+        noise.
 
         Args:
             X: Data of new people, as in `transform`.
@@ -130,7 +135,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         data = self._center(self._validate(X, reset=False))
         check_scale(data)
         rows = self._embed(data, None, None)
-        factors = [factor.to(rows) for factor in self.cp_.factors]
+        factors = self._noiseless_factors(rows)
         factors[self.training_.mode] = rows
         norm = float(torch.linalg.vector_norm(data.entries, dtype=torch.float64))
         return 1 - data.observations.residual_squared(factors) / norm**2
@@ -142,16 +147,30 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _embed(
         self, data: TensorData, features: SensitiveFeatures | None, penalty: Penalty | None
     ) -> Tensor:
-        factors = [factor.to(data.values) for factor in self.cp_.factors]
+        factors = self._noiseless_factors(data.values)
         plain = None if self.fit_.plain is None else self.fit_.plain.to(data.values)
-        noise = None
+        return self.training_.embed(data, factors, plain=plain, features=features, penalty=penalty)
+
+    def _noiseless_factors(self, prototype: Tensor) -> list[Tensor]:
+        """Return the factors before noise was added, with the dtype and device of a tensor."""
+        factors = list(self.cp_.factors)
+        for mode, rows in self.fit_.noiseless_others.items():
+            factors[mode] = rows
         if self.fit_.noiseless is not None:
-            # New people get noise of their own, around the place without noise.
-            factors[self.training_.mode] = self.fit_.noiseless.to(data.values)
-            noise = Noise(self.record_.noise, self.record_.seed)
-        return self.training_.embed(
-            data, factors, plain=plain, features=features, penalty=penalty, noise=noise
-        )
+            factors[self.training_.mode] = self.fit_.noiseless
+        return [factor.to(prototype) for factor in factors]
+
+    def _add_noise(self, rows: Tensor, data: TensorData) -> Tensor:
+        """Return rows of new people with noise of their own, if the training rows have noise."""
+        if self.fit_.noiseless is None:
+            return rows
+        mode = self.training_.mode
+        like = self.training_.penalized_rows(self.fit_.noiseless.to(rows))
+        noise = Noise(self.record_.noise, self.record_.seed)
+        rows = rows + noise.of_new_people(data, mode, like)
+        # Nothing is known of people without entries: they get the mean of the released rows.
+        rows[data.observations.counts(mode) == 0] = self.cp_.factors[mode].to(rows).mean(0)
+        return rows
 
     def _warn_of_new_people(self, data: TensorData, features: SensitiveFeatures | None) -> None:
         """Warn about rows without the penalty's shift, and about people without entries."""
@@ -211,11 +230,6 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             raise ValueError(
                 "refine=True needs a scale-free penalty such as method='invariant', got "
                 f"method={self.method!r}; omit refine"
-            )
-        if self.record_.noise:
-            raise ValueError(
-                "refine=True would remove the noise that strength='auto' added to this embedding; "
-                "omit refine"
             )
         return replace(penalty, strength=self.record_.strength)  # type: ignore[type-var]
 

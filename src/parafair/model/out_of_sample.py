@@ -8,15 +8,9 @@ A neighbor's shift hides less than a shift of one's own. Many new people can the
 they jointly minimize the training objective, squared error plus penalty, over their own rows.
 Training people are excluded from the penalty. Their rows are overfitted to the criterion, so
 including them would place all new people of a group in the same gaps between training rows.
-
-Noise of a training person is never copied: it would tell which training person is near, and with
-that the sensitive features. New people get noise of their own.
 """
 
 from __future__ import annotations
-
-import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -26,7 +20,6 @@ from torch import Tensor
 
 from parafair.algebra.least_squares import Block
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData
 from parafair.dependence.whitening import Standardized
 from parafair.penalties import BoundPenalty
 from parafair.solvers.majorize import Iterate, majorize
@@ -67,51 +60,6 @@ def nearest_trained(
         search = NearestNeighbors(n_neighbors=1).fit(there[same])
         found[people] = same[search.kneighbors(here[people], return_distance=False)[:, 0]]
     return found
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Noise for new people, like that of the training people but drawn anew.
-
-    Attributes:
-        level: Its size, relative to the standard deviation of the rows in every direction.
-        seed: The seed of the model.
-    """
-
-    level: float
-    seed: int
-
-    def draw(self, data: TensorData, mode: int, like: Tensor) -> Tensor:
-        """Return noise for each person, shape (people, rank).
-
-        The noise of a person depends on the seed and on that person's entries alone. So it does not
-        depend on the other people, and embedding a person again does not average it out.
-
-        Args:
-            data: Entries of the new people.
-            mode: The mode of the people.
-            like: Training rows without noise, which set its shape in space.
-        """
-        rank = like.shape[-1]
-        drawn = [
-            np.random.default_rng([self.seed, *digest]).standard_normal(rank)
-            for digest in _digests(data, mode)
-        ]
-        basis = Standardized.of(like).basis
-        noise = torch.from_numpy(np.reshape(drawn, (-1, rank))).to(basis)
-        return (self.level * noise @ basis).to(like)
-
-
-def _digests(data: TensorData, mode: int) -> list[bytes]:
-    """Return a hash of each person's cells and entries."""
-    cells, entries = data.cells.cpu().numpy(), data.entries.double().cpu().numpy()
-    others = np.delete(cells, mode, axis=0)
-    order = np.lexsort((*others, cells[mode]))
-    ends = np.cumsum(np.bincount(cells[mode], minlength=data.shape[mode]))[:-1]
-    return [
-        hashlib.sha256(others[:, part].tobytes() + entries[part].tobytes()).digest()
-        for part in np.split(order, ends)
-    ]
 
 
 def minimize_rows(block: Block, bound: BoundPenalty, rows: Tensor) -> tuple[Tensor, bool]:

@@ -19,6 +19,7 @@ from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
+from parafair.model.noise import check_noise, default_noise
 from parafair.model.ridge import FALLBACK, RidgeSelection, check_ridge, is_complete, select_ridge
 from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
 from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
@@ -61,6 +62,7 @@ class Settings:
             _check_automatic(model)
         check_max_leakage(model.max_leakage)
         method = resolve_method(model.method, None if automatic else model.strength)  # type: ignore[arg-type]
+        check_noise(model.noise)
         check_ridge(model.ridge)
         one_of("loss", model.loss, LOSSES)
         flag("center", model.center)
@@ -83,6 +85,11 @@ class Settings:
         """Whether the method needs sensitive features."""
         return self.penalty is not None or self.postprocessing is not None
 
+    def noise_at(self, strength: float | None) -> float:
+        """Return the noise of a fit at a strength: the given one, or the default of the method."""
+        given = self.model.noise
+        return default_noise(self.penalty, strength) if given is None else float(given)
+
     def bind(self, data: TensorData, sensitive_features: Any) -> Task:
         """Return the fit to run on this data.
 
@@ -96,6 +103,11 @@ class Settings:
                 f"method={model.method!r} needs sensitive_features, but none were given; pass one "
                 "row per person as sensitive_features=..., or use method='none' for a plain "
                 "decomposition"
+            )
+        if sensitive_features is None and model.noise:
+            raise ValueError(
+                f"noise={model.noise!r} is for embeddings with sensitive_features, but none were "
+                "given; pass one row per person as sensitive_features=..., or leave noise out"
             )
         mode = data.find_mode(model.mode)
         if is_labeled(data.modes, data.labels):

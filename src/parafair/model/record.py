@@ -63,12 +63,12 @@ class Record:
         return f"Record({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     @classmethod
-    def of(cls, params: Mapping[str, Any], problem: Problem, *, seed: int) -> Record:
+    def of(cls, params: Mapping[str, Any], problem: Problem, *, seed: int, noise: float) -> Record:
         """Return the record of a fit that has not run yet."""
         return cls(
             params=params,
             strength=None if problem.penalty is None else float(problem.penalty.strength),
-            noise=0.0,
+            noise=noise,
             ridge=problem.ridge,
             seed=seed,
             shape=problem.shape,

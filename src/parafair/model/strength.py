@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from parafair.audits import STAGES, Verdict, audit, panel
-from parafair.dependence.whitening import Standardized
 from parafair.errors import Interrupted
+from parafair.model.noise import Noise, default_noise
 from parafair.penalties import CalibratedPenalty, Dependence
 from parafair.solvers import Fit, Solver, Status, Stop, solve_batch
 from parafair.solvers.loop import OnIteration
@@ -38,7 +37,7 @@ MARGIN = 0.5
 # strengths make it worse.
 MOST_MATCHED = 2
 
-# Noise, relative to the standard deviation in every whitened direction.
+# Noise to try, if it is larger than that of the model.
 NOISES = (0.1, 0.15, 0.2, 0.3, 0.4)
 
 NOT_AUDITED = "not audited"
@@ -127,6 +126,7 @@ def select_strength(
     starts: tuple[Tensor, ...],
     stop: Stop,
     max_leakage: float,
+    noise: float | None = None,
     seed: int = 0,
     on_iteration: OnIteration | None = None,
     on_trial: OnTrial | None = None,
@@ -136,10 +136,9 @@ def select_strength(
 
     The plain fit is audited first. Then an embedding is audited once its criterion is at or below
     its null level. If a quick attacker still exceeds the allowed leakage, only a larger strength
-    helps. Otherwise a little noise may:
-    it hides differences along a single axis, which trees find, and it breaks the matching of people
-    across groups, which puts attackers below chance. The path then continues as long as a larger
-    strength without noise may have a smaller residual.
+    helps. Otherwise more noise may: it hides differences along a single axis, which trees find, and
+    it breaks the matching of people across groups, which puts attackers below chance. The path then
+    continues as long as a larger strength with less noise may have a smaller residual.
 
     Args:
         problem: A problem with a `CalibratedPenalty`; its strength is replaced.
@@ -147,7 +146,8 @@ def select_strength(
         starts: One factor (batch, size, rank) per mode; the path continues from the best start.
         stop: When a fit stops.
         max_leakage: The largest allowed leakage, as in `Audit.verdict`.
-        seed: Seed of the audits.
+        noise: The smallest noise of a trial; None for the default of the penalty.
+        seed: Seed of the audits and of the noise.
         on_iteration: Called after each iteration, as in `solve_batch`.
         on_trial: Called after each strength.
         on_audit: Called after each attacker of an audit.
@@ -173,14 +173,21 @@ def select_strength(
                 break
             before = len(found)
             for pair in _judged(
-                member, criterion, fit, max_leakage, seed, on_audit, below=_least_clear(found)
+                member,
+                criterion,
+                fit,
+                max_leakage,
+                _noises(member, noise),
+                seed,
+                on_audit,
+                below=_least_clear(found),
             ):
                 found.append(pair)
                 if on_trial is not None:
                     on_trial(pair[1])
-            noiseless = found[before][1]
-            matched += noiseless.matched
-            if matched == MOST_MATCHED or noiseless.clear:
+            first = found[before][1]
+            matched += first.matched
+            if matched == MOST_MATCHED or first.clear:
                 break
     except KeyboardInterrupt as error:
         # The last finished strength is better than an unfinished one.
@@ -213,25 +220,19 @@ def _judged(
     criterion: Dependence,
     fit: Fit,
     max_leakage: float,
+    noises: Sequence[float],
     seed: int,
     on_audit: OnAudit | None,
     *,
     below: float,
 ) -> Iterator[tuple[Fit, Trial]]:
-    """Yield a fit and its trial, then the same with increasing noise, until it passes.
+    """Yield a fit and its trial with increasing noise, until it passes.
 
     Only fits with a residual below `below` are audited.
     """
     assert problem.penalty is not None
-    rows = fit.cp.factors[problem.mode]
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(rows.shape, generator=generator, dtype=torch.float64, device="cpu")
-    drawn = drawn.to(rows)
-    drawn = drawn @ Standardized.of(problem.penalized_rows(rows)).basis.to(rows)
-    for noise in (0.0, *NOISES):
-        judged = fit
-        if noise:
-            judged = replace(fit.with_embedding(problem, rows + noise * drawn), noiseless=rows)
+    for noise in noises:
+        judged = Noise(noise, seed).release(problem, fit)
         if judged.residual >= below:
             return
         embedding = problem.penalized_rows(judged.cp.factors[problem.mode])
@@ -254,6 +255,13 @@ def _judged(
         yield judged, trial
         if trial.clear or found.coarse or not problem.penalty.strength:
             return
+
+
+def _noises(problem: Problem, noise: float | None) -> tuple[float, ...]:
+    """Return the noise of a model at the strength of a trial, and larger ones."""
+    assert problem.penalty is not None
+    least = default_noise(problem.penalty, problem.penalty.strength) if noise is None else noise
+    return (least, *(larger for larger in NOISES if larger > least))
 
 
 class _Audited(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,11 +21,14 @@ from parafair.data.modes import has_own_labels, is_labeled
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ConvergenceWarning, missing_column, warn
-from parafair.model.out_of_sample import Noise, minimize_rows, nearest_trained
+from parafair.model.out_of_sample import minimize_rows, nearest_trained
 from parafair.penalties import Penalty
 from parafair.solvers.problem import Problem
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.stored import read_record, reading, write_record
+
+# Rows of people, from NumPy or torch.
+Rows = TypeVar("Rows", NDArray[Any], Tensor)
 
 TRAINING_FILE = "training.json"
 FORMAT = 3
@@ -88,7 +91,7 @@ class Training:
         """Whether the data had names or labels, not just positions."""
         return is_labeled(self.modes, self.labels)
 
-    def penalized_rows(self, embedding: NDArray[Any]) -> NDArray[Any]:
+    def penalized_rows(self, embedding: Rows) -> Rows:
         """Return the rows of the penalized people, in the order of `features`."""
         return embedding if self.penalized is None else embedding[self.penalized]
 
@@ -198,9 +201,10 @@ class Training:
         plain: Tensor | None,
         features: SensitiveFeatures | None,
         penalty: Penalty | None,
-        noise: Noise | None = None,
     ) -> Tensor:
         """Return rows of new people; with features, shifted like those of the training people.
+
+        People without observed entries get the mean training row.
 
         Args:
             data: Their entries, offsets subtracted.
@@ -208,7 +212,6 @@ class Training:
             plain: The least-squares rows of the training people.
             features: Features of the new people, encoded as in training.
             penalty: The penalty for joint refinement of the rows; None for no refinement.
-            noise: Noise of the model, drawn anew for each new person with features; None for none.
         """
         target, gram = self._sums(data, factors)
         make_block = LOSSES[self.loss]
@@ -225,10 +228,6 @@ class Training:
             if penalty is not None:
                 part = data.take(self.mode, people)
                 rows[people] = self._refine(part, factors, rows[people], theirs, penalty)
-            if noise is not None:
-                like = trained if self.penalized is None else trained[self.penalized]
-                rows[people] += noise.draw(data.take(self.mode, people), self.mode, like)
-        # People without observed entries get the mean row, as in training.
         rows[counts == 0] = trained.mean(0)
         return rows
 

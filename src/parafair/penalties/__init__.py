@@ -5,6 +5,7 @@ from __future__ import annotations
 from parafair.penalties.base import (
     CalibratedPenalty,
     Dependence,
+    NoisyPenalty,
     PathPenalty,
     Penalty,
     ScaleFreePenalty,
@@ -41,6 +42,7 @@ __all__ = [
     "Dependence",
     "Invariant",
     "MomentMatching",
+    "NoisyPenalty",
     "Orthogonality",
     "PathPenalty",
     "Penalty",

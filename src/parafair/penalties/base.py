@@ -9,6 +9,7 @@ Some features need more. A penalty supports them by implementing these protocols
 * `ScaleFreePenalty`: sensitive features of several modes, and refinement of new people.
 * `PathPenalty`: a warm path through weaker strengths.
 * `CalibratedPenalty`: ``strength="auto"``.
+* `NoisyPenalty`: noise by default.
 """
 
 from __future__ import annotations
@@ -63,6 +64,18 @@ class PathPenalty(Penalty, Protocol):
     """
 
     path: ClassVar[tuple[float, ...]]
+
+
+@runtime_checkable
+class NoisyPenalty(Penalty, Protocol):
+    """A penalty with a resolution: it does not see smaller differences, so noise must hide them.
+
+    Attributes:
+        default_noise: The resolution, as a share of the standard deviation of the rows in every
+            whitened direction.
+    """
+
+    default_noise: ClassVar[float]
 
 
 class Dependence(Protocol):

@@ -36,6 +36,8 @@ class Invariant:
     # Declared for the protocols in `parafair.penalties.base`.
     scale_free: ClassVar[Literal[True]] = True
     path: ClassVar[tuple[float, ...]] = (0.1, 0.3)
+    # About the finest bandwidth of the criterion.
+    default_noise: ClassVar[float] = 0.1
 
     strength: float = 1.0
     chunk_size: int = CHUNK_PEOPLE

@@ -266,7 +266,7 @@ def _largest(column: Tensor, names: Any) -> list[list[Any]]:
 
 
 def _history(point: Point) -> dict[str, list[Any]]:
-    history = point.fit.history
+    history = point.fit.history[: point.fit.n_iter + 1]  # without that of noise
     iterations = _every(len(history), MOST_ITERATIONS).tolist()
     return {
         "iteration": iterations,

@@ -129,6 +129,11 @@ class Problem:
                 )
 
     @property
+    def sensitive_modes(self) -> tuple[int, ...]:
+        """The modes with sensitive features."""
+        return tuple(self._sensitive_by_mode)
+
+    @property
     def _sensitive_by_mode(self) -> dict[int, SensitiveFeatures]:
         own = {} if self.sensitive is None else {self.mode: self.sensitive}
         return {**own, **self.other_sensitive}
@@ -254,9 +259,17 @@ class Problem:
                 )
         return rows, features
 
-    def penalized_rows(self, factor: Tensor) -> Tensor:
-        """Return the rows of the penalized people, shape (..., people, rank)."""
-        return factor if self.penalized is None else factor[..., self.penalized, :]
+    def penalized_rows(self, factor: Tensor, mode: int | None = None) -> Tensor:
+        """Return the penalized rows of a sensitive mode's factor, shape (..., people, rank).
+
+        Args:
+            factor: The factor, shape (..., n, rank).
+            mode: Its mode; None for the mode of the people.
+        """
+        rows = self.penalized
+        if mode is not None and mode != self.mode:
+            rows = self._select_penalized(mode, self.other_sensitive[mode])[0]
+        return factor if rows is None else factor[..., rows, :]
 
     def with_strengths(self, strengths: Tensor) -> Problem:
         """Return this problem for a batch whose members differ in strength.

@@ -19,6 +19,8 @@ from parafair.stored import read_arrays, read_record, reading, write_arrays, wri
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
 # Rows of the sensitive mode that a fit may have beside those of its decomposition.
 ROWS = ("plain", "noiseless")
+# The rows before noise of another sensitive mode have this name and the number of the mode.
+OTHER_ROWS = "noiseless_"
 FORMAT = 3
 
 
@@ -101,11 +103,12 @@ class Fit:
     Attributes:
         cp: The decomposition.
         status: Why the solver stopped.
-        history: One entry per iteration, after one for the start.
+        history: One entry per iteration, after one for the start; if noise was added, one more.
         counts: Counters of the solver, such as the number of shortened steps.
         plain: The least-squares rows of the sensitive mode, with all other factors fixed and
             without the penalty. None without sensitive features.
         noiseless: The rows of the sensitive mode before noise was added; None without noise.
+        noiseless_others: The same for every other mode with sensitive features, by mode.
     """
 
     cp: CPTensor
@@ -114,11 +117,22 @@ class Fit:
     counts: Mapping[str, int] = field(default_factory=dict)
     plain: Tensor | None = None
     noiseless: Tensor | None = None
+    noiseless_others: Mapping[int, Tensor] = field(default_factory=dict)
 
     @property
     def n_iter(self) -> int:
         """Number of iterations."""
-        return len(self.history) - 1
+        return len(self.history) - (1 if self.noiseless is None else 2)
+
+    @property
+    def before_noise(self) -> Iteration:
+        """The last entry of the history before noise was added."""
+        return self.history[-1 if self.noiseless is None else -2]
+
+    @property
+    def noise_cost(self) -> float:
+        """How much noise has increased the relative residual; 0 without noise."""
+        return self.residual - self.before_noise.residual
 
     @property
     def objective(self) -> float:
@@ -187,6 +201,8 @@ class Fit:
         for name in ROWS:
             if getattr(self, name) is not None:
                 arrays[name] = getattr(self, name)
+        for mode, rows in self.noiseless_others.items():
+            arrays[f"{OTHER_ROWS}{mode}"] = rows
         write_arrays(folder / FACTORS_FILE, arrays)
         record = {
             "format": FORMAT,
@@ -205,6 +221,8 @@ class Fit:
         arrays = read_arrays(folder / FACTORS_FILE)
         with reading(folder / FACTORS_FILE):
             rows = {name: arrays.pop(name, None) for name in ROWS}
+            names = [name for name in arrays if name.startswith(OTHER_ROWS)]
+            others = {int(name.removeprefix(OTHER_ROWS)): arrays.pop(name) for name in names}
             factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
             cp = CPTensor(arrays["weights"], tuple(factors))
             if not cp.rank:
@@ -216,7 +234,15 @@ class Fit:
                     raise ValueError(
                         f"its {name} rows have the shape {tuple(found.shape)} of no factor"
                     )
+            for mode, found in others.items():
+                if mode not in range(len(factors)) or found.shape != factors[mode].shape:
+                    raise ValueError(
+                        f"its rows before noise of mode {mode} have the shape "
+                        f"{tuple(found.shape)}, which its factor does not have"
+                    )
         with reading(folder / FIT_FILE):
+            if rows["noiseless"] is not None and len(record["history"]) < 2:
+                raise ValueError("its history has no entry before noise was added")
             return cls(
                 cp=cp,
                 status=Status[record["status"]],
@@ -226,14 +252,19 @@ class Fit:
                 ),
                 counts=dict(record["counts"]),
                 **rows,
+                noiseless_others=others,
             )
 
 
 def best(fits: Sequence[Fit]) -> Fit:
-    """Return the fit with the smallest objective; a diverged one only if all diverged."""
+    """Return the fit with the smallest objective before noise.
+
+    A diverged fit is returned only if all diverged.
+    """
 
     def rank(fit: Fit) -> tuple[bool, float]:
-        value = fit.objective if isfinite(fit.objective) else float("inf")
+        value = fit.before_noise.objective
+        value = value if isfinite(value) else float("inf")
         return fit.status is Status.DIVERGED, value
 
     return min(fits, key=rank)

@@ -1,0 +1,153 @@
+"""Noise at the resolution of the criterion: released rows have no finer differences.
+
+A penalty does not see differences between people that are far smaller than its finest bandwidth.
+They cost it nothing, so a fit may contain them, and an attacker such as a tree finds them. Noise of
+that size hides them. It is Gaussian, and its covariance is a multiple of that of the rows.
+
+Training people get noise once per fit. New people get noise of their own: a copy of a training
+person's noise would tell which training person is near, and with that the sensitive features.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import CPTensor
+from parafair.arguments import real_number
+from parafair.data.tensor_data import TensorData
+from parafair.dependence.whitening import Standardized
+from parafair.errors import warn
+from parafair.penalties import NoisyPenalty
+from parafair.solvers.path import fill_empty
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit
+
+# More noise than this leaves nothing of an embedding.
+MOST_NOISE = 10.0
+
+
+def check_noise(noise: object) -> None:
+    """Raise unless the noise is None or a number from 0 to `MOST_NOISE`."""
+    if noise is None:
+        return
+    try:
+        real_number("noise", noise, least=0, most=MOST_NOISE)
+    except ValueError as error:
+        raise ValueError(
+            f"{error}; it is a share of the standard deviation of the embedding, such as 0.1, or "
+            "None for the default of the method"
+        ) from error
+
+
+def default_noise(penalty: object, strength: float | None) -> float:
+    """Return the noise that a method has by default at a strength."""
+    return float(penalty.default_noise) if strength and isinstance(penalty, NoisyPenalty) else 0.0
+
+
+def warn_without_noise(
+    noise: float, penalty: object, strength: float | None, *, stacklevel: int
+) -> None:
+    """Warn if a fit has no noise although its method has some by default.
+
+    Args:
+        noise: The noise of the fit.
+        penalty: Its penalty.
+        strength: The strength of the penalty.
+        stacklevel: As in `warn`.
+    """
+    usual = default_noise(penalty, strength)
+    if usual and not noise:
+        warn(
+            f"with noise={noise:g}, differences far below the resolution of the criterion stay in "
+            "the embedding; the penalty does not see them, and they can reveal the group. Omit "
+            f"noise for the default of {usual:g}, or audit the embedding before use",
+            stacklevel=stacklevel + 1,
+        )
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise of a fit.
+
+    Attributes:
+        level: Its size, as a share of the standard deviation of the rows in every whitened
+            direction; 0 for none.
+        seed: The seed of the model.
+    """
+
+    level: float
+    seed: int
+
+    def release(self, problem: Problem, fit: Fit) -> Fit:
+        """Return a finished fit with noise in every mode with sensitive features.
+
+        The noise depends on the seed and on the covariance of the penalized rows alone, not on the
+        initial factors. Rows without observed entries are the mean of the other rows, as before.
+
+        Args:
+            problem: The problem that was solved; of one member, if it has several strengths.
+            fit: The fit, without noise.
+        """
+        if not self.level or not problem.sensitive_modes:
+            return fit
+        noiseless = {mode: fit.cp.factors[mode] for mode in problem.sensitive_modes}
+        factors = list(fit.cp.factors)
+        for mode, rows in noiseless.items():
+            random = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(mode,)))
+            drawn = random.standard_normal(tuple(rows.shape))
+            factors[mode] = rows + self._scaled(drawn, like=problem.penalized_rows(rows, mode))
+        cp = fill_empty(problem, CPTensor.from_factors(factors))
+        if not all(torch.isfinite(factor).all() for factor in cp.factors):
+            return fit  # a diverged fit with entries near the largest number
+        people = noiseless.pop(problem.mode)
+        released = fit.with_factors(problem, cp.factors)
+        return replace(released, noiseless=people, noiseless_others=noiseless)
+
+    def of_new_people(self, data: TensorData, mode: int, like: Tensor) -> Tensor:
+        """Return noise for each new person, shape (people, rank).
+
+        The noise of a person depends on the seed and on that person's entries alone. So it does not
+        depend on the other people, and embedding a person again does not average it out. People
+        with equal entries have equal noise.
+
+        Args:
+            data: Entries of the new people.
+            mode: The mode of the people.
+            like: Penalized training rows without noise, which set its covariance.
+        """
+        rank = like.shape[-1]
+        drawn = [
+            np.random.default_rng([self.seed, *digest]).standard_normal(rank)
+            for digest in _digests(data, mode)
+        ]
+        return self._scaled(np.reshape(drawn, (-1, rank)), like=like)
+
+    def _scaled(self, drawn: NDArray[np.float64], like: Tensor) -> Tensor:
+        """Return standard normal rows with a multiple of the covariance of others."""
+        basis = Standardized.of(like).basis
+        # A constant column has no spread, and so no noise.
+        basis = basis.masked_fill((like == like[:1]).all(0), 0.0)
+        return (self.level * torch.from_numpy(drawn).to(basis) @ basis).to(like)
+
+    def describe(self, fit: Fit) -> str:
+        """Return what the noise has cost, as a line of text."""
+        before = fit.before_noise.residual
+        return f"noise {self.level:g} of the spread: residual {before:.4f} -> {fit.residual:.4f}"
+
+
+def _digests(data: TensorData, mode: int) -> list[bytes]:
+    """Return a hash of each person's cells and entries."""
+    cells, entries = data.cells.cpu().numpy(), data.entries.double().cpu().numpy()
+    others = np.delete(cells, mode, axis=0)
+    order = np.lexsort((*others, cells[mode]))
+    ends = np.cumsum(np.bincount(cells[mode], minlength=data.shape[mode]))[:-1]
+    return [
+        hashlib.sha256(others[:, part].tobytes() + entries[part].tobytes()).digest()
+        for part in np.split(order, ends)
+    ]
