@@ -60,6 +60,16 @@ class Observations(Protocol):
     def residual_squared(self, factors: Factors) -> float:
         """Return the squared error of one model, computed from the entries."""
 
+    def error_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
+        """Return the squared error of each model, and half its gradient in every factor.
+
+        Args:
+            factors: Each (batch, size, rank).
+
+        Returns:
+            The error in double precision, shape (batch,), and ``A G - M`` of every mode.
+        """
+
     def counts(self, mode: int) -> Tensor:
         """Return the number of observed entries at each index of a mode, shape (size,)."""
 
@@ -104,6 +114,23 @@ class CompleteObservations:
             float(torch.linalg.vector_norm(x - model, dtype=torch.float64)) ** 2
             for x, model in _slices(self.values, factors)
         )
+
+    @cached_property
+    def norm_squared(self) -> float:
+        """``||X||**2``."""
+        return float(torch.linalg.vector_norm(self.values, dtype=torch.float64)) ** 2
+
+    def error_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
+        """Return the squared error and half its gradients; the tensor is read twice."""
+        sums = self.sums(factors)
+        targets = [sums.target(mode) for mode in range(len(factors))]
+        grams = [sums.gram(mode) for mode in range(len(factors))]
+        parts = zip(factors, grams, targets, strict=True)
+        slopes = [factor @ gram - target for factor, gram, target in parts]
+        # ||X||^2 nearly cancels for a good fit, so this must not round to single precision.
+        last, target = factors[-1].double(), targets[-1].double()
+        inner = ((last @ grams[-1].double() - 2 * target) * last).sum((-2, -1))
+        return (self.norm_squared + inner).clamp_min(0), slopes
 
     def counts(self, mode: int) -> Tensor:
         """Return the number of entries at each index; all are equal."""
@@ -195,6 +222,27 @@ class MaskedObservations:
             total += float(torch.linalg.vector_norm(x - weights * model, dtype=torch.float64)) ** 2
         return total
 
+    def error_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
+        """Return the squared error and half its gradients, from the errors at the entries.
+
+        This takes 3 products of the size of the data per component, and reads the data once. The
+        Gram matrices of all rows would take one for each pair of components.
+        """
+        others = khatri_rao(factors[1:])
+        error = others.new_zeros(len(others), dtype=torch.float64)
+        rows = max(1, NUMBERS_AT_ONCE // others[..., 0].numel())
+        own, first = [], torch.zeros_like(others.mT)
+        parts = (self.filled.flatten(1), self.weights.flatten(1))
+        slices = zip(*(part.split(rows) for part in parts), strict=True)
+        for (x, weights), some in zip(slices, factors[0].split(rows, dim=1), strict=True):
+            errors = (some @ others.mT).mul_(weights).sub_(x)
+            error += torch.linalg.vector_norm(errors, dim=(-2, -1), dtype=torch.float64).square()
+            own.append(errors @ others)
+            first += some.mT @ errors
+        first = first.unflatten(-1, self.shape[1:])
+        later = [mttkrp(self.filled, factors, mode, first) for mode in range(1, len(factors))]
+        return error, [torch.cat(own, 1), *later]
+
     def counts(self, mode: int) -> Tensor:
         """Return the number of observed entries at each index."""
         return self.observed.movedim(mode, 0).flatten(1).sum(1)
@@ -259,6 +307,11 @@ class SparseObservations:
         """Return the squared error over the observed entries."""
         difference = self.values - values_at(self.indices, factors)
         return float(torch.linalg.vector_norm(difference, dtype=torch.float64)) ** 2
+
+    def error_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
+        """Return the squared error and half its gradients, from the errors at the entries."""
+        found = [self.segments(mode).errors(factors) for mode in range(len(factors))]
+        return found[0][0], [slope for _, slope in found]
 
     def counts(self, mode: int) -> Tensor:
         """Return the number of observed entries at each index."""

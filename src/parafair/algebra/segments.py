@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -67,22 +67,61 @@ class Segments:
     def sums(self, factors: Factors) -> tuple[Tensor, Tensor]:
         """Return ``M``, shape (batch, n, rank), and ``G``, shape (batch, n, rank, rank)."""
         batch, rows, rank = factors[self.mode].shape
+        total = self.values.new_zeros(rows, batch, rank, rank + 1)
+        numbers = max(self.values.shape[1], rank) * batch * (rank + 1)
+        for begin, values, product in self._parts(factors, numbers):
+            column = values.expand(*product.shape[:-1], 1)
+            found = product.mT @ torch.cat([product, column], -1)
+            _add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
+        target, gram = total[..., rank], total[..., :rank]
+        return target.movedim(0, 1).contiguous(), gram.movedim(0, 1).contiguous()
+
+    def errors(self, factors: Factors) -> tuple[Tensor, Tensor]:
+        """Return the squared error and half its gradient in the factor of the mode.
+
+        With ``e`` the error at an entry, row ``i`` of the gradient is ``sum e w``: O(rank) per
+        entry, where the Gram matrices would take O(rank^2).
+
+        Returns:
+            The error in double precision, shape (batch,), and ``A G - M``, (batch, n, rank).
+        """
+        batch, rows, rank = factors[self.mode].shape
+        own = factors[self.mode].movedim(0, 1)
+        row = torch.repeat_interleave(self.ends.diff(), output_size=len(self.values))
+        total = self.values.new_zeros(rows, batch, rank)
+        error = self.values.new_zeros(batch, dtype=torch.float64)
+        numbers = 2 * self.values.shape[1] * batch * rank
+        for begin, values, product in self._parts(factors, numbers):
+            some = own[row[begin : begin + len(product)]].unsqueeze(-1)
+            # The rows of the padding are zero, and so are its errors.
+            errors = product @ some - values
+            error += errors.square().sum((0, 2, 3), dtype=torch.float64)
+            found = (product.mT @ errors).squeeze(-1)
+            _add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
+        return error, total.movedim(0, 1).contiguous()
+
+    def _parts(self, factors: Factors, numbers: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Yield some segments at a time.
+
+        Args:
+            factors: Each (batch, size, rank).
+            numbers: About how many numbers a segment takes.
+
+        Yields:
+            The number of the first segment, the values, shape (segments, 1, length, 1), and the
+            products of the other factors' rows, shape (segments, batch, length, rank).
+        """
+        batch, _, rank = factors[self.mode].shape
         # Members of the batch become columns, so every index is looked up once.
         wide = [f.movedim(0, 1).flatten(1) for m, f in enumerate(factors) if m != self.mode]
         wide[0] = torch.cat([wide[0], torch.zeros_like(wide[0][:1])])
-        total = self.values.new_zeros(rows, batch, rank, rank + 1)
         pieces, length = self.values.shape
-        held = by_device(HELD, self.values)
-        most = max(1, held // (max(length, rank) * batch * (rank + 1)))
+        most = max(1, by_device(HELD, self.values) // numbers)
         for begin in range(0, pieces, most):
             part = slice(begin, begin + most)
             product = rows_product(wide, self.indices[:, part].flatten(1))
             product = product.reshape(-1, length, batch, rank).movedim(2, 1)
-            values = self.values[part, None, :, None].expand(*product.shape[:-1], 1)
-            found = product.mT @ torch.cat([product, values], -1)
-            _add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
-        target, gram = total[..., rank], total[..., :rank]
-        return target.movedim(0, 1).contiguous(), gram.movedim(0, 1).contiguous()
+            yield begin, self.values[part, None, :, None], product
 
 
 def rows_product(factors: Sequence[Tensor], indices: Tensor) -> Tensor:

@@ -232,7 +232,8 @@ class Waves:
     def squares_pairs(self, sums: Tensor) -> Tensor:
         """Return the sums of pairs of columns, shape (batch, pairs, kernels, r)."""
         squares, weights = self._blocks(sums).square(), self.pair_weights
-        return torch.einsum("kf,pbrfg,kg->bpkr", weights, squares, weights)
+        found: Tensor = torch.einsum("kf,pbrfg,kg->bpkr", weights, squares, weights)
+        return found
 
     def score_pairs(self, sums: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
         """Return the score of pairs, and its derivative in `sums`, as if it were not symmetric."""
@@ -262,4 +263,5 @@ class Waves:
         pulled = pulled.sum(1).unflatten(-1, (self.paired, -1))
         for_cosine[:, :, : self.paired, : self.coarse] += pulled[..., : self.coarse]
         for_sine[:, :, : self.paired, 1 : self.coarse] += pulled[..., self.coarse :]
-        return ((for_sine * cosine - for_cosine * sine) * self.frequencies).sum(-1)
+        found: Tensor = ((for_sine * cosine - for_cosine * sine) * self.frequencies).sum(-1)
+        return found

@@ -179,4 +179,5 @@ def feature_factors(sensitive: SensitiveFeatures) -> list[Tensor]:
 def _shorten(factor: Tensor) -> Tensor:
     """Return a factor of the same Gram matrix with as few columns as its accuracy needs."""
     vectors, values, _ = torch.linalg.svd(factor, full_matrices=False)
-    return (vectors * values)[:, values > ACCURACY * values.max()]
+    kept: Tensor = (vectors * values)[:, values > ACCURACY * values.max()]
+    return kept

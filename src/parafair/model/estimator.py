@@ -58,8 +58,9 @@ class FairCP(FittedCP):
             the ridge that predicts the others best.
         center: Whether to subtract the mean, and the average deviation of each index of the other
             modes, before the fit. Predictions add them again.
-        solver: "block" (block updates, extrapolated), "gradient" (Algorithm 1 of the
-            paper) or a solver object such as ``parafair.solvers.GradientBCD((3, 1))``.
+        solver: "block" (block updates, extrapolated), "lbfgs" (all factors at once, for scale-free
+            penalties such as "invariant" and for plain decompositions), "gradient" (Algorithm 1 of
+            the paper) or a solver object such as ``parafair.solvers.GradientBCD((3, 1))``.
         init: "uniform" as in the paper, "normal", "svd", or initial factors.
         n_init: Number of random starts, run as one batch; the best is kept.
         max_iter: Maximum number of iterations of the solver.
@@ -249,7 +250,7 @@ class FairCP(FittedCP):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        elif self.fit_.status is Status.DIVERGED or (
+        elif self.fit_.status in (Status.DIVERGED, Status.STALLED) or (
             self.tol > 0 and self.fit_.status is Status.OUT_OF_ITERATIONS
         ):
             warn(

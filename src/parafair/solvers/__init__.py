@@ -3,12 +3,14 @@
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.decomposition import repair
 from parafair.solvers.gradient_bcd import GradientBCD
+from parafair.solvers.lbfgs import LBFGS
 from parafair.solvers.loop import Solver, State, solve_batch, solve_path
 from parafair.solvers.path import decompose
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop
 
 __all__ = [
+    "LBFGS",
     "BlockDescent",
     "Fit",
     "GradientBCD",

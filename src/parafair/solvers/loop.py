@@ -35,6 +35,23 @@ class State(Protocol):
         """Return the state of some members."""
 
 
+@runtime_checkable
+class StallingState(State, Protocol):
+    """State of a solver whose members can be unable to move; such members stop.
+
+    A member that cannot move has converged if its objective decreased by less than the tolerance,
+    or if it is at a stationary point. Otherwise its status is STALLED.
+    """
+
+    @property
+    def stalled(self) -> Tensor:
+        """Where no step decreased the objective, shape (batch,)."""
+
+    @property
+    def settled(self) -> Tensor:
+        """Where no step can, because the point is stationary up to rounding, shape (batch,)."""
+
+
 S = TypeVar("S", bound=State)
 
 
@@ -109,11 +126,13 @@ def solve_batch(
         while current[1]:
             previous, running, iterations = current
             state = solver.step(problem, previous)
-            kept = []
+            kept, ends = [], _ends(state)
             entries = _entries(state.objective, perf_counter() - begin)
             for position, (member, entry) in enumerate(zip(running, entries, strict=True)):
                 histories[member].append(entry)
                 status = stop.judge(histories[member], floor)
+                if status not in (Status.CONVERGED, Status.DIVERGED):
+                    status = ends.get(position, status)
                 if status is Status.RUNNING:
                     kept.append(position)
                     continue
@@ -203,6 +222,16 @@ def _entries(objective: Objective, seconds: float) -> list[Iteration]:
     columns = (objective.value, objective.loss, objective.penalty, objective.residual)
     rows: list[list[float]] = torch.stack(columns, 1).tolist()
     return [Iteration(value, loss, pen, residual, seconds) for value, loss, pen, residual in rows]
+
+
+def _ends(state: State) -> dict[int, Status]:
+    """Return the status of members that cannot move, by position."""
+    if not isinstance(state, StallingState):
+        return {}
+    ends = dict.fromkeys(state.stalled.nonzero().flatten().tolist(), Status.STALLED)
+    for position in state.settled.nonzero().flatten().tolist():
+        ends[position] = Status.CONVERGED
+    return ends
 
 
 def _finish(state: State, position: int, status: Status, history: list[Iteration]) -> Fit:

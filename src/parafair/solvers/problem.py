@@ -298,16 +298,41 @@ class Problem:
         value = block.value(factors[self.mode])
         return self.objective(factors, value, self.penalties(factors))
 
+    def value_and_gradients(self, factors: Factors) -> tuple[Objective, tuple[Tensor, ...]]:
+        """Return the objective of factors of shape (batch, size, rank), and all its gradients.
+
+        The gradient of the loss in the factor ``A`` of a mode is ``2 (A G - M) / |X|``. The ridge
+        and the penalties of all modes are included.
+        """
+        error, slopes = self.observations.error_and_slopes(factors)
+        gradients, values = [slope * (2 / self.count) for slope in slopes], []
+        if self.ridge:
+            for mode, factor in enumerate(factors):
+                diagonal = ridge_diagonal(factors, mode, self.mode, self.ridge)
+                assert diagonal is not None
+                gradients[mode] += factor * (diagonal * (2 / self.count)).unsqueeze(-2)
+        for mode, bound in self.bound_by_mode.items():
+            value, gradient = bound.value_and_gradient(factors[mode])
+            values.append(value)
+            gradients[mode] += gradient
+        penalty = torch.stack(values).sum(0) if values else None
+        value = error / self.count + self._shrinkage(factors)
+        return self.objective(factors, value, penalty), tuple(gradients)
+
+    def _shrinkage(self, factors: Factors) -> Tensor:
+        """Return the value of the ridge in double precision, shape (batch,)."""
+        if not self.ridge:
+            return factors[0].new_zeros(len(factors[0]), dtype=torch.float64)
+        sizes = product_of([factor.double().square().mean(-2) for factor in factors])
+        return self.ridge * self.shape[self.mode] / self.count * sizes.sum(-1)
+
     def objective(self, factors: Factors, value: Tensor, penalty: Tensor | None) -> Objective:
         """Return the objective, given the value of a block (loss and ridge) and the penalty.
 
         If the fit is so close that the loss of the block is only rounding error, it is computed
         again from the entries.
         """
-        held_back = torch.zeros_like(value)
-        if self.ridge:
-            sizes = product_of([factor.double().square().mean(-2) for factor in factors])
-            held_back = self.ridge * self.shape[self.mode] / self.count * sizes.sum(-1)
+        held_back = self._shrinkage(factors)
         loss = value - held_back
         floor = CANCELLATION * torch.finfo(self.prototype.dtype).eps
         close = (loss * self.count < floor * self.norm_squared).nonzero().flatten()

@@ -8,10 +8,15 @@ from typing import Any
 from parafair.errors import unknown_choice
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.gradient_bcd import GradientBCD
+from parafair.solvers.lbfgs import LBFGS
 from parafair.solvers.loop import Solver
 
 # To add a solver, add it here under its public name.
-SOLVERS: dict[str, Solver[Any]] = {"block": BlockDescent(), "gradient": GradientBCD()}
+SOLVERS: dict[str, Solver[Any]] = {
+    "block": BlockDescent(),
+    "lbfgs": LBFGS(),
+    "gradient": GradientBCD(),
+}
 
 
 def resolve_solver(solver: str | Solver[Any]) -> Solver[Any]:

@@ -1,0 +1,100 @@
+"""A block-diagonal model of the objective's curvature, one block per factor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import Factors, cross_gram, gram
+from parafair.penalties import BoundInvariant
+from parafair.solvers.problem import Problem
+
+# Curvature added everywhere, as a share of the mean curvature of the loss: without it, steps
+# along nearly dependent components would be huge.
+DAMPING = 1e-3
+
+# Curvature of an invariant penalty when one of n standardized rows moves, as a multiple of its
+# value over n; and the share of it that is left when all rows are mixed by one matrix, which
+# changes only the part of the penalty for single columns.
+CURVATURE, MIXING = 10.0, 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The curvature in one factor, in coordinates in which it is diagonal.
+
+    Attributes:
+        basis: The map to these coordinates, shape (batch, rank, rank).
+        curvature: Curvature of each coordinate of each row, shape (batch, n or 1, rank).
+        mixing: The same for changes that mix the columns; None without a penalty.
+        mean: The same for a shift of all rows, shape (batch, 1, rank); None without a penalty.
+        span: Orthonormal columns that span the centered factor, shape (batch, n, rank).
+    """
+
+    basis: Tensor
+    curvature: Tensor
+    mixing: Tensor | None = None
+    mean: Tensor | None = None
+    span: Tensor | None = None
+
+    def solve(self, rows: Tensor) -> Tensor:
+        """Return the curvature's inverse times rows of shape (batch, n, rank)."""
+        rows = rows @ self.basis
+        if self.mean is None or self.mixing is None or self.span is None:
+            return rows / self.curvature @ self.basis.mT
+        mean = rows.mean(-2, keepdim=True)
+        mixed = self.span.mT @ rows
+        rest = self._outside(self._outside(rows - mean, mixed) / self.curvature)
+        return (rest + self.span @ (mixed / self.mixing) + mean / self.mean) @ self.basis.mT
+
+    def _outside(self, rows: Tensor, along: Tensor | None = None) -> Tensor:
+        """Return rows without their mean and their part along the span."""
+        assert self.span is not None
+        along = self.span.mT @ rows if along is None else along
+        rows = rows - self.span @ along
+        return rows - rows.mean(-2, keepdim=True)
+
+
+def preconditioner(
+    problem: Problem, factors: Factors, penalty: Tensor, weights: tuple[Tensor | None, ...]
+) -> tuple[Part, ...]:
+    """Return the curvature in every factor.
+
+    That of the loss in a row is ``2 G / |X|``, with ``G`` the entrywise product of the other Gram
+    matrices. If entries are missing, ``G`` is multiplied by the row's share of observed entries.
+    All of it changes with the scale of the columns as the factors do, so steps do not depend on
+    which factor carries the scale.
+
+    Args:
+        problem: The problem.
+        factors: Each (batch, size, rank).
+        penalty: The penalty of each member, shape (batch,).
+        weights: Entries of each row over their mean, shape (n, 1); None if all are equal.
+    """
+    grams, parts = [gram(factor) for factor in factors], []
+    for mode, factor in enumerate(factors):
+        loss = cross_gram(grams, mode) * (2 / prod(problem.shape))
+        bound = problem.bound_by_mode.get(mode)
+        if isinstance(bound, BoundInvariant):
+            basis = bound.basis(factor)
+        else:
+            diagonal = loss.diagonal(dim1=-2, dim2=-1)
+            safe = torch.where(diagonal > 0, diagonal, torch.ones_like(diagonal))
+            basis = torch.diag_embed(safe.rsqrt())
+        values, vectors = torch.linalg.eigh(basis @ loss @ basis.mT)
+        values = values.clamp_min(0).unsqueeze(-2)
+        values = values + DAMPING * values.mean(-1, keepdim=True)
+        own = weights[mode]
+        rows = values if own is None else own * values
+        basis = basis.mT @ vectors
+        if bound is None:
+            parts.append(Part(basis, rows))
+            continue
+        more = CURVATURE / problem.shape[mode] / len(problem.bound_by_mode) * penalty
+        more = more.to(factor)[:, None, None]
+        span = torch.linalg.qr(factor - factor.mean(-2, keepdim=True))[0]
+        parts.append(Part(basis, rows + more, values + MIXING * more, values, span))
+    return tuple(parts)
