@@ -227,7 +227,8 @@ class Waves:
         """Return the block of each pair of columns, shape (pairs, batch, r, features, features)."""
         features = len(self.pair_weights[0])
         blocks = sums.unflatten(-1, (self.paired, features)).unflatten(2, (self.paired, features))
-        return blocks[:, :, self.first, :, self.second]
+        found: Tensor = blocks[:, :, self.first, :, self.second]
+        return found
 
     def squares_pairs(self, sums: Tensor) -> Tensor:
         """Return the sums of pairs of columns, shape (batch, pairs, kernels, r)."""

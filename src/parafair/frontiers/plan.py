@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
 from typing import Any, TypeVar
@@ -28,7 +28,8 @@ from parafair.model.noise import Noise
 from parafair.model.preparation import Settings, Task
 from parafair.model.record import plain_params
 from parafair.records import plain
-from parafair.solvers import Fit, decompose
+from parafair.solvers import Fit, decompose, decompose_from, decompose_plain
+from parafair.solvers.fitting import starts_plain
 from parafair.solvers.loop import OnFit
 from parafair.solvers.problem import Problem
 
@@ -78,10 +79,24 @@ class Plan:
         self._solve(problem, members, finish)
         return tuple(finished[position] for position in range(len(members)))
 
-    def fit_plain(self, seed: int) -> Fit:
-        """Return the fit without penalty and without noise from the start of a seed."""
-        plain = replace(self.task.problem, penalty=None)
-        return self._solve(plain, [Member(self.name, None, seed)], None)[0]
+    def fit_plain(self, seeds: Sequence[int]) -> list[Fit]:
+        """Return the plain decomposition from the start of each seed, without noise.
+
+        A seed is computed once, because all strengths begin there.
+        """
+        missing = [seed for seed in dict.fromkeys(seeds) if seed not in self._plain]
+        if missing:
+            found = decompose_plain(
+                self.task.problem,
+                starts=self.task.starts_of(missing),
+                stop=self.task.settings.stop,
+            )
+            self._plain.update(zip(missing, found, strict=True))
+        return [self._plain[seed] for seed in seeds]
+
+    @cached_property
+    def _plain(self) -> dict[int, Fit]:
+        return {}
 
     def _problem(self, members: Sequence[Member]) -> Problem:
         """Return the problem of a batch."""
@@ -97,11 +112,19 @@ class Plan:
         self, problem: Problem, members: Sequence[Member], on_fit: OnFit | None
     ) -> tuple[Fit, ...]:
         """Return fits without noise."""
-        settings = self.task.settings
+        settings, seeds = self.task.settings, [member.seed for member in members]
+        if starts_plain(problem):
+            return decompose_from(
+                problem,
+                settings.solver,
+                plain=self.fit_plain(seeds),
+                stop=settings.stop,
+                on_fit=on_fit,
+            )
         return decompose(
             problem,
             settings.solver,
-            starts=self.task.starts_of([member.seed for member in members]),
+            starts=self.task.starts_of(seeds),
             stop=settings.stop,
             postprocessing=settings.postprocessing,
             on_fit=on_fit,

@@ -244,7 +244,7 @@ def _audit_rows(
 def _adaptive(run: _Run, seeds: Sequence[int], count: int) -> list[Point]:
     """Fit strengths that span the curve, then more where the residual changes most."""
     task = run.plan.task
-    strengths = coarse_strengths(task.problem, run.plan.fit_plain(seeds[0]), count)
+    strengths = coarse_strengths(task.problem, run.plan.fit_plain(seeds[:1])[0], count)
     points: list[Point] = []
     tried: list[float] = []
     while strengths:

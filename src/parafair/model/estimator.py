@@ -23,10 +23,11 @@ from parafair.model.ridge import Ridge
 from parafair.model.strength import OnAudit, OnTrial, Selection, select_strength
 from parafair.model.training import Training
 from parafair.penalties import Penalty, Postprocessing
-from parafair.solvers import Fit, Solver, Status, decompose
+from parafair.solvers import Fit, Solver, Status
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem
+from parafair.solvers.result import best
 from parafair.stored import reading
 
 
@@ -58,9 +59,10 @@ class FairCP(FittedCP):
             the ridge that predicts the others best.
         center: Whether to subtract the mean, and the average deviation of each index of the other
             modes, before the fit. Predictions add them again.
-        solver: "block" (block updates, extrapolated), "lbfgs" (all factors at once, for scale-free
-            penalties such as "invariant" and for plain decompositions), "gradient" (Algorithm 1 of
-            the paper) or a solver object such as ``parafair.solvers.GradientBCD((3, 1))``.
+        solver: "block" (one factor at a time, extrapolated), "lbfgs" (all factors at once, for
+            scale-free penalties), "gradient" (Algorithm 1 of the paper) or a solver object such as
+            ``parafair.solvers.GradientBCD((3, 1))``. "auto" is "lbfgs" for "invariant" and "block"
+            for all others.
         init: "uniform" as in the paper, "normal", "svd", or initial factors.
         n_init: Number of random starts, run as one batch; the best is kept.
         max_iter: Maximum number of iterations of the solver.
@@ -105,7 +107,7 @@ class FairCP(FittedCP):
         loss: str = "squared",
         ridge: Ridge = "auto",
         center: bool = False,
-        solver: str | Solver[Any] = "block",
+        solver: str | Solver[Any] = "auto",
         init: InitName | CPTensor | Sequence[Any] = "uniform",
         n_init: int = 1,
         max_iter: int = 500,
@@ -192,15 +194,7 @@ class FairCP(FittedCP):
                 )
                 fits: tuple[Fit, ...] = (selection.fit,)
             else:
-                found = decompose(
-                    problem,
-                    settings.solver,
-                    starts=task.starts(),
-                    stop=settings.stop,
-                    postprocessing=settings.postprocessing,
-                    warm=isinstance(self.init, str),
-                    on_iteration=on_iteration,
-                )
+                found = task.fit(on_iteration)
                 fits = tuple(noise.release(problem, fit) for fit in found)
         except Interrupted as interruption:
             fit = noise.release(problem, interruption.fit.with_plain(problem))
@@ -306,7 +300,7 @@ class FairCP(FittedCP):
         selection = select_strength(
             task.problem,
             task.settings.solver,
-            starts=task.starts(),
+            plain=best(task.fit_plain(on_iteration)),
             stop=task.settings.stop,
             max_leakage=level,
             noise=None if self.noise is None else float(self.noise),
@@ -319,9 +313,9 @@ class FairCP(FittedCP):
             last = selection.trials[-1]
             warn(
                 f"no strength passed the audit at max_leakage={level}: the search ended at "
-                f"strength {last.strength:.3g} ({last.verdict}); the strength with the weakest "
-                f"attackers, {selection.strength:.3g}, was used. Try a smaller strength, another "
-                "random_state, a larger max_leakage or more people; see selection_.trials",
+                f"strength {last.strength:.3g} ({last.verdict}); the strength with the least "
+                f"leakage, {selection.strength:.3g}, was used. Try more noise, a larger "
+                "max_leakage or more people; see selection_.trials",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -24,7 +24,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.dependence.whitening import Standardized
 from parafair.errors import warn
 from parafair.penalties import NoisyPenalty
-from parafair.solvers.path import fill_empty
+from parafair.solvers.fitting import fill_empty
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
 

@@ -23,10 +23,20 @@ from parafair.model.noise import check_noise, default_noise
 from parafair.model.ridge import FALLBACK, RidgeSelection, check_ridge, is_complete, select_ridge
 from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
 from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
-from parafair.solvers import Solver, Stop
+from parafair.solvers import (
+    Fit,
+    Solver,
+    Stop,
+    decompose,
+    decompose_from,
+    decompose_plain,
+)
+from parafair.solvers.fitting import starts_plain
 from parafair.solvers.init import make_starts
+from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem, check_rank
 from parafair.solvers.registry import resolve_solver
+from parafair.solvers.result import best
 
 if TYPE_CHECKING:
     from parafair.model.estimator import FairCP
@@ -70,12 +80,13 @@ class Settings:
             whole_number("verbose", model.verbose, least=0, most=2)
         whole_number("rank", model.rank)
         post = method if isinstance(method, Postprocessing) else None
+        penalty = None if isinstance(method, Postprocessing) else method
         return cls(
             model=model,
-            penalty=None if isinstance(method, Postprocessing) else method,
+            penalty=penalty,
             postprocessing=post,
             automatic=automatic,
-            solver=resolve_solver(model.solver),
+            solver=resolve_solver(model.solver, penalty),
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
             seed=as_seed(model.random_state),
         )
@@ -171,6 +182,42 @@ class Task:
         """Return the initial factors of the model, shape (n_init, size, rank) each."""
         model = self.settings.model
         return make_starts(self.problem, model.init, count=model.n_init, seed=self.settings.seed)
+
+    def fit(self, on_iteration: OnIteration | None = None) -> tuple[Fit, ...]:
+        """Return the fits of the model, without noise.
+
+        There is one for each start. But a scale-free penalty continues from the best of their plain
+        decompositions alone, unless the model has given factors.
+
+        Args:
+            on_iteration: Called after each iteration, as in `solve_batch`.
+        """
+        settings, problem = self.settings, self.problem
+        if isinstance(settings.model.init, str) and starts_plain(problem):
+            return decompose_from(
+                problem,
+                settings.solver,
+                plain=[best(self.fit_plain(on_iteration))],
+                stop=settings.stop,
+                on_iteration=on_iteration,
+            )
+        return decompose(
+            problem,
+            settings.solver,
+            starts=self.starts(),
+            stop=settings.stop,
+            postprocessing=settings.postprocessing,
+            on_iteration=on_iteration,
+        )
+
+    def fit_plain(self, on_iteration: OnIteration | None = None) -> tuple[Fit, ...]:
+        """Return the plain decomposition of every start."""
+        return decompose_plain(
+            self.problem,
+            starts=self.starts(),
+            stop=self.settings.stop,
+            on_iteration=on_iteration,
+        )
 
     def starts_of(self, seeds: list[int]) -> tuple[Tensor, ...]:
         """Return one start for each seed, shape (seeds, size, rank) each."""

@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
-
-from torch import Tensor
+from functools import cached_property
+from typing import Any
 
 from parafair.audits import STAGES, Verdict, audit, panel
 from parafair.errors import Interrupted
 from parafair.model.noise import Noise, default_noise
 from parafair.penalties import CalibratedPenalty, Dependence
-from parafair.solvers import Fit, Solver, Status, Stop, solve_batch
+from parafair.solvers import Fit, Solver, Status, Stop, decompose_from, solve_batch
+from parafair.solvers.fitting import complete
 from parafair.solvers.loop import OnIteration
-from parafair.solvers.path import fill_empty
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import best
 
-# The path starts at the plain fit and a weak penalty, and takes long steps until the criterion is
-# near its null level; then it takes short steps.
-FIRST_STRENGTH, LONG_STEP, SHORT_STEP, LAST_STRENGTH = 2.0**-4, 2.0, 2**0.5, 1e4
+# Rough fits follow a path of strengths until the criterion is at chance. A few strengths from there
+# on are fitted in full and audited.
+FIRST_STRENGTH, ROUGH_STEP, LAST_STRENGTH = 2.0**-4, 4.0, 2.0**12
+AUDITED_STEP, MOST_AUDITED = 2.0, 4
 
-# A warm-started fit progresses slowly until extrapolation sets in; it must not stop before that.
-PATH_TOL_SHARE, PATH_WINDOW = 0.3, 20
+# Rough fits: a decrease of the objective per iteration, and the iterations to average over.
+ROUGH_TOL, ROUGH_WINDOW = 3e-3, 5
+
+# Root mean square of the criterion's statistics, in standard deviations. Independent rows have
+# about 1. Above the first value a plain fit is not worth an audit. Below the second one a penalized
+# fit is.
+CLEARLY_DEPENDENT, AT_CHANCE = 3.0, 0.5
 
 # The search audits fewer people than an audit does by default, and the last stage alone has as many
 # folds.
 MAX_PEOPLE, FOLDS, LAST_FOLDS = 2000, 3, 5
-
-# Another audit, with other folds, finds a little more or less. So the search continues after a pass
-# if the strongest raw advantage exceeds max_leakage and leakage exceeds this share of it.
-MARGIN = 0.5
-
-# The search ends after this many strengths at which people are matched across groups: larger
-# strengths make it worse.
-MOST_MATCHED = 2
-
-# Noise to try, if it is larger than that of the model.
-NOISES = (0.1, 0.15, 0.2, 0.3, 0.4)
 
 NOT_AUDITED = "not audited"
 
@@ -49,26 +42,20 @@ class Trial:
 
     Attributes:
         strength: The strength.
-        residual: The relative residual.
-        criterion: The criterion of the penalty.
-        null: Its mean over permutations of the people.
+        noise: Noise added to the rows, relative to their standard deviation.
+        residual: The relative residual, with the noise.
+        deviation: Root mean square of the criterion's statistics before noise, in standard
+            deviations of independent rows. Independent rows have about 1.
         leakage: Leakage in the audit; None without an audit.
         verdict: The audit's verdict, such as "passes", or "not audited".
-        clear: Whether it passed with a margin for the variation between audits.
-        noise: Noise added to the rows, relative to their standard deviation in every whitened
-            direction.
-        matched: Whether the strongest attacker is below chance: people are matched across groups.
     """
 
     strength: float
+    noise: float
     residual: float
-    criterion: float
-    null: float
-    leakage: float | None
-    verdict: str
-    clear: bool = False
-    noise: float = 0.0
-    matched: bool = False
+    deviation: float
+    leakage: float | None = None
+    verdict: str = NOT_AUDITED
 
     @property
     def passes(self) -> bool:
@@ -77,12 +64,9 @@ class Trial:
 
     def __str__(self) -> str:
         leakage = "" if self.leakage is None else f", leakage {self.leakage:.3f}"
-        noise = f", noise {self.noise:g}" if self.noise else ""
-        level = f"criterion {self.criterion / self.null:.2f} of its null level"
-        matched = " (below chance)" if self.matched else ""
         return (
-            f"strength {self.strength:.3g}{noise}: residual {self.residual:.4f}, {level}{leakage}: "
-            f"{self.verdict}{matched}"
+            f"strength {self.strength:.3g}: residual {self.residual:.4f}, statistics of the "
+            f"criterion at {self.deviation:.2f} sd{leakage}: {self.verdict}"
         )
 
 
@@ -110,8 +94,7 @@ class Selection:
     @property
     def verdict(self) -> str:
         """The verdict of the selected trial."""
-        chosen = (self.strength, self.noise)
-        return next(t.verdict for t in self.trials if (t.strength, t.noise) == chosen)
+        return next(t.verdict for t in reversed(self.trials) if t.strength == self.strength)
 
     @property
     def passed(self) -> bool:
@@ -123,7 +106,7 @@ def select_strength(
     problem: Problem,
     solver: Solver[Any],
     *,
-    starts: tuple[Tensor, ...],
+    plain: Fit,
     stop: Stop,
     max_leakage: float,
     noise: float | None = None,
@@ -132,21 +115,21 @@ def select_strength(
     on_trial: OnTrial | None = None,
     on_audit: OnAudit | None = None,
 ) -> Selection:
-    """Follow a path of strengths, each fit warm-started from the last, until the audit passes.
+    """Return the fit at the smallest strength that passes the audit.
 
-    The plain fit is audited first. Then an embedding is audited once its criterion is at or below
-    its null level. If a quick attacker still exceeds the allowed leakage, only a larger strength
-    helps. Otherwise more noise may: it hides differences along a single axis, which trees find, and
-    it breaks the matching of people across groups, which puts attackers below chance. The path then
-    continues as long as a larger strength with less noise may have a smaller residual.
+    The plain fit is audited first, unless the criterion finds it clearly dependent. Then rough
+    fits, each from the last, follow a path of strengths until the criterion's statistics are at
+    chance. From there on strengths are fitted as `FairCP` does it and audited by all attackers, up
+    to the first that passes. Because the criterion has its minimum at chance, a strength that is
+    too large costs residual, but does not match people across groups.
 
     Args:
         problem: A problem with a `CalibratedPenalty`; its strength is replaced.
         solver: The solver.
-        starts: One factor (batch, size, rank) per mode; the path continues from the best start.
+        plain: The plain decomposition, where all fits begin.
         stop: When a fit stops.
         max_leakage: The largest allowed leakage, as in `Audit.verdict`.
-        noise: The smallest noise of a trial; None for the default of the penalty.
+        noise: Noise of every trial; None for the default of the penalty.
         seed: Seed of the audits and of the noise.
         on_iteration: Called after each iteration, as in `solve_batch`.
         on_trial: Called after each strength.
@@ -155,177 +138,120 @@ def select_strength(
     Raises:
         Interrupted: On Ctrl-C, with the fit at the last finished strength.
     """
-    penalty = problem.penalty
-    assert isinstance(penalty, CalibratedPenalty)
-    criterion = penalty.criterion(problem.penalized_features, problem.prototype)
-    stop = replace(stop, tol=PATH_TOL_SHARE * stop.tol, window=max(stop.window, PATH_WINDOW))
+    search = _Search(problem, solver, plain, stop, max_leakage, noise, seed, on_iteration, on_audit)
     found: list[tuple[Fit, Trial]] = []
-    matched = 0
-    latest: Fit | None = None
+
+    def keep(fit: Fit, trial: Trial) -> bool:
+        found.append((fit, trial))
+        if on_trial is not None:
+            on_trial(trial)
+        return trial.passes
+
     try:
-        for strength in _strengths(found):
-            member = replace(problem, penalty=replace(penalty, strength=strength))  # type: ignore[type-var]
-            fits = solve_batch(member, solver, starts=starts, stop=stop, on_iteration=on_iteration)
-            fit = best(fits)
-            latest = fit = _after(replace(fit, cp=fill_empty(problem, fit.cp)), found)
-            starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
-            if fit.residual >= _least_clear(found):
-                break
-            before = len(found)
-            for pair in _judged(
-                member,
-                criterion,
-                fit,
-                max_leakage,
-                _noises(member, noise),
-                seed,
-                on_audit,
-                below=_least_clear(found),
-            ):
-                found.append(pair)
-                if on_trial is not None:
-                    on_trial(pair[1])
-            first = found[before][1]
-            matched += first.matched
-            if matched == MOST_MATCHED or first.clear:
-                break
+        if not keep(*search.judge(0.0, complete(problem, plain), CLEARLY_DEPENDENT)):
+            strength, rough = FIRST_STRENGTH, plain
+            while strength < LAST_STRENGTH:
+                rough = search.rough(strength, rough)
+                if search.deviation(rough) <= AT_CHANCE:
+                    break
+                keep(*search.judge(strength, complete(problem, rough), AT_CHANCE))
+                strength *= ROUGH_STEP
+            for step in range(MOST_AUDITED):
+                audited = strength * AUDITED_STEP**step
+                if keep(*search.judge(audited, search.fit(audited))):
+                    break
     except KeyboardInterrupt as error:
         # The last finished strength is better than an unfinished one.
-        if latest is None:
-            raise
-        raise Interrupted(replace(latest, status=Status.INTERRUPTED)) from error
-    chosen = _choose(found)
-    return replace(chosen, fit=chosen.fit.with_plain(problem))
+        last = found[-1][0] if found else complete(problem, plain)
+        raise Interrupted(replace(last, status=Status.INTERRUPTED)) from error
+    return _choose(found)
 
 
-def _strengths(found: list[tuple[Fit, Trial]]) -> Iterator[float]:
-    """Yield strengths: long steps until the criterion is near its null level, then short ones."""
-    yield 0.0
-    strength = FIRST_STRENGTH
-    while strength <= LAST_STRENGTH:
-        yield strength
-        trial = found[-1][1]
-        strength *= LONG_STEP if trial.criterion > 2 * trial.null else SHORT_STEP
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What all trials share; see `select_strength`."""
 
+    problem: Problem
+    solver: Solver[Any]
+    plain: Fit
+    stop: Stop
+    max_leakage: float
+    noise: float | None
+    seed: int
+    on_iteration: OnIteration | None
+    on_audit: OnAudit | None
 
-def _after(fit: Fit, found: list[tuple[Fit, Trial]]) -> Fit:
-    """Return the fit with the time of the path before it added."""
-    before = found[-1][0].seconds if found else 0.0
-    history = tuple(replace(entry, seconds=entry.seconds + before) for entry in fit.history)
-    return replace(fit, history=history)
-
-
-def _judged(
-    problem: Problem,
-    criterion: Dependence,
-    fit: Fit,
-    max_leakage: float,
-    noises: Sequence[float],
-    seed: int,
-    on_audit: OnAudit | None,
-    *,
-    below: float,
-) -> Iterator[tuple[Fit, Trial]]:
-    """Yield a fit and its trial with increasing noise, until it passes.
-
-    Only fits with a residual below `below` are audited.
-    """
-    assert problem.penalty is not None
-    for noise in noises:
-        judged = Noise(noise, seed).release(problem, fit)
-        if judged.residual >= below:
-            return
-        embedding = problem.penalized_rows(judged.cp.factors[problem.mode])
-        value = float(criterion.value_and_gradient(embedding)[0])
-        null = float(criterion.null(embedding))
-        found = _NOT_AUDITED
-        if value <= null or not problem.penalty.strength:
-            found = _audit_in_stages(embedding, problem, max_leakage, seed, on_audit)
-        trial = Trial(
-            float(problem.penalty.strength),
-            judged.residual,
-            value,
-            null,
-            found.leakage,
-            found.verdict,
-            found.clear,
-            noise,
-            found.matched,
+    @cached_property
+    def criterion(self) -> Dependence:
+        """The measure of dependence, without the strength."""
+        assert isinstance(self.problem.penalty, CalibratedPenalty)
+        return self.problem.penalty.criterion(
+            self.problem.penalized_features, self.problem.prototype
         )
-        yield judged, trial
-        if trial.clear or found.coarse or not problem.penalty.strength:
-            return
 
+    def at(self, strength: float) -> Problem:
+        """Return the problem with another strength."""
+        return replace(self.problem, penalty=replace(self.problem.penalty, strength=strength))  # type: ignore[type-var]
 
-def _noises(problem: Problem, noise: float | None) -> tuple[float, ...]:
-    """Return the noise of a model at the strength of a trial, and larger ones."""
-    assert problem.penalty is not None
-    least = default_noise(problem.penalty, problem.penalty.strength) if noise is None else noise
-    return (least, *(larger for larger in NOISES if larger > least))
-
-
-class _Audited(NamedTuple):
-    """What an audit says about a fit.
-
-    Attributes:
-        leakage: Leakage, or None without an audit.
-        verdict: The verdict, or "not audited".
-        clear: Whether it is a clear pass.
-        coarse: Whether noise cannot help.
-        matched: Whether the strongest attacker is below chance.
-    """
-
-    leakage: float | None
-    verdict: str
-    clear: bool
-    coarse: bool
-    matched: bool = False
-
-
-_NOT_AUDITED = _Audited(None, NOT_AUDITED, clear=False, coarse=True)
-
-
-def _audit_in_stages(
-    rows: Tensor, problem: Problem, max_leakage: float, seed: int, on_audit: OnAudit | None
-) -> _Audited:
-    """Audit an embedding in stages, from quick to slow attackers, as long as it passes.
-
-    Most strengths fail at the quick attackers, so the slow ones run rarely.
-    """
-    for stage in STAGES:
-        result = audit(
-            rows.cpu(),
-            sensitive_features=problem.penalized_features,
-            attackers=panel(stage),
-            folds=LAST_FOLDS if stage == STAGES[-1] else FOLDS,
-            permutations=1,
-            max_people=MAX_PEOPLE,
-            random_state=seed,
-            on_progress=on_audit,
+    def rough(self, strength: float, start: Fit) -> Fit:
+        """Return a rough fit from another one."""
+        stop = replace(
+            self.stop,
+            tol=max(self.stop.tol, ROUGH_TOL),
+            window=min(self.stop.window, ROUGH_WINDOW),
         )
-        verdict, strongest = result.verdict(max_leakage), result.strongest
-        matched = verdict is Verdict.LEAKS and strongest.advantage < 0
-        close = strongest.gain > max_leakage and result.leakage > MARGIN * max_leakage
-        if verdict is Verdict.LEAKS or close:
-            break
-    return _Audited(
-        result.leakage,
-        verdict.value,
-        clear=verdict is Verdict.PASSES and not close,
-        coarse=stage == STAGES[0] and result.leakage > max_leakage and not matched,
-        matched=matched,
-    )
+        starts = tuple(factor.unsqueeze(0) for factor in start.cp.factors)
+        (fit,) = solve_batch(
+            self.at(strength), self.solver, starts=starts, stop=stop, on_iteration=self.on_iteration
+        )
+        return fit
 
+    def fit(self, strength: float) -> Fit:
+        """Return the fit at a strength, as `FairCP` fits it."""
+        return decompose_from(
+            self.at(strength),
+            self.solver,
+            plain=[self.plain],
+            stop=self.stop,
+            on_iteration=self.on_iteration,
+        )[0]
 
-def _least_clear(found: list[tuple[Fit, Trial]]) -> float:
-    """Return the smallest residual among the trials that passed clearly."""
-    return min((trial.residual for _, trial in found if trial.clear), default=float("inf"))
+    def deviation(self, fit: Fit) -> float:
+        """Return the root mean square of the criterion's statistics."""
+        rows = self.problem.penalized_rows(fit.cp.factors[self.problem.mode])
+        return float(self.criterion.deviations(rows).double().square().mean().sqrt())
+
+    def judge(self, strength: float, fit: Fit, most: float = float("inf")) -> tuple[Fit, Trial]:
+        """Return the released fit and its trial; only a deviation of at most `most` is audited."""
+        problem, penalty = self.at(strength), self.problem.penalty
+        level = default_noise(penalty, strength) if self.noise is None else self.noise
+        released = Noise(level, self.seed).release(problem, fit)
+        trial = Trial(strength, level, released.residual, self.deviation(fit))
+        if trial.deviation > most:
+            return released, trial
+        rows = problem.penalized_rows(released.cp.factors[problem.mode]).cpu()
+        # Most fits that leak fail at the quick attackers, so the slow ones run rarely.
+        for stage in STAGES:
+            result = audit(
+                rows,
+                sensitive_features=problem.penalized_features,
+                attackers=panel(stage),
+                folds=LAST_FOLDS if stage == STAGES[-1] else FOLDS,
+                permutations=1,
+                max_people=MAX_PEOPLE,
+                random_state=self.seed,
+                on_progress=self.on_audit,
+            )
+            verdict = result.verdict(self.max_leakage)
+            if verdict is not Verdict.PASSES:
+                break
+        return released, replace(trial, leakage=result.leakage, verdict=verdict.value)
 
 
 def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
-    """Select the smallest residual that passed clearly, else passed, else the weakest attackers."""
+    """Select the smallest residual that passed, else the least leakage."""
     trials = tuple(trial for _, trial in found)
-    passed = [pair for pair in found if pair[1].clear] or [p for p in found if p[1].passes]
+    passed = [pair for pair in found if pair[1].passes]
     if passed:
         fit, trial = min(passed, key=lambda pair: pair[1].residual)
     else:

@@ -6,7 +6,6 @@ from parafair.penalties.base import (
     CalibratedPenalty,
     Dependence,
     NoisyPenalty,
-    PathPenalty,
     Penalty,
     ScaleFreePenalty,
 )
@@ -44,7 +43,6 @@ __all__ = [
     "MomentMatching",
     "NoisyPenalty",
     "Orthogonality",
-    "PathPenalty",
     "Penalty",
     "Postprocessing",
     "ScaleFreePenalty",

@@ -6,8 +6,8 @@ and any other bound penalty by its value and gradient.
 
 Some features need more. A penalty supports them by implementing these protocols:
 
-* `ScaleFreePenalty`: sensitive features of several modes, and refinement of new people.
-* `PathPenalty`: a warm path through weaker strengths.
+* `ScaleFreePenalty`: sensitive features of several modes, refinement of new people, and fits that
+  begin at plain decompositions.
 * `CalibratedPenalty`: ``strength="auto"``.
 * `NoisyPenalty`: noise by default.
 """
@@ -56,17 +56,6 @@ def is_scale_free(penalty: object) -> TypeGuard[ScaleFreePenalty]:
 
 
 @runtime_checkable
-class PathPenalty(Penalty, Protocol):
-    """A penalty that is minimized at weaker strengths first, each from the previous solution.
-
-    Attributes:
-        path: The weaker strengths as shares of the penalty's own, in order.
-    """
-
-    path: ClassVar[tuple[float, ...]]
-
-
-@runtime_checkable
 class NoisyPenalty(Penalty, Protocol):
     """A penalty with a resolution: it does not see smaller differences, so noise must hide them.
 
@@ -79,13 +68,16 @@ class NoisyPenalty(Penalty, Protocol):
 
 
 class Dependence(Protocol):
-    """A measure of dependence with a known level under independence."""
+    """A measure of dependence whose minimum is at chance."""
 
     def value_and_gradient(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the dependence of each member of a batch, shape (...), and its gradient."""
 
-    def null(self, rows: Tensor) -> Tensor:
-        """Return its mean over all permutations of the people, shape (...)."""
+    def deviations(self, rows: Tensor) -> Tensor:
+        """Return the statistics of one embedding in standard deviations of independent rows.
+
+        The shape is (count,). Without dependence, each is about standard normal.
+        """
 
 
 @runtime_checkable

@@ -35,7 +35,6 @@ class Invariant:
 
     # Declared for the protocols in `parafair.penalties.base`.
     scale_free: ClassVar[Literal[True]] = True
-    path: ClassVar[tuple[float, ...]] = (0.1, 0.3)
     # About the finest bandwidth of the criterion.
     default_noise: ClassVar[float] = 0.1
 

@@ -40,8 +40,8 @@ class Transport:
     With missing entries every person has another ``G``. People are then matched by the mean of all
     ``G``: parity is exact, but other matches may cost less.
 
-    The rows say nothing about a person's group. But people of other groups are in the same place:
-    whoever knows the group of everybody else can tell from the neighbors.
+    One row alone says nothing about its person's group. But people of other groups are in the same
+    place: whoever knows the groups of all others can tell from the neighbors.
 
     Attributes:
         seed: Seed of the draw, and of the chunks.

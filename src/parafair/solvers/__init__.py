@@ -2,10 +2,10 @@
 
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.decomposition import repair
+from parafair.solvers.fitting import decompose, decompose_from, decompose_plain
 from parafair.solvers.gradient_bcd import GradientBCD
 from parafair.solvers.lbfgs import LBFGS
-from parafair.solvers.loop import Solver, State, solve_batch, solve_path
-from parafair.solvers.path import decompose
+from parafair.solvers.loop import Solver, State, solve_batch
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop
 
@@ -20,7 +20,8 @@ __all__ = [
     "Status",
     "Stop",
     "decompose",
+    "decompose_from",
+    "decompose_plain",
     "repair",
     "solve_batch",
-    "solve_path",
 ]

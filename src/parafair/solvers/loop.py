@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
@@ -68,9 +67,6 @@ class Solver(Protocol[S]):
 
 OnIteration = Callable[[int, Objective], None]
 OnFit = Callable[[int, Fit], None]
-
-# Problems before the last one on a path need only a rough solution.
-WARM_TOLERANCE, WARM_WINDOW = 1e-3, 5
 
 
 def solve_batch(
@@ -156,65 +152,6 @@ def solve_batch(
             fits[member] = _finish(state, position, Status.INTERRUPTED, history)
         raise Interrupted(best(list(fits.values()))) from error
     return tuple(fits[member] for member in range(len(histories)))
-
-
-def solve_path(
-    problems: Sequence[Problem],
-    solver: Solver[S],
-    *,
-    starts: tuple[Tensor, ...],
-    stop: Stop | None = None,
-    on_iteration: OnIteration | None = None,
-    on_fit: OnFit | None = None,
-) -> tuple[Fit, ...]:
-    """Run a solver on a sequence of problems, each from the solution of the previous one.
-
-    Returns:
-        The fits of the last problem. Their histories cover that problem alone. The time and the
-        count "warm iterations" include the others.
-    """
-    stop, seconds, iterations = stop or Stop(), 0.0, 0
-    *easier, last = problems
-    loose = replace(
-        stop,
-        tol=max(stop.tol, WARM_TOLERANCE),
-        window=min(stop.window, WARM_WINDOW),
-    )
-    for problem in easier:
-        fits = solve_batch(
-            problem,
-            solver,
-            starts=starts,
-            stop=loose,
-            on_iteration=_shift(on_iteration, iterations),
-        )
-        members = zip(*(fit.cp.factors for fit in fits), strict=True)
-        starts = tuple(torch.stack(factors) for factors in members)
-        seconds += max(fit.seconds for fit in fits)
-        iterations += max(fit.n_iter for fit in fits)
-
-    def complete(fit: Fit) -> Fit:
-        if not easier:
-            return fit
-        history = tuple(replace(r, seconds=r.seconds + seconds) for r in fit.history)
-        return replace(fit, history=history, counts={**fit.counts, "warm iterations": iterations})
-
-    fits = solve_batch(
-        last,
-        solver,
-        starts=starts,
-        stop=stop,
-        on_iteration=_shift(on_iteration, iterations),
-        on_fit=None if on_fit is None else lambda member, fit: on_fit(member, complete(fit)),
-    )
-    return tuple(map(complete, fits))
-
-
-def _shift(on_iteration: OnIteration | None, iterations: int) -> OnIteration | None:
-    """Return a callback whose iteration numbers continue after earlier ones."""
-    if on_iteration is None:
-        return None
-    return lambda number, objective: on_iteration(iterations + number, objective)
 
 
 def _entries(objective: Objective, seconds: float) -> list[Iteration]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from parafair.errors import unknown_choice
+from parafair.penalties.base import is_scale_free
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.gradient_bcd import GradientBCD
 from parafair.solvers.lbfgs import LBFGS
@@ -19,12 +20,20 @@ SOLVERS: dict[str, Solver[Any]] = {
 }
 
 
-def resolve_solver(solver: str | Solver[Any]) -> Solver[Any]:
-    """Return the solver with a name, or the given object."""
+def resolve_solver(solver: str | Solver[Any], penalty: object = None) -> Solver[Any]:
+    """Return the solver with a name, or the given object.
+
+    Args:
+        solver: One of `SOLVERS`, "auto" or a solver object.
+        penalty: The penalty of the problem, by which "auto" chooses: all factors at once for
+            scale-free penalties, one after the other for all others.
+    """
     if isinstance(solver, Solver) and not isinstance(solver, type):
         return solver
+    if isinstance(solver, str) and solver == "auto":
+        return SOLVERS["lbfgs" if is_scale_free(penalty) else "block"]
     if not isinstance(solver, str) or solver not in SOLVERS:
-        raise unknown_choice("solver", solver, SOLVERS)
+        raise unknown_choice("solver", solver, ("auto", *SOLVERS))
     return SOLVERS[solver]
 
 

@@ -1,0 +1,191 @@
+"""From initial factors to finished fits: plain decompositions, repairs, the solver, postprocessing.
+
+From a random start, a strong penalty destroys the fit and the solver does not recover it. So a fit
+with a scale-free penalty begins at a converged plain decomposition, and also at its transport
+repair, where all groups have the same distribution. The lower objective wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import CPTensor
+from parafair.penalties.base import is_scale_free
+from parafair.penalties.postprocessing import Postprocessing
+from parafair.solvers.block import BlockDescent
+from parafair.solvers.decomposition import Decomposition, repair
+from parafair.solvers.loop import OnFit, OnIteration, Solver, solve_batch
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit, Status, Stop, best
+
+# The repair of more people takes longer than the fit.
+MOST_REPAIRED = 1000
+
+
+def decompose(
+    problem: Problem,
+    solver: Solver[Any],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    postprocessing: Postprocessing | None = None,
+    on_iteration: OnIteration | None = None,
+    on_fit: OnFit | None = None,
+) -> tuple[Fit, ...]:
+    """Return one fit per start of a batch, straight from the given factors.
+
+    Args:
+        problem: What to minimize; its members may differ in strength.
+        solver: The solver.
+        starts: One factor (batch, size, rank) per mode.
+        stop: When a member stops.
+        postprocessing: Changes the decomposition after the fit; None for no change.
+        on_iteration: Called after each iteration, as in `solve_batch`.
+        on_fit: Called with the position of a member and its fit as soon as it is finished.
+    """
+    if postprocessing is not None and problem.sensitive is not None:
+        postprocessing.check(problem.penalized_features)
+    finished: dict[int, Fit] = {}
+
+    def finish(member: int, fit: Fit) -> None:
+        # A member that diverged at its start has no finite factors.
+        finite = all(bool(factor.isfinite().all()) for factor in fit.cp.factors)
+        if postprocessing is not None and problem.sensitive is not None and finite:
+            begin = perf_counter()
+            plain = Decomposition(problem, tuple(factor[None] for factor in fit.cp.factors))
+            changed = [factor[0] for factor in postprocessing.apply(plain).factors]
+            fit = fit.with_factors(problem, changed, seconds=perf_counter() - begin)
+        finished[member] = complete(problem, fit)
+        if on_fit is not None:
+            on_fit(member, finished[member])
+
+    solve_batch(problem, solver, starts=starts, stop=stop, on_iteration=on_iteration, on_fit=finish)
+    return tuple(finished[member] for member in range(len(starts[0])))
+
+
+def starts_plain(problem: Problem) -> bool:
+    """Tell whether fits begin at plain decompositions."""
+    return is_scale_free(problem.penalty)
+
+
+def decompose_plain(
+    problem: Problem,
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    on_iteration: OnIteration | None = None,
+) -> tuple[Fit, ...]:
+    """Return the decomposition without the penalty for every start of a batch."""
+    plain = replace(problem, penalty=None, other_sensitive={})
+    return solve_batch(plain, BlockDescent(), starts=starts, stop=stop, on_iteration=on_iteration)
+
+
+def decompose_from(
+    problem: Problem,
+    solver: Solver[Any],
+    *,
+    plain: Sequence[Fit],
+    stop: Stop,
+    on_iteration: OnIteration | None = None,
+    on_fit: OnFit | None = None,
+) -> tuple[Fit, ...]:
+    """Return one fit per plain decomposition: from it or from its repair, the lower objective.
+
+    Args:
+        problem: What to minimize; its members may differ in strength.
+        solver: The solver.
+        plain: A plain decomposition for each member; several members may share one.
+        stop: When a member stops.
+        on_iteration: Called after each iteration, as in `solve_batch`, numbered after those of the
+            plain decompositions.
+        on_fit: Called with the position of a member and its fit as soon as it is finished.
+    """
+    repairs = _repairs(problem, plain)
+    each = [(member, fit.cp.factors) for member, fit in enumerate(plain)]
+    each += [(member, factors) for member, factors in enumerate(repairs) if factors is not None]
+    owners = [member for member, _ in each]
+    starts = tuple(torch.stack(mode) for mode in zip(*(f for _, f in each), strict=True))
+    before = max(fit.n_iter for fit in plain)
+    found: dict[int, list[Fit]] = {member: [] for member in range(len(plain))}
+    finished: dict[int, Fit] = {}
+
+    def finish(position: int, fit: Fit) -> None:
+        member = owners[position]
+        found[member].append(fit)
+        if len(found[member]) == owners.count(member):
+            chosen = _after(complete(problem, best(found[member])), plain[member])
+            finished[member] = chosen
+            if on_fit is not None:
+                on_fit(member, chosen)
+
+    if problem.strengths is not None:
+        places = torch.tensor(owners, dtype=torch.long, device=problem.strengths.device)
+        problem = problem.take(places)
+    solve_batch(
+        problem,
+        solver,
+        starts=starts,
+        stop=stop,
+        on_iteration=_shift(on_iteration, before),
+        on_fit=finish,
+    )
+    return tuple(finished[member] for member in range(len(plain)))
+
+
+def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] | None]:
+    """Return the repaired factors of each member, or None where a fit need not begin there."""
+    features = problem.penalized_features
+    categorical = all(column.kind == "categorical" for column in features.columns)
+    if not categorical or len(features) > MOST_REPAIRED:
+        return [None] * len(plain)
+    assert problem.penalty is not None
+    strengths = [problem.penalty.strength] * len(plain)
+    if problem.strengths is not None:
+        strengths = problem.strengths.tolist()
+    unpenalized = replace(problem, penalty=None, other_sensitive={})
+    repaired: dict[int, tuple[Tensor, ...]] = {}
+    found: list[tuple[Tensor, ...] | None] = []
+    for fit, strength in zip(plain, strengths, strict=True):
+        if not strength or fit.status is Status.DIVERGED:
+            found.append(None)
+            continue
+        if id(fit) not in repaired:
+            repaired[id(fit)] = repair(unpenalized, fit.cp.factors)
+        found.append(repaired[id(fit)])
+    return found
+
+
+def _after(fit: Fit, plain: Fit) -> Fit:
+    """Return a fit with the time of its plain decomposition, and its iterations as a count."""
+    history = tuple(replace(entry, seconds=entry.seconds + plain.seconds) for entry in fit.history)
+    counts = {**fit.counts, "plain iterations": plain.n_iter}
+    return replace(fit, history=history, counts=counts)
+
+
+def _shift(on_iteration: OnIteration | None, iterations: int) -> OnIteration | None:
+    """Return a callback whose iteration numbers continue after earlier ones."""
+    if on_iteration is None:
+        return None
+    return lambda number, objective: on_iteration(iterations + number, objective)
+
+
+def complete(problem: Problem, fit: Fit) -> Fit:
+    """Return a fit with rows for everybody, and with its plain rows."""
+    return replace(fit, cp=fill_empty(problem, fit.cp)).with_plain(problem)
+
+
+def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:
+    """Return the decomposition with the mean row at every index without observed entries."""
+    factors = list(cp.factors)
+    for mode, empty in problem.empty.items():
+        if len(empty):
+            mean = factors[mode].sum(0) - factors[mode][empty].sum(0)
+            mean = mean / (len(factors[mode]) - len(empty))
+            factors[mode] = factors[mode].index_copy(0, empty, mean.expand(len(empty), -1))
+    return replace(cp, factors=tuple(factors))
