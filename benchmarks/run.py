@@ -2,9 +2,9 @@
 
     python -m benchmarks.run [NAME ...]
 
-Names: algorithm1, plain_cp, khsic (speed); fair_synthetic, fair_kinds, baselines, drift, fair_time
-(fairness); batch, hypervolume (frontiers); reproduction (the paper's figures); completion,
-sparse_sums, ridge, oulad_time (missing entries). The default is all of them.
+Names: algorithm1, plain_cp, khsic (speed); all_at_once (solvers); fair_synthetic, fair_kinds,
+baselines, drift, fair_time (fairness); batch, hypervolume (frontiers); reproduction (the paper's
+figures); completion, sparse_sums, ridge, oulad_time (missing entries). The default is all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from tests.reference import paper_bcd
 
-from benchmarks import completion, contenders, fairness, frontiers, marks, ratings
+from benchmarks import completion, contenders, fairness, frontiers, marks, ratings, solvers
 from benchmarks import reproduction as figures
 from benchmarks.alone import alone
 from parafair import datasets
@@ -211,6 +211,7 @@ BENCHMARKS = {
     "algorithm1": algorithm1,
     "plain_cp": plain_cp,
     "khsic": khsic,
+    "all_at_once": solvers.all_at_once,
     "fair_synthetic": fairness.fair_synthetic,
     "fair_kinds": fairness.fair_kinds,
     "baselines": fairness.baselines,

@@ -44,6 +44,24 @@ def test_fits_agree_with_the_cpu(data, method, solver):
     )
 
 
+@pytest.mark.parametrize("method", ["none", Invariant(2.0)], ids=str)
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_all_factors_at_once_agree_with_the_cpu(data, method, share, sparse):
+    missing = np.random.default_rng(0).uniform(size=data.tensor.shape) < share
+    tensor = TensorData.from_array(np.where(missing, np.nan, data.tensor))
+    tensor = tensor.to_sparse() if sparse else tensor
+    options = {"method": method, "solver": "lbfgs", "max_iter": 5, "tol": 0, "n_init": 2}
+    cpu, cuda = (
+        FairCP(3, **options, ridge=0.1, random_state=0, device=device).fit(
+            tensor, sensitive_features=data.sensitive_features
+        )
+        for device in ("cpu", "cuda")
+    )
+    assert cuda.cp_.factors[0].is_cuda
+    np.testing.assert_allclose(cuda.embedding_, cpu.embedding_, rtol=1e-5, atol=1e-7)
+
+
 def test_data_on_the_device_stays_there(data):
     tensor = torch.from_numpy(data.tensor).cuda()
     model = FairCP(3, method="none", random_state=0).fit(tensor)

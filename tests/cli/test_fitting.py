@@ -89,6 +89,20 @@ def test_a_strength_found_by_audits_has_a_verdict(arrays, monkeypatch):
     assert f"strength {chosen:.3g} after {len(trials)} trials: {verdict}" in text
 
 
+def test_noise_is_set_and_its_cost_is_printed(arrays):
+    short = ("--max-iter", 3, "--tol", 0)
+    text = run(*FIT, *PEOPLE, *short, "--noise", 0.3)
+    model = FairCP.load("run")
+    before, after = (entry.residual for entry in model.fit_.history[-2:])
+    assert f"noise 0.3 of the spread: residual {before:.4f} -> {after:.4f}" in text
+    assert (model.noise, model.record_.noise) == (0.3, 0.3)
+    assert "noise 0.1 of the spread" in run(*FIT, *PEOPLE, *short, "--force")
+    text = run(*FIT, *PEOPLE, *short, "--noise", 0, "--force")
+    assert "of the spread" not in text
+    assert " ".join(text.split()).count("Warning: with noise=0, differences far below") == 1
+    assert "noise must be a finite number" in run(*FIT, *PEOPLE, "--noise", 11, "--force", code=2)
+
+
 def test_a_ridge_is_named_beside_the_penalty(tables):
     assert ", penalty and ridge " in run(*FIT_SCORES, "--method", "none")
     text = run(*FIT_SCORES, "--method", "none", "--ridge", 0, "--force")

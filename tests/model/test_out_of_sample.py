@@ -269,6 +269,24 @@ def test_refinement_says_what_it_needs(marks, model):
 
 
 @pytest.mark.filterwarnings("ignore:with noise=0")
+def test_refined_people_get_the_same_noise(marks, model):
+    tensor, groups = marks
+    plain = FairCP(3, strength=3.0, noise=0, random_state=0)
+    plain.fit(tensor[:TRAINED], sensitive_features=groups[:TRAINED])
+    shifted, refined = (
+        [
+            fit.transform(tensor[TRAINED:], sensitive_features=groups[TRAINED:], refine=refine)
+            for fit in (model, plain)
+        ]
+        for refine in (False, True)
+    )
+    assert model.record_.noise == 0.1
+    noise = shifted[0] - shifted[1]
+    assert not np.allclose(refined[1], shifted[1])
+    np.testing.assert_allclose(refined[0] - refined[1], noise, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:with noise=0")
 def test_new_people_get_noise_of_their_own():
     """A copy of a training person's noise would tell that person's group: the given one."""
     random = np.random.default_rng(1)

@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 import torch
 
+from parafair.algebra import observed, segments
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.penalties import HSIC, Invariant
 from parafair.solvers.problem import Problem
 from parafair.testing import example_rows
-from tests.conftest import small_problem
+from tests.conftest import dense_of, small_problem
 from tests.reference import paper_bcd
 from tests.solvers.conftest import PENALTIES
 
@@ -134,3 +135,70 @@ def test_parts_of_a_wrong_type_are_refused(options, message):
     data = TensorData.from_array(np.ones((2, 3)))
     with pytest.raises((TypeError, ValueError), match=message):
         Problem(data, 1, **options)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+@pytest.mark.parametrize("storage", ["complete", "masked", "sparse"])
+def test_gradients_of_loss_and_ridge_match_automatic_ones(storage, ridge, mode, monkeypatch):
+    # A few rows, or segments, at a time.
+    monkeypatch.setattr(observed, "NUMBERS_AT_ONCE", 400)
+    monkeypatch.setattr(segments, "HELD", {"cpu": 2000})
+    problem = small_problem(storage=storage, ridge=ridge, mode=mode)
+    factors = [
+        torch.stack([example_rows(n, problem.rank, seed=n + member) for member in range(2)])
+        for n in problem.shape
+    ]
+    objective, gradients = problem.value_and_gradients(factors)
+    torch.testing.assert_close(objective.value, problem.evaluate(factors).value)
+    torch.testing.assert_close(objective.residual, problem.evaluate(factors).residual)
+    for member in range(2):
+        own = [factor[member].clone().requires_grad_() for factor in factors]
+        value = paper_bcd.objective(dense_of(problem), own, None)
+        value = value + paper_bcd.ridge_penalty(own, ridge, mode) / problem.count
+        torch.testing.assert_close(objective.value[member], value.detach())
+        for mine, theirs in zip(gradients, torch.autograd.grad(value, own), strict=True):
+            torch.testing.assert_close(mine[member], theirs)
+
+
+@pytest.mark.parametrize("storage", ["complete", "masked", "sparse"])
+def test_gradients_of_the_whole_objective_match_finite_differences(storage):
+    single = small_problem(storage=storage, shape=(24, 8, 7))
+    problem = Problem(
+        single.data,
+        3,
+        0,
+        Invariant(5.0),
+        single.sensitive,
+        0.5,
+        other_sensitive={1: SensitiveFeatures.of(["a", "b"] * 4)},
+    )
+    factors = [example_rows(n, 3, seed=n)[None] for n in problem.shape]
+    _, gradients = problem.value_and_gradients(factors)
+    width = 1e-5
+    for mode, size in enumerate(problem.shape):
+        direction = example_rows(size, 3, seed=50 + mode)[None]
+        ahead, behind = (
+            problem.evaluate(
+                [f + sign * width * direction if m == mode else f for m, f in enumerate(factors)]
+            )
+            for sign in (1, -1)
+        )
+        slope = (ahead.value - behind.value) / (2 * width)
+        expected = (gradients[mode] * direction).sum((-2, -1))
+        torch.testing.assert_close(expected, slope, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("storage", ["complete", "masked", "sparse"])
+def test_gradients_agree_in_single_precision(storage):
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        problem = small_problem(Invariant(5.0), storage=storage, ridge=0.5, dtype=dtype)
+        factors = [example_rows(n, 3, seed=n)[None].to(dtype) for n in problem.shape]
+        objective, gradients = problem.value_and_gradients(factors)
+        assert objective.value.dtype == torch.float64
+        assert {gradient.dtype for gradient in gradients} == {dtype}
+        found.append((objective.value, *gradients))
+    for single, double in zip(*found, strict=True):
+        scale = float(double.abs().max())
+        torch.testing.assert_close(single.double(), double, rtol=1e-4, atol=1e-5 * scale)

@@ -77,8 +77,9 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Each row is a least-squares fit to the person's entries. With sensitive features, it is
         shifted like its nearest training neighbor with the same features. If the model has noise,
         new people get noise of their own, of the same size, which depends on ``random_state`` and
-        the person's entries alone: people with equal entries have equal noise. A person's row does
-        not depend on the other people in X. People without entries get the mean training row.
+        the person's entries alone: people with equal entries have equal noise, and training people
+        other noise than in `embedding_`. A person's row does not depend on the other people in X.
+        People without entries get the mean training row.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 import torch
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import Factors
+from parafair.algebra.cp_tensor import Factors, gram, product_of
 from parafair.arguments import whole_number
 from parafair.penalties import BoundInvariant
 from parafair.solvers.block import carry_scale
 from parafair.solvers.preconditioner import Part, preconditioner
 from parafair.solvers.problem import Objective, Problem, Sweep
 from parafair.solvers.wolfe import Point, search
+
+# Rows without entries have no curvature of their own; they count as if they had this share.
+LEAST_WEIGHT = 1e-3
 
 # A decrease below this many rounding errors cannot be told from none.
 ROUNDINGS = 10
@@ -30,6 +35,7 @@ class LBFGSState:
         changes: Differences between their gradients, of the same shape.
         evaluations: Evaluations of the objective, shape (batch,).
         restarts: How often the differences were dropped, shape (batch,).
+        curvature: Estimated curvature of the penalty of each mode with one, shape (batch,).
         stalled: Where no step decreased the objective, shape (batch,).
         settled: The same at a stationary point, up to rounding, shape (batch,).
         shape: Sizes of the modes.
@@ -42,6 +48,7 @@ class LBFGSState:
     changes: Tensor
     evaluations: Tensor
     restarts: Tensor
+    curvature: Mapping[int, Tensor]
     stalled: Tensor
     settled: Tensor
     shape: tuple[int, ...]
@@ -72,6 +79,7 @@ class LBFGSState:
             changes=self.changes[members],
             evaluations=self.evaluations[members],
             restarts=self.restarts[members],
+            curvature={mode: value[members] for mode, value in self.curvature.items()},
             stalled=self.stalled[members],
             settled=self.settled[members],
         )
@@ -125,6 +133,11 @@ class LBFGS:
             changes=empty,
             evaluations=zero + 1,
             restarts=zero,
+            # Moving one of n standardized rows by 1 changes the penalty by about this much.
+            curvature={
+                mode: point.objective.penalty.to(factor) / problem.shape[mode]
+                for mode in problem.bound_by_mode
+            },
             stalled=zero > 0,
             settled=zero > 0,
             shape=problem.shape,
@@ -136,7 +149,7 @@ class LBFGS:
         """Take one step; a second search follows for members that found none."""
         start = state.point
         factors = unflatten(start.vector, state.shape)
-        parts = preconditioner(problem, factors, start.objective.penalty, state.weights)
+        parts = preconditioner(problem, factors, state.curvature, state.weights)
         found = search(
             lambda members, vectors: evaluate(_some(problem, members, len(start.vector)), vectors),
             start,
@@ -151,7 +164,13 @@ class LBFGS:
         failed = state.stalled.nonzero().flatten()
         if len(failed):
             state = self._restart(problem, state, failed, parts)
-        return self._remember(state, start)
+        after = unflatten(state.point.vector, state.shape)
+        curvature = {}
+        for mode, value in state.curvature.items():
+            step = after[mode] - factors[mode]
+            change = state.point.slopes[mode] - start.slopes[mode]
+            curvature[mode] = parts[mode].estimate(step, change, value)
+        return self._remember(replace(state, curvature=curvature), start)
 
     def _restart(
         self, problem: Problem, state: LBFGSState, failed: Tensor, parts: tuple[Part, ...]
@@ -166,8 +185,10 @@ class LBFGS:
             start,
             direction,
         )
-        # Rounding of the loss is relative to the squared norm of the data.
-        size = problem.norm_squared / problem.count + start.objective.value.abs()
+        # Components that cancel are larger than the data, and so is the rounding of their sum.
+        products = product_of([gram(f) for f in unflatten(start.vector.double(), state.shape)])
+        size = problem.norm_squared + products.abs().sum((-2, -1))
+        size = size / prod(problem.shape) + start.objective.value
         rounding = ROUNDINGS * torch.finfo(direction.dtype).eps * size
         promised = -(direction * start.gradient).sum(-1, dtype=torch.float64)
         settled = ~found.moved & (promised <= rounding)
@@ -234,8 +255,12 @@ def inverse_times(
 
 def evaluate(problem: Problem, vector: Tensor) -> Point:
     """Return the objective and its gradient at factors given as one vector."""
-    objective, gradients = problem.value_and_gradients(unflatten(vector, problem.shape))
-    return Point(vector, objective, flatten(gradients))
+    factors = unflatten(vector, problem.shape)
+    value, gradients = problem.loss_and_gradients(factors)
+    penalty, slopes = problem.penalty_and_gradients(factors)
+    for mode, slope in slopes.items():
+        gradients[mode] += slope
+    return Point(vector, problem.objective(factors, value, penalty), flatten(gradients), slopes)
 
 
 def flatten(factors: Factors) -> Tensor:
@@ -255,8 +280,11 @@ def _some(problem: Problem, members: Tensor, batch: int) -> Problem:
 
 
 def _row_weights(problem: Problem, mode: int) -> Tensor | None:
-    """Return the entries of each row of a mode over their mean, shape (n, 1)."""
-    counts = problem.observations.counts(mode).to(problem.prototype)
-    weights = counts / counts.mean()
-    # Rows without entries have no curvature; they do not move unless they are penalized.
-    return None if (weights == 1).all() else weights.clamp_min(1e-3).unsqueeze(-1)
+    """Return the entries of each row of a mode over their mean, shape (n, 1); None if all are 1.
+
+    The ridge counts as further entries.
+    """
+    counts = problem.observations.counts(mode).double()
+    more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
+    weights = ((counts + more) / counts.mean()).clamp_min(LEAST_WEIGHT)
+    return None if bool((weights == 1).all()) else weights.to(problem.prototype).unsqueeze(-1)

@@ -35,11 +35,11 @@ class State(Protocol):
 
 
 @runtime_checkable
-class StallingState(State, Protocol):
-    """State of a solver whose members can be unable to move; such members stop.
+class StallingState(Protocol):
+    """A `State` whose members can be unable to move; such members stop, with any tolerance.
 
-    A member that cannot move has converged if its objective decreased by less than the tolerance,
-    or if it is at a stationary point. Otherwise its status is STALLED.
+    A member that cannot move has converged if its objective decreased by less than the tolerance
+    over the last iterations, or if it is at a stationary point. Otherwise its status is STALLED.
     """
 
     @property
@@ -165,10 +165,12 @@ def _ends(state: State) -> dict[int, Status]:
     """Return the status of members that cannot move, by position."""
     if not isinstance(state, StallingState):
         return {}
-    ends = dict.fromkeys(state.stalled.nonzero().flatten().tolist(), Status.STALLED)
-    for position in state.settled.nonzero().flatten().tolist():
-        ends[position] = Status.CONVERGED
-    return ends
+    rows: list[list[bool]] = torch.stack([state.stalled, state.settled], 1).tolist()
+    return {
+        position: Status.CONVERGED if settled else Status.STALLED
+        for position, (stalled, settled) in enumerate(rows)
+        if stalled or settled
+    }
 
 
 def _finish(state: State, position: int, status: Status, history: list[Iteration]) -> Fit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -16,10 +17,13 @@ from parafair.solvers.problem import Problem
 # along nearly dependent components would be huge.
 DAMPING = 1e-3
 
-# Curvature of an invariant penalty when one of n standardized rows moves, as a multiple of its
-# value over n; and the share of it that is left when all rows are mixed by one matrix, which
-# changes only the part of the penalty for single columns.
-CURVATURE, MIXING = 10.0, 0.01
+# Share of the estimated curvature of a penalty that is used: changes of the gradient show the
+# stiffest directions, most others are flatter. And the share of that which is left when all rows
+# are mixed by one matrix, which changes only the part of the penalty for single columns.
+STIFFNESS, MIXING = 0.3, 0.1
+
+# Weight of the last step in the estimate.
+LAST = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +31,8 @@ class Part:
     """The curvature in one factor, in coordinates in which it is diagonal.
 
     Attributes:
-        basis: The map to these coordinates, shape (batch, rank, rank).
+        basis: The map ``T`` to these coordinates, shape (batch, rank, rank): a gradient becomes
+            ``g T``, and a step ``d T^-T``.
         curvature: Curvature of each coordinate of each row, shape (batch, n or 1, rank).
         mixing: The same for changes that mix the columns; None without a penalty.
         mean: The same for a shift of all rows, shape (batch, 1, rank); None without a penalty.
@@ -50,6 +55,20 @@ class Part:
         rest = self._outside(self._outside(rows - mean, mixed) / self.curvature)
         return (rest + self.span @ (mixed / self.mixing) + mean / self.mean) @ self.basis.mT
 
+    def estimate(self, step: Tensor, change: Tensor, before: Tensor) -> Tensor:
+        """Return the estimated curvature of the penalty after a step, shape (batch,).
+
+        Args:
+            step: The step of the factor, shape (batch, n, rank).
+            change: The change of the penalty's gradient.
+            before: The estimate before the step.
+        """
+        moved = self._outside(torch.linalg.solve(self.basis.mT, step, left=False))
+        changed = self._outside(change @ self.basis)
+        ratio = _norm(changed) / _norm(moved)
+        found = before ** (1 - LAST) * ratio**LAST
+        return torch.where(torch.isfinite(found) & (found > 0), found, before)
+
     def _outside(self, rows: Tensor, along: Tensor | None = None) -> Tensor:
         """Return rows without their mean and their part along the span."""
         assert self.span is not None
@@ -59,7 +78,10 @@ class Part:
 
 
 def preconditioner(
-    problem: Problem, factors: Factors, penalty: Tensor, weights: tuple[Tensor | None, ...]
+    problem: Problem,
+    factors: Factors,
+    curvature: Mapping[int, Tensor],
+    weights: tuple[Tensor | None, ...],
 ) -> tuple[Part, ...]:
     """Return the curvature in every factor.
 
@@ -71,7 +93,7 @@ def preconditioner(
     Args:
         problem: The problem.
         factors: Each (batch, size, rank).
-        penalty: The penalty of each member, shape (batch,).
+        curvature: That of the penalty of each mode with one, when a standardized row moves.
         weights: Entries of each row over their mean, shape (n, 1); None if all are equal.
     """
     grams, parts = [gram(factor) for factor in factors], []
@@ -93,8 +115,11 @@ def preconditioner(
         if bound is None:
             parts.append(Part(basis, rows))
             continue
-        more = CURVATURE / problem.shape[mode] / len(problem.bound_by_mode) * penalty
-        more = more.to(factor)[:, None, None]
+        more = STIFFNESS * curvature[mode][:, None, None]
         span = torch.linalg.qr(factor - factor.mean(-2, keepdim=True))[0]
         parts.append(Part(basis, rows + more, values + MIXING * more, values, span))
     return tuple(parts)
+
+
+def _norm(rows: Tensor) -> Tensor:
+    return rows.square().sum((-2, -1)).sqrt()

@@ -304,20 +304,29 @@ class Problem:
         The gradient of the loss in the factor ``A`` of a mode is ``2 (A G - M) / |X|``. The ridge
         and the penalties of all modes are included.
         """
-        error, slopes = self.observations.error_and_slopes(factors)
-        gradients, values = [slope * (2 / self.count) for slope in slopes], []
-        if self.ridge:
-            for mode, factor in enumerate(factors):
-                diagonal = ridge_diagonal(factors, mode, self.mode, self.ridge)
-                assert diagonal is not None
-                gradients[mode] += factor * (diagonal * (2 / self.count)).unsqueeze(-2)
-        for mode, bound in self.bound_by_mode.items():
-            value, gradient = bound.value_and_gradient(factors[mode])
-            values.append(value)
-            gradients[mode] += gradient
-        penalty = torch.stack(values).sum(0) if values else None
-        value = error / self.count + self._shrinkage(factors)
+        value, gradients = self.loss_and_gradients(factors)
+        penalty, slopes = self.penalty_and_gradients(factors)
+        for mode, slope in slopes.items():
+            gradients[mode] += slope
         return self.objective(factors, value, penalty), tuple(gradients)
+
+    def loss_and_gradients(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
+        """Return loss and ridge in double precision, shape (batch,), and their gradients."""
+        error, slopes = self.observations.error_and_slopes(factors)
+        gradients = [slope * (2 / self.count) for slope in slopes]
+        for mode, factor in enumerate(factors):
+            ridge = ridge_diagonal(factors, mode, self.mode, self.ridge)
+            if ridge is not None:
+                gradients[mode] += factor * (ridge * (2 / self.count)).unsqueeze(-2)
+        return error / self.count + self._shrinkage(factors), gradients
+
+    def penalty_and_gradients(self, factors: Factors) -> tuple[Tensor | None, dict[int, Tensor]]:
+        """Return the sum of the penalties, None without any, and its gradient by mode."""
+        values, gradients = [], {}
+        for mode, bound in self.bound_by_mode.items():
+            value, gradients[mode] = bound.value_and_gradient(factors[mode])
+            values.append(value)
+        return torch.stack(values).sum(0) if values else None, gradients
 
     def _shrinkage(self, factors: Factors) -> Tensor:
         """Return the value of the ridge in double precision, shape (batch,)."""

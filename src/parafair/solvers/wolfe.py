@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -26,15 +26,22 @@ class Point:
         vector: All factors, shape (batch, N).
         objective: The objective.
         gradient: Its gradient, shape (batch, N).
+        slopes: The part of the gradient from the penalty of each mode with one, by mode.
     """
 
     vector: Tensor
     objective: Objective
     gradient: Tensor
+    slopes: Mapping[int, Tensor]
 
     def take(self, members: Tensor) -> Point:
         """Return the points of some members."""
-        return Point(self.vector[members], self.objective.take(members), self.gradient[members])
+        return Point(
+            self.vector[members],
+            self.objective.take(members),
+            self.gradient[members],
+            {mode: slope[members] for mode, slope in self.slopes.items()},
+        )
 
     def put(self, members: Tensor, other: Point) -> Point:
         """Return these points with some members replaced by those of another."""
@@ -42,6 +49,7 @@ class Point:
             self.vector.index_copy(0, members, other.vector),
             self.objective.put(members, other.objective),
             self.gradient.index_copy(0, members, other.gradient),
+            {m: slope.index_copy(0, members, other.slopes[m]) for m, slope in self.slopes.items()},
         )
 
 
@@ -70,47 +78,47 @@ def search(evaluate: Callable[[Tensor, Tensor], Point], start: Point, direction:
     Args:
         evaluate: Returns the points of some members, given their positions and vectors.
         start: Where the search begins.
-        direction: Descent directions, shape (batch, N).
+        direction: Descent directions, shape (batch, N). A member whose direction does not descend
+            stays where it is.
     """
     slope = (start.gradient * direction).sum(-1, dtype=torch.float64)
-    begin, best = start.objective.value, start
-    step = torch.ones_like(slope)
-    low, high = torch.zeros_like(slope), torch.full_like(slope, torch.inf)
+    best, step, low = start, torch.ones_like(slope), torch.zeros_like(slope)
+    high = torch.full_like(slope, torch.inf)
     trials = torch.zeros_like(slope, dtype=torch.long)
-    members = torch.arange(len(slope), dtype=torch.long, device=slope.device)
+    members = (slope < 0).nonzero().flatten()
     for trial in range(MOST_TRIALS):
-        length, promised = step[members], slope[members]
-        move = length[:, None].to(direction) * direction[members]
-        point = evaluate(members, start.vector[members] + move)
+        if not len(members):
+            break
+        length, promised, along = step[members], slope[members], direction[members]
+        point = evaluate(members, start.vector[members] + length[:, None].to(along) * along)
         trials[members] += 1
-        value, before = point.objective.value, begin[members]
-        steepness = (point.gradient * direction[members]).sum(-1, dtype=torch.float64)
-        # Comparisons with NaN are false. Strictly: rounding hides what the slope promises.
-        good = (value < before) & (value <= before + DECREASE * length * promised)
-        good = good & torch.isfinite(steepness)
-        better = good & (value <= best.objective.value[members])
-        if better.all() and len(members) == len(slope):
+        gained = point.objective.value - start.objective.value[members]
+        after = (point.gradient * along).sum(-1, dtype=torch.float64)
+        # Comparisons with NaN are false. The decrease is strict: a tiny promise may round to none.
+        good = (gained < 0) & (gained <= DECREASE * length * promised) & torch.isfinite(after)
+        better = good & (point.objective.value <= best.objective.value[members])
+        chosen = better.nonzero().flatten()
+        if len(chosen) == len(slope):
             best = point
-        else:
-            chosen = better.nonzero().flatten()
+        elif len(chosen):
             best = best.put(members[chosen], point.take(chosen))
         low[members] = torch.where(good, length, low[members])
         high[members] = torch.where(good, high[members], length)
-        steep = good & (steepness < FLATTER * promised)
-        pending = (steep if trial < MOST_LONGER else torch.zeros_like(steep)) | (
-            ~good & (low[members] == 0)
-        )
-        kept = pending.nonzero().flatten()
-        if not len(kept):
-            break
-        bend = 2 * (value - before - length * promised)
-        shorter = (-promised * length.square() / bend).nan_to_num(0.0)
-        shorter = shorter.clamp(0.1 * length, 0.5 * length)
-        longer = length * promised / (promised - steepness)
-        longer = longer.nan_to_num(0.0).clamp(2 * length, 8 * length)
-        middle = (low[members] + high[members]) / 2
-        bounded = torch.isfinite(high[members])
-        longer = torch.where(bounded, middle, longer)
-        step[members] = torch.where(good, longer, shorter)
-        members = members[kept]
+        lengthen = good & (after < FLATTER * promised) & (trial < MOST_LONGER)
+        shorten = ~good & (low[members] == 0)
+        longer = _longer(length, promised, after, high[members])
+        step[members] = torch.where(good, longer, _shorter(length, promised, gained))
+        members = members[lengthen | shorten]
     return Search(best, low > 0, trials)
+
+
+def _shorter(length: Tensor, slope: Tensor, gained: Tensor) -> Tensor:
+    """Return the minimum of the parabola through what is known, between a tenth and a half."""
+    found = -slope * length.square() / (2 * (gained - length * slope))
+    return found.nan_to_num(0.0).clamp(0.1 * length, 0.5 * length)
+
+
+def _longer(length: Tensor, slope: Tensor, after: Tensor, high: Tensor) -> Tensor:
+    """Return where the slope would vanish, at least twice the length; or halfway to `high`."""
+    found = (length * slope / (slope - after)).nan_to_num(0.0).clamp(2 * length, 8 * length)
+    return torch.where(torch.isfinite(high), (length + high) / 2, found)
