@@ -100,7 +100,7 @@ def test_the_help_tells_when_there_is_a_ridge(working):
         (("--inner-steps", 5), "--inner-steps is for --solver gradient, but --solver is block"),
         (("--solver", "gradient", "--step-sizes", "a,b"), "--step-sizes must be numbers separated"),
         (("--solver", "gradient", "--step-sizes", "1"), "step_sizes must be two positive numbers"),
-        (("--solver", "grad"), "solver must be one of block, gradient; got 'grad'"),
+        (("--solver", "grad"), "solver must be one of block, lbfgs, gradient; got 'grad'"),
         (("--method", "khsik"), "did you mean 'khsic'?"),
         (("--method", "none", "--strength", 1), "method='none' has no penalty; leave strength out"),
         (

@@ -155,7 +155,7 @@ def test_progress_is_told():
         ({"seeds": 0}, "seeds must be a whole number from 1"),
         ({"seeds": (1, 1)}, "seeds must be one or more distinct whole numbers"),
         ({"model": {"method": "fair"}}, "method must be one of invariant, .*; got 'fair'"),
-        ({"model": {"solver": "sgd"}}, "solver must be one of block, gradient; got 'sgd'"),
+        ({"model": {"solver": "sgd"}}, "solver must be one of block, lbfgs, gradient; got 'sgd'"),
         ({"rank": 0}, "rank must be a whole number of at least 1, got 0"),
         (
             {"audits": {"attackers": ["nobody"]}},

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import torch
 
+from parafair import ConvergenceWarning, FairCP
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.penalties import HSIC, Invariant, Orthogonality
-from parafair.solvers import LBFGS, BlockDescent, solve_batch
+from parafair.solvers import LBFGS, BlockDescent, solve_batch, wolfe
 from parafair.solvers.lbfgs import flatten, inverse_times, unflatten
 from parafair.solvers.preconditioner import preconditioner
 from parafair.solvers.problem import Problem
@@ -298,3 +299,25 @@ def test_the_preconditioner_is_symmetric_and_positive():
         matrix = torch.stack([part.solve(row[None]).flatten() for row in unit])
         torch.testing.assert_close(matrix, matrix.mT)
         assert torch.linalg.eigvalsh(matrix).min() > 0
+
+
+def test_a_model_uses_it_by_name_and_is_stored(data, tmp_path):
+    model = FairCP(3, solver="lbfgs", strength=2.0, max_iter=200, tol=1e-3)
+    model.fit(data.tensor, sensitive_features=data.sensitive_features)
+    assert model.fit_.status is Status.CONVERGED
+    assert model.fit_.counts["evaluations"] > model.n_iter_
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(FairCP.load(tmp_path / "model").embedding_, model.embedding_)
+    with pytest.raises(ValueError, match="use solver='block'"):
+        FairCP(3, method="khsic", solver=LBFGS()).fit(
+            data.tensor, sensitive_features=data.sensitive_features
+        )
+
+
+def test_a_model_warns_of_a_stall(data, monkeypatch):
+    # No trial of any step is allowed.
+    monkeypatch.setattr(wolfe, "MOST_TRIALS", 0)
+    model = FairCP(3, method="none", solver="lbfgs")
+    with pytest.warns(ConvergenceWarning, match="no step decreased the objective further"):
+        model.fit(data.tensor)
+    assert model.fit_.status is Status.STALLED

@@ -92,11 +92,12 @@ class Segments:
         error = self.values.new_zeros(batch, dtype=torch.float64)
         numbers = 2 * self.values.shape[1] * batch * rank
         for begin, values, product in self._parts(factors, numbers):
-            some = own[row[begin : begin + len(product)]].unsqueeze(-1)
+            product = product.movedim(1, 2)
+            some = own[row[begin : begin + len(product)]].unsqueeze(1)
             # The rows of the padding are zero, and so are its errors.
-            errors = product @ some - values
-            error += errors.square().sum((0, 2, 3), dtype=torch.float64)
-            found = (product.mT @ errors).squeeze(-1)
+            errors = (product * some).sum(-1, keepdim=True).sub_(values.movedim(1, 2))
+            error += errors.square().sum((0, 1, 3), dtype=torch.float64)
+            found = (product * errors).sum(1)
             _add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
         return error, total.movedim(0, 1).contiguous()
 

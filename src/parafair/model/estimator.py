@@ -197,7 +197,9 @@ class FairCP(FittedCP):
                 found = task.fit(on_iteration)
                 fits = tuple(noise.release(problem, fit) for fit in found)
         except Interrupted as interruption:
-            fit = noise.release(problem, interruption.fit.with_plain(problem))
+            fit = interruption.fit.with_plain(problem)
+            if fit.noiseless is None:
+                fit = noise.release(problem, fit)
             self._keep([fit], record, training)
             self._tell_noise()
             interruption.fit = self.fit_

@@ -89,7 +89,7 @@ class LBFGSState:
 class LBFGS:
     """Minimize over all factors at once, by limited-memory quasi-Newton steps.
 
-    With a strong penalty, block descent is slow and ends in poorer optima, because no single
+    With a strong penalty, block descent is slow and often ends in poorer optima, because no single
     factor can follow the others. Here all of them move together. A step costs about one evaluation
     of the objective with its gradients.
 
@@ -127,6 +127,7 @@ class LBFGS:
         point = evaluate(problem, flatten(begin))
         empty = point.vector[:, None][:, :0]
         zero = torch.zeros(len(factor), dtype=torch.long, device=factor.device)
+        least = torch.finfo(factor.dtype).tiny ** 0.5
         return LBFGSState(
             point=point,
             steps=empty,
@@ -135,7 +136,7 @@ class LBFGS:
             restarts=zero,
             # Moving one of n standardized rows by 1 changes the penalty by about this much.
             curvature={
-                mode: point.objective.penalty.to(factor) / problem.shape[mode]
+                mode: point.objective.penalty.to(factor).clamp_min(least) / problem.shape[mode]
                 for mode in problem.bound_by_mode
             },
             stalled=zero > 0,
@@ -187,8 +188,8 @@ class LBFGS:
         )
         # Components that cancel are larger than the data, and so is the rounding of their sum.
         products = product_of([gram(f) for f in unflatten(start.vector.double(), state.shape)])
-        size = problem.norm_squared + products.abs().sum((-2, -1))
-        size = size / prod(problem.shape) + start.objective.value
+        size = problem.norm_squared / problem.count + start.objective.value
+        size = size + products.abs().sum((-2, -1)) / prod(problem.shape)
         rounding = ROUNDINGS * torch.finfo(direction.dtype).eps * size
         promised = -(direction * start.gradient).sum(-1, dtype=torch.float64)
         settled = ~found.moved & (promised <= rounding)
@@ -208,7 +209,9 @@ class LBFGS:
         """Add the last step and the change of the gradient."""
         step = state.point.vector - start.vector
         change = state.point.gradient - start.gradient
-        curved = ((step * change).sum(-1, dtype=torch.float64) > 0)[:, None]
+        # The curvature must be positive beyond rounding.
+        least = torch.finfo(step.dtype).eps * step.norm(dim=-1) * change.norm(dim=-1)
+        curved = ((step * change).sum(-1) > least)[:, None]
         step, change = torch.where(curved, step, 0.0), torch.where(curved, change, 0.0)
         old = slice(max(0, state.steps.shape[1] + 1 - self.memory), None)
         return replace(
