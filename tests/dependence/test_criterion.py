@@ -11,7 +11,7 @@ from parafair.dependence.hsic import hsic
 from parafair.dependence.kernels import Delta, Gaussian, Linear
 from parafair.dependence.scales import row_levels
 from parafair.dependence.views import compare_rows
-from parafair.dependence.whitening import Standardized
+from parafair.dependence.whitening import RowViews, Standardized
 from parafair.testing import example_groups, example_rows
 from tests.reference import criterion as reference
 
@@ -32,7 +32,7 @@ def value(rows, features=GROUPS, chunk_size=CHUNK_PEOPLE):
 def shares_and_deviations(measure, rank):
     """The share and the standard deviation of each statistic, in the order of the reference."""
     scorers = measure.scorers(rank)
-    counts = (1, 2 * rank, rank * (rank - 1) // 2)
+    counts = (2, 3 * rank, rank * (rank - 1) // 2)
     shares, deviations, sizes = [], [], []
     for scorer, count in zip(scorers, counts, strict=True):
         for _ in range(count):
@@ -56,18 +56,19 @@ def test_value_is_the_weighted_mean_of_their_pseudo_huber_values():
     expected = torch.tensor([share for _, _, share in reference.views(ROWS)], dtype=torch.float64)
     torch.testing.assert_close(shares, expected)
     relative = reference.statistics(ROWS, Delta()(GROUPS, GROUPS)) / deviations
-    total = (shares * deviations / sizes * ((relative**2 + 1).sqrt() - 1)).sum()
+    bent = 4 * (((relative / 4) ** 2 + 1).sqrt() - 1)
+    total = (shares * deviations / sizes * bent).sum()
     assert value(ROWS) == pytest.approx(float(total) / measure.reference, rel=1e-8)
 
 
 def test_statistics_of_independent_rows_are_about_standard_normal():
     measure = criterion()
     found = torch.stack([measure.deviations(example_rows(N, RANK, seed=s)) for s in range(150)])
-    # The five kernels of rows come first; the finest are few people's, and count less.
-    usual = torch.cat([found[:, :3], found[:, 5:]], 1)
-    assert float(usual.std(0).min()) > 0.7
-    assert float(usual.std(0).max()) < 1.3
-    assert float(found.std(0)[:5].max()) < 1.3
+    # Twice five kernels of rows come first; the finest are few people's, and count less.
+    usual = torch.cat([found[:, :3], found[:, 5:8], found[:, 10:]], 1)
+    assert float(usual.std(0).min()) > 0.6
+    assert float(usual.std(0).max()) < 1.4
+    assert float(found.std(0)[:10].max()) < 1.4
     assert float(found.mean(0).abs().max()) < 0.4  # four standard errors
 
 
@@ -105,14 +106,15 @@ def test_rescaling_and_shifting_columns_changes_nothing(chunk_size):
     )
 
 
+@pytest.mark.parametrize("kind", ["whitened", "robust"])
 @pytest.mark.parametrize("chunk_size", [N, 25], ids=["one chunk", "chunks"])
-def test_mixing_columns_changes_nothing_in_whole_rows(chunk_size):
+def test_mixing_columns_changes_nothing_in_whole_rows(chunk_size, kind):
     mixed = ROWS @ example_rows(RANK, RANK, seed=6)
     measure = criterion(chunk_size=chunk_size)
     whole = [
         float(
             compare_rows(
-                Standardized.of(rows[None]).whitened, measure.scorers(RANK).rows, measure.places
+                getattr(RowViews(rows[None]), kind), measure.scorers(RANK).rows, measure.places
             )[0]
         )
         for rows in (ROWS, mixed)
@@ -242,7 +244,7 @@ def test_sees_pairs_of_columns_whose_columns_reveal_nothing():
     rows = rows + 0.5 * rows.sign()
     groups = (rows[:, 0] * rows[:, 1] > 0).double()[:, None]
     found = criterion(groups).deviations(rows)
-    single, pairs = found[5 : 5 + 4 * RANK], found[-3 * 6 :]
+    single, pairs = found[10 : 10 + 4 * RANK], found[-3 * 6 :]
     assert float(single.abs().max()) < 4
     assert float(pairs.max()) > 15
 
@@ -332,7 +334,7 @@ def test_statistics_of_chunks_do_not_cancel():
     rows[sorted_first] = places.repeat_interleave(2, 0)
     ones, zeros = second[groups[second] == 1], second[groups[second] == 0]
     rows[ones], rows[zeros] = places[: len(ones)], places[: len(zeros)]
-    finest = measure.deviations(rows)[:10].reshape(2, 5)[:, 3]
+    finest = measure.deviations(rows)[:10].reshape(2, 5)[:, 3]  # of both chunks
     assert float(finest[0]) > 3
     assert float(finest[1]) < -3
     assert float(measure.value_and_gradient(rows)[0]) > 4 * value(

@@ -35,23 +35,44 @@ def column_gram(column, gamma, most):
     return total / sum_of_weights
 
 
+def root_of(matrix, power):
+    """Return a power of a symmetric matrix."""
+    values, vectors = torch.linalg.eigh(matrix)
+    return (vectors * values**power) @ vectors.mT
+
+
+def robust_units(columns):
+    """Return whitened rows and columns in units of a t distribution with 2 degrees of freedom."""
+    n, rank = columns.shape
+    centered, scatter = columns, columns.mT @ columns / n
+    for _ in range(4):
+        squares = (centered @ torch.linalg.inv(scatter) * centered).sum(1)
+        weights = ((rank + 2) / (2 + squares))[:, None]
+        centered = centered - (weights * centered).sum(0) / weights.sum()
+        scatter = (weights * centered).mT @ centered / n
+    spread = scatter.diagonal().sqrt()
+    columns = centered / spread
+    return columns @ root_of(scatter / torch.outer(spread, spread), -0.5), columns
+
+
 def views(rows):
     """Return (name, Gram matrix, share of its view) for every kernel."""
     rank = rows.shape[1]
     columns = (rows - rows.mean(0)) / rows.std(0, correction=0)
-    values, vectors = torch.linalg.eigh(columns.mT @ columns / len(rows))
-    whitened = columns @ (vectors / values.sqrt()) @ vectors.mT
-    squares = torch.cdist(whitened, whitened).square()
-    for gamma in (0.25, 1, 4, 16, 64):
-        yield "rows", torch.exp(-gamma / (2 * rank) * squares), 0.4 / 5
-    for column in (*columns.T, *whitened.T):
+    whitened = columns @ root_of(columns.mT @ columns / len(rows), -0.5)
+    robust, components = robust_units(columns)
+    for part in (whitened, robust):
+        squares = torch.cdist(part, part).square()
+        for gamma in (0.25, 1, 4, 16, 64):
+            yield "rows", torch.exp(-gamma / (2 * rank) * squares), 0.4 / 10
+    for column in (*components.T, *whitened.T, *robust.T):
         for gamma in (0.5, 2, 8, 32):
-            yield "columns", column_gram(column, gamma, 32), 0.3 / (2 * rank * 4)
+            yield "columns", column_gram(column, gamma, 32), 0.3 / (3 * rank * 4)
     pairs = rank * (rank - 1) / 2
     for c in range(rank):
         for d in range(c + 1, rank):
             for gamma in (0.5, 2, 8):
-                one, two = (column_gram(columns[:, e], gamma, 8) for e in (c, d))
+                one, two = (column_gram(components[:, e], gamma, 8) for e in (c, d))
                 yield "pairs", one * two, 0.3 / (pairs * 3)
 
 

@@ -22,7 +22,7 @@ from parafair.dependence.chunks import CHUNK_PEOPLE, chunk_count, stratify
 from parafair.dependence.scales import Level, column_levels, pair_levels, row_levels
 from parafair.dependence.views import column_sums, compare_columns, compare_rows, row_sums
 from parafair.dependence.weights import Weights, feature_factors
-from parafair.dependence.whitening import Standardized
+from parafair.dependence.whitening import RowViews
 
 # Shares of whole rows, single columns and pairs of components in the criterion.
 SHARES = (0.4, 0.3, 0.3)
@@ -141,7 +141,7 @@ class Criterion:
     minimum is at chance, and there is nothing to gain beyond. It is divided by its value for an
     embedding that is the features.
 
-    Views are whole whitened rows (SHARES[0]), single columns (SHARES[1]: the components, and the
+    RowViews are whole whitened rows (SHARES[0]), single columns (SHARES[1]: the components, and the
     whitened columns) and pairs of components (SHARES[2]).
 
     Attributes:
@@ -199,8 +199,8 @@ class Criterion:
             rows, columns, pairs = (share / sum(shares) for share in shares)
             own = self.column_weights
             self._scorers[rank] = Scorers(
-                Scorer.of(self.row_weights, row_levels(rank), rows),
-                Scorer.of(own, column_levels(), columns / (2 * rank)),
+                Scorer.of(self.row_weights, row_levels(rank), rows / 2),
+                Scorer.of(own, column_levels(), columns / (3 * rank)),
                 Scorer.of(own, pair_levels(), pairs / max(1, rank * (rank - 1) // 2)),
             )
         return self._scorers[rank]
@@ -218,17 +218,17 @@ class Criterion:
 
     def _score(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the criterion and its gradient, not divided by the reference."""
-        standardized = Standardized.of(rows.reshape(-1, *rows.shape[-2:]))
+        views = RowViews(rows.reshape(-1, *rows.shape[-2:]))
         scorers = self.scorers(rows.shape[-1])
-        value, for_whitened = compare_rows(
-            standardized.whitened.to(self.prototype.dtype), scorers.rows, self.places
-        )
-        more, for_columns = compare_columns(
-            self._columns(standardized), scorers.columns, scorers.pairs
-        )
-        for_components, through_whitened = for_columns.double().chunk(2, -1)
-        gradient = standardized.pull_back(for_whitened.double() + through_whitened, for_components)
-        value = (value + more).reshape(rows.shape[:-2])
+        whole, for_rows = [], []
+        for part in (views.whitened, views.robust):
+            found = compare_rows(part.to(self.prototype.dtype), scorers.rows, self.places)
+            whole.append(found[0])
+            for_rows.append(found[1].double())
+        more, for_columns = compare_columns(self._columns(views), scorers.columns, scorers.pairs)
+        parts = for_columns.double().chunk(3, -1)
+        gradient = views.pull_back(for_rows[0] + parts[1], for_rows[1] + parts[2], parts[0])
+        value = (whole[0] + whole[1] + more).reshape(rows.shape[:-2])
         return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
 
     def deviations(self, rows: Tensor) -> Tensor:
@@ -268,8 +268,8 @@ class Criterion:
             for scorer, sums in zip(
                 scorers, self._sums(rows, shuffled.unsqueeze(0), shuffled), strict=True
             ):
-                apart = sums[0].unflatten(-1, (some.shape[1], -1)).movedim(-2, 0)
-                total += scorer.score(apart)[0].double().cpu()
+                apart = sums.unflatten(-1, (some.shape[1], -1)).movedim(-2, 0)
+                total += scorer.score(apart)[0].sum(1).double().cpu()
             totals.append(total)
         return torch.cat(totals) / self.reference
 
@@ -277,11 +277,14 @@ class Criterion:
         self, rows: Tensor, for_rows: Tensor, for_columns: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the sums of all views of one embedding, for given columns of weights."""
-        standardized = Standardized.of(rows.unsqueeze(0))
-        whitened = standardized.whitened.to(self.prototype.dtype)
-        whole = row_sums(whitened, for_rows, self.places)
-        return (whole, *column_sums(self._columns(standardized), for_columns))
+        views = RowViews(rows.unsqueeze(0))
+        whole = [
+            row_sums(part.to(self.prototype.dtype), for_rows, self.places)
+            for part in (views.whitened, views.robust)
+        ]
+        return (torch.cat(whole), *column_sums(self._columns(views), for_columns))
 
-    def _columns(self, rows: Standardized) -> Tensor:
-        """Return components, then whitened columns, shape (batch, n, 2 rank)."""
-        return torch.cat([rows.columns, rows.whitened], -1).to(self.prototype.dtype)
+    def _columns(self, views: RowViews) -> Tensor:
+        """Return components, whitened and robust columns, shape (batch, n, 3 rank)."""
+        parts = [views.components, views.whitened, views.robust]
+        return torch.cat(parts, -1).to(self.prototype.dtype)

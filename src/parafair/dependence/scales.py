@@ -14,6 +14,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from parafair.dependence.whitening import RowViews
+
 # Multipliers of squared distances. Whitened rows of normal data are 2 * rank apart in squared
 # distance, so the widest kernel covers all of them and the finest one only near neighbors.
 ROW_GAMMAS = (0.25, 1.0, 4.0, 16.0, 64.0)
@@ -72,7 +74,7 @@ def compression_slope(columns: Tensor) -> Tensor:
 @lru_cache
 def row_levels(rank: int) -> tuple[Level, ...]:
     """Return the level of each kernel of whitened rows."""
-    rows = _normal(rank)
+    rows = RowViews(_normal(rank).unsqueeze(0)).whitened[0]
     squares = torch.cdist(rows, rows).square()
     return tuple(Level.of(torch.exp(-gamma / (2 * rank) * squares)) for gamma in ROW_GAMMAS)
 
@@ -98,7 +100,7 @@ def _normal(columns: int) -> Tensor:
 
 
 def _column_grams(gammas: tuple[float, ...], column: int) -> list[Tensor]:
-    places = compress(_normal(2)[:, column])
+    places = compress(RowViews(_normal(2).unsqueeze(0)).whitened[0, :, column])
     frequencies, weights = spectrum(gammas)
     waves = torch.cos(frequencies[:, None, None] * (places[:, None] - places))
     return [torch.tensordot(own, waves, 1) for own in weights]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 # Variances of whitened directions below this share of the largest are rounding error.
 RIDGE = 1e-12
+
+# Reweighting steps of the robust covariance, and degrees of freedom of the t distribution whose
+# weights they use. Fewer degrees give people far away less weight.
+REWEIGHTINGS, FREEDOM = 4, 2.0
 
 
 class Standardized(NamedTuple):
@@ -69,3 +73,85 @@ class Standardized(NamedTuple):
         along = (self.columns * gradient).mean(-2, keepdim=True)
         gradient = (gradient - self.columns * along) / self.spread
         return gradient - gradient.mean(-2, keepdim=True)
+
+
+class RowViews:
+    """Rows in two kinds of units, with gradients.
+
+    In the usual units, a few people far away determine variances and correlations. All others then
+    lie in a small region, where no kernel tells them apart but an attacker with robust units does.
+    In robust units, a direction in which people differ can be small against those in which a few
+    are far away. So there are both. Robust means and covariances are those of a t distribution, by
+    a fixed number of reweighting steps from the usual ones: Kent, Tyler and Vardi, "A curious
+    likelihood identity for the multivariate t-distribution", 1994. A step gives a person at the
+    distance ``d`` the weight ``(rank + f) / (f + d**2)``.
+
+    Rescaling or shifting columns changes nothing, and mixing them only rotates whitened rows.
+
+    Attributes:
+        whitened: Uncorrelated columns in the usual units, shape (batch, n, rank).
+        robust: Uncorrelated columns in robust units, shape (batch, n, rank).
+        components: The columns of the embedding in robust units, shape (batch, n, rank).
+    """
+
+    whitened: Tensor
+    robust: Tensor
+    components: Tensor
+
+    def __init__(self, rows: Tensor) -> None:
+        self._usual = Standardized.of(rows)
+        self.whitened = self._usual.whitened
+        with torch.enable_grad():
+            self._columns = self._usual.columns.detach().requires_grad_()
+            self._outputs = _in_robust_units(self._columns)
+        self.robust, self.components = (part.detach() for part in self._outputs)
+
+    def pull_back(self, for_whitened: Tensor, for_robust: Tensor, for_components: Tensor) -> Tensor:
+        """Return the gradient in the rows from the gradients in each kind of columns."""
+        (gradient,) = torch.autograd.grad(
+            self._outputs, (self._columns,), (for_robust, for_components)
+        )
+        return self._usual.pull_back(for_whitened, gradient)
+
+
+def _in_robust_units(columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Return whitened rows and columns in robust units."""
+    n, rank = columns.shape[-2:]
+    ridge = RIDGE * torch.eye(rank, dtype=columns.dtype, device=columns.device)
+    # A member that has overflowed must become NaN without failing the whole batch.
+    finite = torch.isfinite(columns).all(-1, keepdim=True).all(-2, keepdim=True)
+    centered = columns.where(finite, 0.0)
+    scatter = centered.mT @ centered / n + ridge
+    for _ in range(REWEIGHTINGS):
+        lower = torch.linalg.cholesky(scatter)
+        scaled = torch.linalg.solve_triangular(lower, centered.mT, upper=False)
+        weights = (rank + FREEDOM) / (FREEDOM + scaled.square().sum(-2))
+        mean = (weights.unsqueeze(-1) * centered).sum(-2, keepdim=True)
+        centered = centered - mean / weights.sum(-1)[..., None, None]
+        scatter = (weights.unsqueeze(-1) * centered).mT @ centered / n + ridge
+    spread = scatter.diagonal(dim1=-2, dim2=-1).sqrt().unsqueeze(-2)
+    columns = centered / spread
+    root: Tensor = _InverseRoot.apply(scatter / (spread.mT * spread))  # type: ignore[no-untyped-call]
+    blank = torch.where(finite, 0.0, torch.nan)
+    return columns @ root + blank, columns + blank
+
+
+class _InverseRoot(torch.autograd.Function):
+    """``C^(-1/2)`` of symmetric matrices; unlike eigenvectors, it is smooth where they meet."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        values, vectors = torch.linalg.eigh(matrix)
+        scales = (values.clamp_min(0) + RIDGE).sqrt()
+        ctx.save_for_backward(scales, vectors)
+        root: Tensor = (vectors / scales.unsqueeze(-2)) @ vectors.mT
+        return root
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> Tensor:
+        scales, vectors = ctx.saved_tensors
+        one, two = scales.unsqueeze(-1), scales.unsqueeze(-2)
+        inner = -(vectors.mT @ upstream @ vectors) / (one * two * (one + two))
+        found: Tensor = vectors @ inner @ vectors.mT
+        return found
