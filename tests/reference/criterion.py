@@ -45,7 +45,7 @@ def robust_units(columns):
     """Return whitened rows and columns in units of a t distribution with 2 degrees of freedom."""
     n, rank = columns.shape
     centered, scatter = columns, columns.mT @ columns / n
-    for _ in range(4):
+    for _ in range(3):
         squares = (centered @ torch.linalg.inv(scatter) * centered).sum(1)
         weights = ((rank + 2) / (2 + squares))[:, None]
         centered = centered - (weights * centered).sum(0) / weights.sum()
@@ -65,9 +65,9 @@ def views(rows):
         squares = torch.cdist(part, part).square()
         for gamma in (0.25, 1, 4, 16, 64):
             yield "rows", torch.exp(-gamma / (2 * rank) * squares), 0.4 / 10
-    for column in (*components.T, *whitened.T, *robust.T):
+    for column in (*components.T, *robust.T):
         for gamma in (0.5, 2, 8, 32):
-            yield "columns", column_gram(column, gamma, 32), 0.3 / (3 * rank * 4)
+            yield "columns", column_gram(column, gamma, 32), 0.3 / (2 * rank * 4)
     pairs = rank * (rank - 1) / 2
     for c in range(rank):
         for d in range(c + 1, rank):

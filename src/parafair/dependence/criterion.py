@@ -200,7 +200,7 @@ class Criterion:
             own = self.column_weights
             self._scorers[rank] = Scorers(
                 Scorer.of(self.row_weights, row_levels(rank), rows / 2),
-                Scorer.of(own, column_levels(), columns / (3 * rank)),
+                Scorer.of(own, column_levels(), columns / (2 * rank)),
                 Scorer.of(own, pair_levels(), pairs / max(1, rank * (rank - 1) // 2)),
             )
         return self._scorers[rank]
@@ -220,15 +220,12 @@ class Criterion:
         """Return the criterion and its gradient, not divided by the reference."""
         views = RowViews(rows.reshape(-1, *rows.shape[-2:]))
         scorers = self.scorers(rows.shape[-1])
-        whole, for_rows = [], []
-        for part in (views.whitened, views.robust):
-            found = compare_rows(part.to(self.prototype.dtype), scorers.rows, self.places)
-            whole.append(found[0])
-            for_rows.append(found[1].double())
-        more, for_columns = compare_columns(self._columns(views), scorers.columns, scorers.pairs)
-        parts = for_columns.double().chunk(3, -1)
-        gradient = views.pull_back(for_rows[0] + parts[1], for_rows[1] + parts[2], parts[0])
-        value = (whole[0] + whole[1] + more).reshape(rows.shape[:-2])
+        whole, for_rows = compare_rows(self._rows(views), scorers.rows, self.places)
+        single, for_columns = compare_columns(self._columns(views), scorers.columns, scorers.pairs)
+        for_whitened, for_robust = for_rows.double().chunk(2)
+        for_components, through_robust = for_columns.double().chunk(2, -1)
+        gradient = views.pull_back(for_whitened, for_robust + through_robust, for_components)
+        value = (sum(whole.chunk(2)) + single).reshape(rows.shape[:-2])
         return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
 
     def deviations(self, rows: Tensor) -> Tensor:
@@ -278,13 +275,13 @@ class Criterion:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the sums of all views of one embedding, for given columns of weights."""
         views = RowViews(rows.unsqueeze(0))
-        whole = [
-            row_sums(part.to(self.prototype.dtype), for_rows, self.places)
-            for part in (views.whitened, views.robust)
-        ]
-        return (torch.cat(whole), *column_sums(self._columns(views), for_columns))
+        whole = row_sums(self._rows(views), for_rows, self.places)
+        return (whole, *column_sums(self._columns(views), for_columns))
+
+    def _rows(self, views: RowViews) -> Tensor:
+        """Return whitened rows in the usual units, then in robust units, (2 batch, n, rank)."""
+        return torch.cat([views.whitened, views.robust]).to(self.prototype.dtype)
 
     def _columns(self, views: RowViews) -> Tensor:
-        """Return components, whitened and robust columns, shape (batch, n, 3 rank)."""
-        parts = [views.components, views.whitened, views.robust]
-        return torch.cat(parts, -1).to(self.prototype.dtype)
+        """Return components, then whitened columns, in robust units, (batch, n, 2 rank)."""
+        return torch.cat([views.components, views.robust], -1).to(self.prototype.dtype)

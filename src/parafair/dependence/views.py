@@ -127,8 +127,8 @@ def compare_columns(columns: Tensor, single: Score, pairs: Score) -> tuple[Tenso
     """Return the score of columns, shape (batch,), and its gradient, shape (batch, n, columns).
 
     Args:
-        columns: Columns of variance about 1, shape (batch, n, columns). Those of the first
-            third, the components, are also compared in pairs.
+        columns: Columns of variance about 1, shape (batch, n, columns). Those of the first half,
+            the components, are also compared in pairs.
         single: The score of single columns, with the columns in the place of chunks.
         pairs: The score of pairs, with the pairs in the place of chunks.
     """
@@ -171,7 +171,7 @@ class Waves:
 
     def __init__(self, columns: Tensor) -> None:
         self.columns = columns
-        self.paired = columns.shape[-1] // 3
+        self.paired = columns.shape[-1] // 2
         self.frequencies, self.single_weights = (p.to(columns) for p in spectrum(COLUMN_GAMMAS))
         coarse, weights = spectrum(PAIR_GAMMAS)
         self.coarse = len(coarse)

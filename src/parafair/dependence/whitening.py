@@ -12,7 +12,7 @@ RIDGE = 1e-12
 
 # Reweighting steps of the robust covariance, and degrees of freedom of the t distribution whose
 # weights they use. Fewer degrees give people far away less weight.
-REWEIGHTINGS, FREEDOM = 4, 2.0
+REWEIGHTINGS, FREEDOM = 3, 2.0
 
 
 class Standardized(NamedTuple):

@@ -12,7 +12,7 @@ from parafair.errors import Interrupted
 from parafair.model.noise import Noise, default_noise
 from parafair.penalties import CalibratedPenalty, Dependence
 from parafair.solvers import Fit, Solver, Status, Stop, decompose_from, solve_batch
-from parafair.solvers.fitting import complete
+from parafair.solvers.fitting import complete, roughly
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem
 
@@ -20,9 +20,6 @@ from parafair.solvers.problem import Problem
 # on are fitted in full and audited.
 FIRST_STRENGTH, ROUGH_STEP, LAST_STRENGTH = 2.0**-4, 4.0, 2.0**12
 AUDITED_STEP, MOST_AUDITED = 2.0, 4
-
-# Rough fits: a decrease of the objective per iteration, and the iterations to average over.
-ROUGH_TOL, ROUGH_WINDOW = 3e-3, 5
 
 # Root mean square of the criterion's statistics, in standard deviations. Independent rows have
 # about 1. Above the first value a plain fit is not worth an audit. Below the second one a penalized
@@ -195,14 +192,13 @@ class _Search:
 
     def rough(self, strength: float, start: Fit) -> Fit:
         """Return a rough fit from another one."""
-        stop = replace(
-            self.stop,
-            tol=max(self.stop.tol, ROUGH_TOL),
-            window=min(self.stop.window, ROUGH_WINDOW),
-        )
         starts = tuple(factor.unsqueeze(0) for factor in start.cp.factors)
         (fit,) = solve_batch(
-            self.at(strength), self.solver, starts=starts, stop=stop, on_iteration=self.on_iteration
+            self.at(strength),
+            self.solver,
+            starts=starts,
+            stop=roughly(self.stop),
+            on_iteration=self.on_iteration,
         )
         return fit
 

@@ -38,7 +38,7 @@ class Invariant:
     # About the finest bandwidth of the criterion.
     default_noise: ClassVar[float] = 0.1
 
-    strength: float = 1.0
+    strength: float = 300.0
     chunk_size: int = CHUNK_PEOPLE
 
     def __post_init__(self) -> None:

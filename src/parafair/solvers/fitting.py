@@ -2,7 +2,7 @@
 
 From a random start, a strong penalty destroys the fit and the solver does not recover it. So a fit
 with a scale-free penalty begins at a converged plain decomposition, and also at its transport
-repair, where all groups have the same distribution. The lower objective wins.
+repair, where all groups have the same distribution. The one with the lower objective continues.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ from parafair.solvers.result import Fit, Status, Stop, best
 
 # The repair of more people takes longer than the fit.
 MOST_REPAIRED = 1000
+
+# Rough fits decide between starts: the decrease of the objective per iteration at which they stop,
+# and the iterations to average over.
+ROUGH_TOL, ROUGH_WINDOW = 1e-3, 5
 
 
 def decompose(
@@ -95,7 +99,9 @@ def decompose_from(
     on_iteration: OnIteration | None = None,
     on_fit: OnFit | None = None,
 ) -> tuple[Fit, ...]:
-    """Return one fit per plain decomposition: from it or from its repair, the lower objective.
+    """Return one fit per plain decomposition: from it or from its repair.
+
+    Rough fits from both decide.
 
     Args:
         problem: What to minimize; its members may differ in strength.
@@ -106,36 +112,70 @@ def decompose_from(
             plain decompositions.
         on_fit: Called with the position of a member and its fit as soon as it is finished.
     """
+    finished: dict[int, Fit] = {}
+
+    def finish(member: int, fit: Fit) -> None:
+        finished[member] = _after(complete(problem, fit), plain[member], first[member])
+        if on_fit is not None:
+            on_fit(member, finished[member])
+
+    first = _first_fits(problem, solver, plain, stop, _shift(on_iteration, _most(plain)))
+    solve_batch(
+        problem,
+        solver,
+        starts=_stack([fit.cp.factors for fit in first]),
+        stop=stop,
+        on_iteration=_shift(on_iteration, _most(plain) + _most(first)),
+        on_fit=finish,
+    )
+    return tuple(finished[member] for member in range(len(plain)))
+
+
+def _first_fits(
+    problem: Problem,
+    solver: Solver[Any],
+    plain: Sequence[Fit],
+    stop: Stop,
+    on_iteration: OnIteration | None,
+) -> list[Fit]:
+    """Return a rough fit for each member: from the plain decomposition or from its repair."""
     repairs = _repairs(problem, plain)
     each = [(member, fit.cp.factors) for member, fit in enumerate(plain)]
     each += [(member, factors) for member, factors in enumerate(repairs) if factors is not None]
     owners = [member for member, _ in each]
-    starts = tuple(torch.stack(mode) for mode in zip(*(f for _, f in each), strict=True))
-    before = max(fit.n_iter for fit in plain)
-    found: dict[int, list[Fit]] = {member: [] for member in range(len(plain))}
-    finished: dict[int, Fit] = {}
-
-    def finish(position: int, fit: Fit) -> None:
-        member = owners[position]
-        found[member].append(fit)
-        if len(found[member]) == owners.count(member):
-            chosen = _after(complete(problem, best(found[member])), plain[member])
-            finished[member] = chosen
-            if on_fit is not None:
-                on_fit(member, chosen)
-
     if problem.strengths is not None:
         places = torch.tensor(owners, dtype=torch.long, device=problem.strengths.device)
         problem = problem.take(places)
-    solve_batch(
+    found = solve_batch(
         problem,
         solver,
-        starts=starts,
-        stop=stop,
-        on_iteration=_shift(on_iteration, before),
-        on_fit=finish,
+        starts=_stack([factors for _, factors in each]),
+        stop=roughly(stop),
+        on_iteration=on_iteration,
     )
-    return tuple(finished[member] for member in range(len(plain)))
+    by_member = [
+        [fit for fit, owner in zip(found, owners, strict=True) if owner == member]
+        for member in range(len(plain))
+    ]
+    return [best(fits) for fits in by_member]
+
+
+def roughly(stop: Stop) -> Stop:
+    """Return a rule that stops early."""
+    return replace(
+        stop,
+        tol=max(stop.tol, ROUGH_TOL) if stop.tol else 0.0,
+        window=min(stop.window, ROUGH_WINDOW),
+    )
+
+
+def _stack(factors: Sequence[Sequence[Tensor]]) -> tuple[Tensor, ...]:
+    """Return a batch of factors, one (batch, size, rank) per mode."""
+    return tuple(torch.stack(mode) for mode in zip(*factors, strict=True))
+
+
+def _most(fits: Sequence[Fit]) -> int:
+    return max(fit.n_iter for fit in fits)
 
 
 def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] | None]:
@@ -161,11 +201,12 @@ def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] 
     return found
 
 
-def _after(fit: Fit, plain: Fit) -> Fit:
-    """Return a fit with the time of its plain decomposition, and its iterations as a count."""
-    history = tuple(replace(entry, seconds=entry.seconds + plain.seconds) for entry in fit.history)
-    counts = {**fit.counts, "plain iterations": plain.n_iter}
-    return replace(fit, history=history, counts=counts)
+def _after(fit: Fit, plain: Fit, first: Fit) -> Fit:
+    """Return a fit with the time of the fits before it, and with their iterations as counts."""
+    seconds = plain.seconds + first.seconds
+    history = tuple(replace(entry, seconds=entry.seconds + seconds) for entry in fit.history)
+    counts = {"plain iterations": plain.n_iter, "rough iterations": first.n_iter}
+    return replace(fit, history=history, counts={**fit.counts, **counts})
 
 
 def _shift(on_iteration: OnIteration | None, iterations: int) -> OnIteration | None:

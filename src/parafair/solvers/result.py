@@ -67,8 +67,8 @@ class Stop:
         window: Iterations to average over, because extrapolated steps progress unevenly.
     """
 
-    max_iter: int = 500
-    tol: float = 1e-4
+    max_iter: int = 2000
+    tol: float = 3e-5
     max_seconds: float | None = None
     window: int = 10
 
