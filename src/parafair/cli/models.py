@@ -31,7 +31,8 @@ SEVERAL = "; or several to choose from, as"
 
 # Settings that `parafair tune` takes lists of.
 LISTED = {"rank": int, "ridge": float, "strength": float}
-AUTOMATIC = ("ridge", "strength")  # those that may be "auto"
+NUMBERS = {**LISTED, "n_init": int}
+AUTOMATIC = ("ridge", "strength", "n_init")  # those that may be "auto"
 
 
 @dataclass(frozen=True)
@@ -106,18 +107,18 @@ class GridOptions(ModelOptions):
 
 def _one(name: str, value: Any) -> Any:
     """Return the value of a setting, a number if it is one."""
-    if name not in LISTED or value is None or (name in AUTOMATIC and value == "auto"):
+    if name not in NUMBERS or value is None or (name in AUTOMATIC and value == "auto"):
         return value
-    if "," in value:
+    if name in LISTED and "," in value:
         raise ValueError(
             f"--{name} must be one value, got {value}; use parafair tune to choose among several"
         )
     try:
-        return LISTED[name](value)
+        return NUMBERS[name](value)
     except ValueError as error:
-        kind = "a whole number" if LISTED[name] is int else "a number"
+        kind = "a whole number" if NUMBERS[name] is int else "a number"
         kind += " or auto" if name in AUTOMATIC else ""
-        raise ValueError(f"--{name} must be {kind}, got {value!r}") from error
+        raise ValueError(f"--{name.replace('_', '-')} must be {kind}, got {value!r}") from error
 
 
 def _several(name: str, value: Any) -> list[Any]:
@@ -131,7 +132,9 @@ def _several(name: str, value: Any) -> list[Any]:
 class SolverOptions:
     """How to minimize."""
 
-    solver: Annotated[str, option(SOLVER, "How to minimize.", choices=SOLVERS)] = FIT["solver"]
+    solver: Annotated[str, option(SOLVER, "How to minimize.", choices=("auto", *SOLVERS))] = FIT[
+        "solver"
+    ]
     step_sizes: Annotated[
         str | None,
         option(
@@ -163,8 +166,9 @@ class SolverOptions:
     def settings(self) -> dict[str, Any]:
         """Return arguments of `FairCP`."""
         steps = ("step_sizes", "inner_steps")
-        found = {name: value for name, value in vars(self).items() if name not in steps}
-        return {**found, "solver": self._solver()}
+        found = {name: _one(name, value) for name, value in vars(self).items()}
+        kept = {name: value for name, value in found.items() if name not in steps}
+        return {**kept, "solver": self._solver()}
 
     def _solver(self) -> Any:
         """Return the solver, with settings of its own if they are given."""
@@ -173,9 +177,9 @@ class SolverOptions:
             given["step_sizes"] = tuple(numbers("--step-sizes", self.step_sizes, float))
         if self.inner_steps is not None:
             given["inner_steps"] = self.inner_steps
-        if not given or self.solver not in SOLVERS:
+        if not given:
             return self.solver
-        solver = SOLVERS[self.solver]
+        solver = SOLVERS.get(self.solver)
         if not isinstance(solver, GradientBCD):
             name = next(iter(given)).replace("_", "-")
             raise ValueError(
@@ -188,7 +192,9 @@ class SolverOptions:
 class StartOptions(SolverOptions):
     """How to minimize, and from which starts."""
 
-    n_init: Annotated[int, option(SOLVER, "Random starts; the best is kept.")] = FIT["n_init"]
+    n_init: Annotated[
+        str, option(SOLVER, "Random starts; the best is kept.", metavar="<int|auto>")
+    ] = FIT["n_init"]
     random_state: Annotated[
         int, option(SOLVER, "Seed of the random starts and of the held-out entries.")
     ] = FIT["random_state"]

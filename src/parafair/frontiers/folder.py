@@ -101,14 +101,17 @@ class Folder:
         """Write a fit, completely or not at all; an existing one is kept."""
         if self.read(member) is not None:
             return
-        record = {"method": member.method, "strength": member.strength, "seed": member.seed}
         try:
             with new_folder(self.path / member.id) as target:
-                fit.write(target)
-                write_record(target / MEMBER_FILE, record)
+                _write(target, member, fit)
         except FileExistsError:
             if self.read(member) is None:  # another process may have written the same fit
                 raise
+
+    def replace(self, member: Member, fit: Fit) -> None:
+        """Write another fit instead of the present one; its audit and errors are removed."""
+        with new_folder(self.path / member.id, overwrite=True) as target:
+            _write(target, member, fit)
 
     def write_audit(self, member: Member, audit: Audit) -> None:
         """Write the audit of a fit."""
@@ -138,6 +141,12 @@ class Folder:
                 stacklevel=2,
             )
             return None
+
+
+def _write(target: Path, member: Member, fit: Fit) -> None:
+    record = {"method": member.method, "strength": member.strength, "seed": member.seed}
+    fit.write(target)
+    write_record(target / MEMBER_FILE, record)
 
 
 def load(path: str | Path, *, classes: Iterable[type] = ()) -> Frontier:

@@ -27,11 +27,13 @@ from parafair.model.estimator import FairCP
 from parafair.model.noise import Noise
 from parafair.model.preparation import Settings, Task
 from parafair.model.record import plain_params
+from parafair.penalties.base import is_scale_free
 from parafair.records import plain
 from parafair.solvers import Fit, decompose, decompose_from, decompose_plain
 from parafair.solvers.fitting import starts_plain
 from parafair.solvers.loop import OnFit
 from parafair.solvers.problem import Problem
+from parafair.solvers.result import best
 
 T = TypeVar("T")
 
@@ -39,7 +41,7 @@ T = TypeVar("T")
 CHECKED = ("attackers", "folds", "repeats", "permutations", "max_people")
 NOT_SETTINGS = ("embedding", "sensitive_features", "target", "n_jobs", "on_progress")
 # Arguments of a model that a frontier sets itself, or that do not affect the result.
-SET_HERE = ("strength", "max_leakage", "random_state", "n_init", "verbose", "device")
+SET_HERE = ("strength", "max_leakage", "random_state", "verbose", "device")
 # Memory of a batch in bytes on the CPU; on a GPU, half of the free memory.
 BATCH_BYTES = 2**30
 # Copies of each factor during an iteration, about.
@@ -64,7 +66,7 @@ class Plan:
 
     def fit(self, members: Sequence[Member], keep: Callable[[int, Fit], None]) -> tuple[Fit, ...]:
         """Fit members in one batch; call `keep` with each fit as soon as it is finished."""
-        problem = self._problem(members)
+        problem = self.problem_of(members)
         finished: dict[int, Fit] = {}
 
         def finish(position: int, fit: Fit) -> None:
@@ -72,15 +74,14 @@ class Plan:
             own = problem.take(
                 torch.tensor([position], dtype=torch.long, device=fit.cp.weights.device)
             )
-            noise = Noise(self.task.settings.noise_at(member.strength), member.seed)
-            finished[position] = noise.release(own, fit)
+            finished[position] = self.noise_of(member).release(own, fit)
             keep(position, finished[position])
 
         self._solve(problem, members, finish)
         return tuple(finished[position] for position in range(len(members)))
 
     def fit_plain(self, seeds: Sequence[int]) -> list[Fit]:
-        """Return the plain decomposition from the start of each seed, without noise.
+        """Return the best plain decomposition from the starts of each seed, without noise.
 
         A seed is computed once, because all strengths begin there.
         """
@@ -91,14 +92,19 @@ class Plan:
                 starts=self.task.starts_of(missing),
                 stop=self.task.settings.stop,
             )
-            self._plain.update(zip(missing, found, strict=True))
+            of_seeds = in_batches(found, len(found) // len(missing))
+            self._plain.update(zip(missing, map(best, of_seeds), strict=True))
         return [self._plain[seed] for seed in seeds]
 
     @cached_property
     def _plain(self) -> dict[int, Fit]:
         return {}
 
-    def _problem(self, members: Sequence[Member]) -> Problem:
+    def noise_of(self, member: Member) -> Noise:
+        """Return the noise of a member."""
+        return Noise(self.task.settings.noise_at(member.strength), member.seed)
+
+    def problem_of(self, members: Sequence[Member]) -> Problem:
         """Return the problem of a batch."""
         problem = self.task.problem
         if problem.penalty is None:
@@ -199,7 +205,7 @@ def make_plan(
             f"name must be a valid folder name of at most {LONGEST_NAME} characters, got "
             f"{shown(name)}"
         )
-    if model.n_init != 1:
+    if settings.n_init != 1 and not is_scale_free(settings.penalty):
         raise ValueError(f"n_init must be 1 in a frontier, got {model.n_init!r}; use seeds instead")
     if not isinstance(model.init, str):
         raise ValueError(

@@ -20,6 +20,7 @@ from parafair.data.checks import as_data
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import ParafairWarning
 from parafair.frontiers.coverage import Coverage
+from parafair.frontiers.exchange import exchange
 from parafair.frontiers.folder import Folder
 from parafair.frontiers.plan import Plan, check_seeds, check_strengths, make_plan
 from parafair.frontiers.result import Frontier, Member, Point, mean_residuals
@@ -110,6 +111,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
         points = _adaptive(run, wanted, chosen)
     else:
         points = run.points([Member(plan.name, s, seed) for s in chosen for seed in wanted])
+    points = run.exchanged(points)
     return replace(found, points=tuple(run.evaluated(run.audited(points))))
 
 
@@ -145,6 +147,14 @@ class _Run:
         for batch, fits in zip(batches, found, strict=True):
             kept |= {m: Point(m, fit) for m, fit in zip(batch, fits, strict=True)}
         return [kept[member] for member in members]
+
+    def exchanged(self, points: Sequence[Point]) -> list[Point]:
+        """Return the points, each with the best fit of its seed."""
+        found = exchange(self.plan, points)
+        for before, after in zip(points, found, strict=True):
+            if self.folder is not None and after is not before:
+                self.folder.replace(after.member, after.fit)
+        return found
 
     def audited(self, points: Sequence[Point]) -> list[Point]:
         """Return the points with their audits; diverged fits are not audited."""

@@ -64,7 +64,9 @@ class FairCP(FittedCP):
             ``parafair.solvers.GradientBCD((3, 1))``. "auto" is "lbfgs" for "invariant" and "block"
             for all others.
         init: "uniform" as in the paper, "normal", "svd", or initial factors.
-        n_init: Number of random starts, run as one batch; the best is kept.
+        n_init: Number of random starts, run as one batch; the best is kept. A fit with "invariant"
+            continues from the best plain decomposition of all starts. "auto" is 5 for it and 1 for
+            all others.
         max_iter: Maximum number of iterations of the solver.
         tol: Stop when the objective decreases by less than this share per iteration.
         random_state: Seed of the initial factors and of the noise; None draws a new seed for each
@@ -109,7 +111,7 @@ class FairCP(FittedCP):
         center: bool = False,
         solver: str | Solver[Any] = "auto",
         init: InitName | CPTensor | Sequence[Any] = "uniform",
-        n_init: int = 1,
+        n_init: int | Literal["auto"] = "auto",
         max_iter: int = 2000,
         tol: float = 3e-5,
         random_state: RandomState = 0,

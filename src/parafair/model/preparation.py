@@ -22,6 +22,7 @@ from parafair.errors import unknown_choice
 from parafair.model.noise import check_noise, default_noise
 from parafair.model.ridge import FALLBACK, RidgeSelection, check_ridge, is_complete, select_ridge
 from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
+from parafair.penalties.base import is_scale_free
 from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
 from parafair.solvers import (
     Fit,
@@ -32,7 +33,7 @@ from parafair.solvers import (
     decompose_plain,
 )
 from parafair.solvers.fitting import starts_plain
-from parafair.solvers.init import make_starts
+from parafair.solvers.init import MOST_STARTS, RANDOM_INITS, make_starts
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem, check_rank
 from parafair.solvers.registry import resolve_solver
@@ -40,6 +41,10 @@ from parafair.solvers.result import best
 
 if TYPE_CHECKING:
     from parafair.model.estimator import FairCP
+
+# Plain decompositions from which a fit with a scale-free penalty takes the best, by default. One is
+# often a poor local optimum.
+PLAIN_STARTS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +84,8 @@ class Settings:
         if not isinstance(model.verbose, bool):
             whole_number("verbose", model.verbose, least=0, most=2)
         whole_number("rank", model.rank)
+        if not isinstance(model.n_init, str) or model.n_init != "auto":
+            whole_number("n_init", model.n_init, most=MOST_STARTS)
         post = method if isinstance(method, Postprocessing) else None
         penalty = None if isinstance(method, Postprocessing) else method
         return cls(
@@ -90,6 +97,15 @@ class Settings:
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
             seed=as_seed(model.random_state),
         )
+
+    @property
+    def n_init(self) -> int:
+        """Number of starts of a fit."""
+        given = self.model.n_init
+        if given != "auto":
+            return given
+        random = isinstance(self.model.init, str) and self.model.init in RANDOM_INITS
+        return PLAIN_STARTS if random and is_scale_free(self.penalty) else 1
 
     @property
     def needs_features(self) -> bool:
@@ -181,7 +197,9 @@ class Task:
     def starts(self) -> tuple[Tensor, ...]:
         """Return the initial factors of the model, shape (n_init, size, rank) each."""
         model = self.settings.model
-        return make_starts(self.problem, model.init, count=model.n_init, seed=self.settings.seed)
+        return make_starts(
+            self.problem, model.init, count=self.settings.n_init, seed=self.settings.seed
+        )
 
     def fit(self, on_iteration: OnIteration | None = None) -> tuple[Fit, ...]:
         """Return the fits of the model, without noise.
@@ -220,9 +238,9 @@ class Task:
         )
 
     def starts_of(self, seeds: list[int]) -> tuple[Tensor, ...]:
-        """Return one start for each seed, shape (seeds, size, rank) each."""
-        init = self.settings.model.init
-        each = [make_starts(self.problem, init, count=1, seed=seed) for seed in seeds]
+        """Return the starts of each seed, one after the other, (seeds * n_init, size, rank)."""
+        init, count = self.settings.model.init, self.settings.n_init
+        each = [make_starts(self.problem, init, count=count, seed=seed) for seed in seeds]
         return tuple(torch.cat(mode) for mode in zip(*each, strict=True))
 
 

@@ -21,7 +21,7 @@ from parafair.penalties.postprocessing import Postprocessing
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.decomposition import Decomposition, repair
 from parafair.solvers.loop import OnFit, OnIteration, Solver, solve_batch
-from parafair.solvers.problem import Problem
+from parafair.solvers.problem import Objective, Problem
 from parafair.solvers.result import Fit, Status, Stop, best
 
 # The repair of more people takes longer than the fit.
@@ -119,13 +119,14 @@ def decompose_from(
         if on_fit is not None:
             on_fit(member, finished[member])
 
-    first = _first_fits(problem, solver, plain, stop, _shift(on_iteration, _most(plain)))
+    counted = _Counted(on_iteration, max(fit.n_iter for fit in plain))
+    first = _first_fits(problem, solver, plain, stop, counted.later())
     solve_batch(
         problem,
         solver,
         starts=_stack([fit.cp.factors for fit in first]),
         stop=stop,
-        on_iteration=_shift(on_iteration, _most(plain) + _most(first)),
+        on_iteration=counted.later(),
         on_fit=finish,
     )
     return tuple(finished[member] for member in range(len(plain)))
@@ -174,10 +175,6 @@ def _stack(factors: Sequence[Sequence[Tensor]]) -> tuple[Tensor, ...]:
     return tuple(torch.stack(mode) for mode in zip(*factors, strict=True))
 
 
-def _most(fits: Sequence[Fit]) -> int:
-    return max(fit.n_iter for fit in fits)
-
-
 def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] | None]:
     """Return the repaired factors of each member, or None where a fit need not begin there."""
     features = problem.penalized_features
@@ -209,11 +206,23 @@ def _after(fit: Fit, plain: Fit, first: Fit) -> Fit:
     return replace(fit, history=history, counts={**fit.counts, **counts})
 
 
-def _shift(on_iteration: OnIteration | None, iterations: int) -> OnIteration | None:
-    """Return a callback whose iteration numbers continue after earlier ones."""
-    if on_iteration is None:
-        return None
-    return lambda number, objective: on_iteration(iterations + number, objective)
+class _Counted:
+    """Numbers the iterations of several fits one after the other."""
+
+    def __init__(self, on_iteration: OnIteration | None, last: int) -> None:
+        self.on_iteration = on_iteration
+        self.last = last
+
+    def later(self) -> OnIteration:
+        """Return a callback for the next fit."""
+        before = self.last
+
+        def count(number: int, objective: Objective) -> None:
+            self.last = before + number
+            if self.on_iteration is not None:
+                self.on_iteration(self.last, objective)
+
+        return count
 
 
 def complete(problem: Problem, fit: Fit) -> Fit:

@@ -16,6 +16,7 @@ from parafair.solvers.problem import Problem
 
 InitName: TypeAlias = Literal["uniform", "normal", "svd"]
 INITS = ("uniform", "normal", "svd")
+RANDOM_INITS = ("uniform", "normal")
 
 # A batch of more starts is a mistake, not a fit.
 MOST_STARTS = 100_000
@@ -42,7 +43,7 @@ def make_starts(
             f"init must be one of {', '.join(INITS)}, or factors, one matrix per mode; got "
             f"{shown(init)}"
         )
-    if count > 1 and not (isinstance(init, str) and init in ("uniform", "normal")):
+    if count > 1 and not (isinstance(init, str) and init in RANDOM_INITS):
         raise ValueError(
             f"n_init={count} needs random starts, but init is not random; use init='uniform' or "
             "'normal', or n_init=1"

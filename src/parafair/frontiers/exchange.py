@@ -1,0 +1,88 @@
+"""Fits of one seed exchange their results: no strength keeps a fit if another one's is better.
+
+A solver may end in a poorer optimum at one strength than at its neighbors. The objective at a
+strength is known for every fit, so each strength takes the best fit of all of them. Then the
+residual before noise never falls from one strength to a larger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from parafair.frontiers.plan import Plan
+from parafair.frontiers.result import Member, Point
+from parafair.solvers.fitting import starts_plain
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit, Status
+
+# Another fit must be better by this share, or rounding would decide.
+GAIN = 1e-9
+
+
+def exchange(plan: Plan, points: Sequence[Point]) -> list[Point]:
+    """Return the points, each with the fit of its seed that has the lowest objective there.
+
+    A point with another fit than before has neither audit nor errors. Methods whose fits do not
+    begin at plain decompositions, as those of the paper, are left as they are.
+
+    Args:
+        plan: The settings of the frontier.
+        points: Fits at several strengths, in any order.
+    """
+    found = list(points)
+    if not starts_plain(plan.task.problem):
+        return found
+    for seed in {point.member.seed for point in points}:
+        places = [
+            k
+            for k, point in enumerate(points)
+            if point.member.seed == seed and point.fit.status is not Status.DIVERGED
+        ]
+        if len(places) < 2:
+            continue
+        fits = [_without_noise(plan.task.problem, points[k].fit) for k in places]
+        fixed, dependence = _parts(plan.task.problem, fits)
+        for k, own in zip(places, range(len(fits)), strict=True):
+            member = points[k].member
+            objectives = fixed + (member.strength or 0.0) * dependence
+            best = int(objectives.argmin())
+            if objectives[best] < objectives[own] * (1 - GAIN):
+                found[k] = Point(member, _moved(plan, fits[best], member))
+    return found
+
+
+def _without_noise(problem: Problem, fit: Fit) -> Fit:
+    """Return a fit as it was before noise was added."""
+    if fit.noiseless is None:
+        return fit
+    factors = list(fit.cp.factors)
+    for mode, rows in {problem.mode: fit.noiseless, **fit.noiseless_others}.items():
+        factors[mode] = rows
+    return replace(
+        fit,
+        cp=replace(fit.cp, factors=tuple(factors)),
+        history=fit.history[:-1],
+        noiseless=None,
+        noiseless_others={},
+    )
+
+
+def _parts(problem: Problem, fits: Sequence[Fit]) -> tuple[Tensor, Tensor]:
+    """Return loss plus ridge of each fit, and its penalty at strength 1, shape (fits,) each."""
+    device = problem.prototype.device
+    ones = torch.ones(len(fits), dtype=torch.float64, device=device)
+    factors = [torch.stack(mode) for mode in zip(*(fit.cp.factors for fit in fits), strict=True)]
+    factors = [factor.to(problem.prototype) for factor in factors]
+    judged = problem.with_strengths(ones).evaluate(factors)
+    without = problem.with_strengths(0 * ones).evaluate(factors)
+    return without.value, judged.penalty - without.penalty
+
+
+def _moved(plan: Plan, fit: Fit, member: Member) -> Fit:
+    """Return the fit of another strength as the fit of a member, with its noise."""
+    problem, noise = plan.problem_of([member]), plan.noise_of(member)
+    return noise.release(problem, fit.with_factors(problem, fit.cp.factors))
