@@ -3,8 +3,8 @@ import warnings
 import numpy as np
 import pytest
 
-from parafair import ConvergenceWarning, FairCP, Interrupted, ParafairWarning
-from parafair.audits import panel
+from parafair import ConvergenceWarning, FairCP, Interrupted, ParafairWarning, audit
+from parafair.audits import Verdict, panel
 from parafair.audits.measures import residual_fit
 from parafair.model import strength as strength_module
 
@@ -14,11 +14,12 @@ PEOPLE = RANDOM.standard_normal((120, 3)) + np.outer(GROUPS, [2.0, 0.0, 0.0])
 MATRIX = PEOPLE @ RANDOM.standard_normal((3, 9))
 
 
-def automatic(**settings):
-    model = FairCP(3, strength="auto", random_state=0, tol=1e-4, **settings)
+def automatic(features=GROUPS, **settings):
+    options = {"tol": 1e-3, "n_init": 1, "random_state": 0} | settings
+    model = FairCP(3, strength="auto", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(MATRIX, sensitive_features=GROUPS)
+        return model.fit(MATRIX, sensitive_features=features)
 
 
 @pytest.fixture(scope="module")
@@ -26,27 +27,39 @@ def model():
     # The quick attackers alone: the others need most of the time.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(strength_module, "panel", lambda stage: panel("quick"))
-        return automatic(max_leakage=0.15)
+        return automatic(max_leakage=0.15, tol=1e-4)
 
 
 def test_a_loaded_model_knows_how_its_strength_was_found(model, tmp_path):
     model.save(tmp_path / "model")
     loaded = FairCP.load(tmp_path / "model").selection_
     assert loaded.trials == model.selection_.trials
-    assert (loaded.strength, loaded.passed) == (
+    assert (loaded.strength, loaded.passed, loaded.verdict) == (
         model.selection_.strength,
         model.selection_.passed,
+        "passes",
     )
 
 
-def test_the_least_residual_that_passes_is_chosen(model):
-    passed = [trial for trial in model.selection_.trials if trial.clear]
-    chosen = min(passed, key=lambda trial: trial.residual)
-    assert model.selection_.passed
-    assert chosen.criterion <= chosen.null
+def test_the_first_strength_that_passes_is_chosen(model):
+    *before, chosen = model.selection_.trials
+    assert not any(trial.passes for trial in before)
+    assert chosen.passes
     assert chosen.leakage <= 0.15
+    assert chosen.deviation <= strength_module.AT_CHANCE
     assert model.selection_.strength == chosen.strength
     assert model.fit_.residual == chosen.residual
+
+
+def test_rough_fits_lead_to_chance_and_are_not_audited(model):
+    plain, *path = model.selection_.trials
+    assert (plain.strength, plain.noise) == (0, 0)
+    rough = [trial for trial in path if trial.leakage is None]
+    assert rough[0].strength == strength_module.FIRST_STRENGTH
+    assert len(rough) > 2
+    assert all(trial.verdict == "not audited" for trial in rough)
+    deviations = [trial.deviation for trial in rough]
+    assert deviations[-1] < deviations[0]
 
 
 def test_dependence_is_removed_and_costs_something(model):
@@ -55,120 +68,103 @@ def test_dependence_is_removed_and_costs_something(model):
     assert model.fit_.residual > 0.05
 
 
-def test_the_path_is_recorded(model):
-    assert model.record_.strength == model.selection_.strength
+def test_the_record_is_of_the_chosen_strength(model):
+    chosen = model.selection_.trials[-1]
+    assert model.record_.strength == model.selection_.strength == chosen.strength
     assert model.record_.trials == model.selection_.trials
+    assert model.record_.noise == model.selection_.noise == chosen.noise == 0.1
+    assert model.fit_.residual == pytest.approx(residual_fit(MATRIX, model.cp_))
+
+
+def test_the_fit_is_that_of_the_strength_given_as_a_number(model):
+    same = FairCP(3, strength=model.selection_.strength, tol=1e-4, n_init=1, random_state=0)
+    same.fit(MATRIX, sensitive_features=GROUPS)
+    np.testing.assert_allclose(same.embedding_, model.embedding_)
 
 
 @pytest.mark.slow
-def test_a_looser_target_costs_less(model):
-    loose = automatic(max_leakage=0.3)
-    assert loose.fit_.residual <= model.fit_.residual
+def test_the_choice_passes_the_audit_of_a_user():
+    chosen = automatic(tol=3e-5, n_init="auto")
+    assert chosen.selection_.passed
+    result = audit(chosen.embedding_, sensitive_features=GROUPS)
+    assert result.verdict(0.05) is Verdict.PASSES
 
 
-def verdicts(monkeypatch, *said):
-    """Let the audits of a path say this after the plain fit leaks; the last again and again."""
-    left = ["leaks", *said]
-
-    def audited(*_):
-        verdict = left.pop(0) if len(left) > 1 else left[0]
-        matched = verdict == "below chance"
-        leakage = {"leaks": 0.3, "below chance": 0.1, "passes": 0.0}[verdict]
-        return strength_module._Audited(
-            leakage,
-            "leaks" if matched else verdict,
-            clear=verdict == "passes",
-            coarse=verdict == "leaks",
-            matched=matched,
-        )
-
-    monkeypatch.setattr(strength_module, "_audit_in_stages", audited)
-    monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 10.0)
-
-
-def test_a_plain_fit_that_passes_is_kept(monkeypatch):
-    verdicts(monkeypatch, "leaks")
-    monkeypatch.setattr(
-        strength_module,
-        "_audit_in_stages",
-        lambda *_: strength_module._Audited(0.0, "passes", clear=True, coarse=False),
-    )
-    model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
-    model.fit(MATRIX, sensitive_features=GROUPS)
-    assert [trial.strength for trial in model.selection_.trials] == [0.0]
-    assert model.selection_.strength == 0
+def test_independent_features_keep_the_plain_fit(monkeypatch):
+    monkeypatch.setattr(strength_module, "STAGES", strength_module.STAGES[:1])
+    independent = np.random.default_rng(5).permutation(GROUPS)
+    found = automatic(independent, max_leakage=0.1)
+    assert [trial.strength for trial in found.selection_.trials] == [0]
+    assert found.selection_.noise == 0
     plain = FairCP(3, method="none", random_state=0, tol=1e-3).fit(MATRIX)
-    assert model.fit_.residual == pytest.approx(plain.fit_.residual, abs=1e-3)
+    assert found.fit_.residual == pytest.approx(plain.fit_.residual, abs=1e-3)
 
 
-def test_a_path_without_success_says_so(monkeypatch):
-    verdicts(monkeypatch, "leaks")
-    monkeypatch.setattr(strength_module, "LAST_STRENGTH", 20.0)
-    model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
+class Said:
+    """An audit that says this."""
+
+    def __init__(self, verdict, leakage):
+        self._verdict, self.leakage = verdict, leakage
+
+    def verdict(self, max_leakage):
+        return self._verdict
+
+
+def say(monkeypatch, *leakages):
+    """Let the audits of penalized fits find these leakages, one after the other; 0 passes."""
+    left = list(leakages)
+
+    def audited(*_, **__):
+        leakage = left.pop(0)
+        return Said(Verdict.LEAKS if leakage else Verdict.PASSES, leakage)
+
+    monkeypatch.setattr(strength_module, "audit", audited)
+    monkeypatch.setattr(strength_module, "STAGES", strength_module.STAGES[:1])
+    monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 30.0)
+
+
+def test_larger_strengths_are_audited_until_one_passes(monkeypatch):
+    say(monkeypatch, 0.3, 0.2, 0.0)
+    found = automatic().selection_
+    audited = [trial for trial in found.trials if trial.leakage is not None]
+    first = audited[0].strength
+    assert [trial.strength for trial in audited] == [first, 2 * first, 4 * first]
+    assert found.strength == 4 * first
+
+
+def test_a_search_without_success_says_so_and_keeps_the_least_leakage(monkeypatch):
+    say(monkeypatch, 0.3, 0.1, 0.2, 0.3)
+    model = FairCP(3, strength="auto", random_state=0, tol=1e-3, n_init=1)
     with pytest.warns(ConvergenceWarning, match="no strength passed the audit at max_leakage"):
         model.fit(MATRIX, sensitive_features=GROUPS)
     assert not model.selection_.passed
+    audited = [trial for trial in model.selection_.trials if trial.leakage is not None]
+    assert len(audited) == strength_module.MOST_AUDITED
+    assert model.selection_.strength == audited[1].strength
     assert model.embedding_.shape == (120, 3)
 
 
-def test_over_matched_people_end_the_path(monkeypatch):
-    verdicts(monkeypatch, "leaks", "below chance")
-    monkeypatch.setattr(strength_module, "NOISES", ())
-    model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
-    with pytest.warns(ConvergenceWarning, match=r"ended at strength .* \(leaks\)"):
-        model.fit(MATRIX, sensitive_features=GROUPS)
-    found = [trial.matched for trial in model.selection_.trials if trial.leakage is not None]
-    assert found == [False, False, True, True]
-    assert "leaks (below chance)" in str(model.selection_.trials[-1])
+def test_a_given_noise_is_that_of_every_trial(monkeypatch):
+    say(monkeypatch, 0.0)
+    found = automatic(noise=0.25)
+    assert {trial.noise for trial in found.selection_.trials} == {0.25}
+    assert found.record_.noise == found.selection_.noise == 0.25
+    assert found.fit_.noiseless is not None
 
 
-def test_noise_ends_over_matching(monkeypatch):
-    verdicts(monkeypatch, "below chance", "below chance", "passes", "leaks")
-    monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
-    model = FairCP(3, strength="auto", random_state=0, tol=1e-3)
-    model.fit(MATRIX, sensitive_features=GROUPS)
-    plain, first, second, third = model.selection_.trials
-    assert (plain.strength, plain.noise) == (0, 0)
-    # The first is the default of the method.
-    assert (first.noise, second.noise, third.noise) == (0.1, 0.15, 0.2)
-    assert model.selection_.noise == third.noise
-    assert first.residual < second.residual < third.residual
-    # The record is of the strength that was chosen.
-    penalty = third.strength * third.criterion * (MATRIX**2).mean()
-    assert model.fit_.history[-1].penalty == pytest.approx(penalty)
-    assert model.fit_.residual == third.residual
-    assert third.residual == pytest.approx(residual_fit(MATRIX, model.cp_))
-
-
-def test_a_given_noise_is_the_smallest_that_is_tried(monkeypatch):
-    verdicts(monkeypatch, "below chance", "passes", "leaks")
-    monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
-    model = FairCP(3, strength="auto", noise=0.25, random_state=0, tol=1e-3)
-    model.fit(MATRIX, sensitive_features=GROUPS)
-    assert [trial.noise for trial in model.selection_.trials] == [0.25, 0.25, 0.3]
-    assert model.record_.noise == model.selection_.noise == 0.3
-    assert model.fit_.noise_cost > 0
-
-
-def test_no_noise_is_warned_of_if_none_was_selected(monkeypatch):
-    monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
-    model = FairCP(3, strength="auto", noise=0, random_state=0, tol=1e-3)
-    verdicts(monkeypatch, "passes", "leaks")
+def test_no_noise_is_warned_of(monkeypatch):
+    say(monkeypatch, 0.0)
+    model = FairCP(3, strength="auto", noise=0, random_state=0, tol=1e-3, n_init=1)
     with pytest.warns(ParafairWarning, match="with noise=0, differences far below") as warned:
         model.fit(MATRIX, sensitive_features=GROUPS)
     assert len(warned) == 1
-    verdicts(monkeypatch, "below chance", "passes", "leaks")
-    model.fit(MATRIX, sensitive_features=GROUPS)  # no warning: noise was selected
-    assert model.record_.noise == strength_module.NOISES[0]
 
 
 @pytest.mark.filterwarnings("ignore:with noise=0")
 @pytest.mark.parametrize("noise", [None, 0.0])
 def test_new_people_are_refined_under_the_chosen_strength(monkeypatch, tmp_path, noise):
-    verdicts(monkeypatch, "passes", "leaks")
-    monkeypatch.setattr(strength_module, "LAST_STRENGTH", 10.0)
-    model = FairCP(3, strength="auto", noise=noise, random_state=0, tol=1e-3)
-    model.fit(MATRIX, sensitive_features=GROUPS)
+    say(monkeypatch, 0.0)
+    model = automatic(noise=noise)
     model.save(tmp_path / "model")
     again = FairCP.load(tmp_path / "model")
     assert again.selection_.noise == model.selection_.noise
@@ -189,10 +185,25 @@ def test_interrupting_keeps_the_last_strength():
         if number == 3:
             raise KeyboardInterrupt
 
-    model = FairCP(3, strength="auto", random_state=0)
+    model = FairCP(3, strength="auto", random_state=0, n_init=1)
     with pytest.raises(Interrupted, match=r"interrupted after \d+ iterations"):
         model.fit(MATRIX, sensitive_features=GROUPS, on_iteration=stop)
     assert model.embedding_.shape == (120, 3)
+
+
+def test_interrupting_an_audit_keeps_the_last_strength():
+    def stop(trial):
+        if trial.strength:
+            raise KeyboardInterrupt
+
+    model = FairCP(3, strength="auto", random_state=0, n_init=1, tol=1e-3)
+    with pytest.raises(Interrupted):
+        model.fit(MATRIX, sensitive_features=GROUPS, on_trial=stop)
+    # The noise was added once.
+    assert model.fit_.residual == pytest.approx(residual_fit(MATRIX, model.cp_))
+    noise = model.embedding_ - np.asarray(model.fit_.noiseless)
+    spread = np.asarray(model.fit_.noiseless).std(0)
+    np.testing.assert_allclose(noise.std(0) / spread, 0.1, rtol=0.3)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +226,7 @@ def test_bad_settings_are_refused(settings, message):
 def test_trials_and_audits_are_shown_as_they_happen(capsys, monkeypatch):
     monkeypatch.setattr(strength_module, "STAGES", strength_module.STAGES[:1])
     seen = []
-    model = FairCP(3, strength="auto", tol=1e-2, verbose=1, max_leakage=0.4)
+    model = FairCP(3, strength="auto", tol=1e-2, n_init=1, verbose=1, max_leakage=0.4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(

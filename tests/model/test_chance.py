@@ -1,0 +1,126 @@
+"""The contract of the default method: it ends at chance, neither above nor below."""
+
+import numpy as np
+import pytest
+import torch
+
+from parafair import FairCP, audit
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.criterion import Criterion
+from tests.reference.kinds import KINDS, draw, mean_shift, profiles, zero_inflated
+
+# Attackers that find most in little time; the others run in the slow tests.
+QUICK = ("linear", "kernel-vote", "forest")
+
+
+def fit(kind, seed, strength, *, n=200, independent=False, **settings):
+    tensor, groups, rank = draw(kind, seed, n, independent=independent)
+    options = {"tol": 1e-4, "n_init": 2} | settings
+    model = FairCP(rank, strength=strength, random_state=seed, **options)
+    return model.fit(tensor, sensitive_features=groups), groups
+
+
+def off_chance(result):
+    return [
+        (row.model, row.input, round(row.value, 3))
+        for row in result.scores
+        if row.above_chance or row.below_chance
+    ]
+
+
+def statistics(model):
+    features = model.training_.features
+    rows = model.fit_.noiseless
+    return Criterion(SensitiveFeatures(features.columns), rows.flatten()[:0]).deviations(rows)
+
+
+@pytest.mark.parametrize("strength", [1.0, 300.0])
+def test_people_of_random_groups_stay_unrecognizable(strength):
+    model, groups = fit(zero_inflated, 0, strength, independent=True)
+    result = audit(model.embedding_, sensitive_features=groups, attackers=QUICK, permutations=1)
+    assert not off_chance(result)
+    low, high = result.leakage_interval
+    assert low <= 0 <= high
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strength", [0.1, 1.0, 300.0, 10_000.0])
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_no_strength_makes_people_of_random_groups_recognizable(kind, seed, strength):
+    model, groups = fit(kind, seed, strength, n=300, independent=True)
+    result = audit(model.embedding_, sensitive_features=groups, permutations=1)
+    assert not off_chance(result)
+    low, high = result.leakage_interval
+    assert low <= 0 <= high
+
+
+def test_pressing_harder_ends_at_chance_and_not_below():
+    for strength in (300.0, 30_000.0):
+        model, _ = fit(mean_shift, 0, strength, n=100)
+        found = statistics(model)
+        # Independent rows have statistics between about -3 and 3 standard deviations.
+        assert float(found.abs().max()) < 2
+        assert float(found.mean()) > -0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_no_statistic_is_pressed_below_its_range_under_independence(kind):
+    for strength in (10.0, 1000.0, 100_000.0):
+        model, _ = fit(kind, 3, strength, n=150)
+        assert float(statistics(model).min()) > -3.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_ten_seeds_end_at_the_same_objective(kind):
+    tensor, groups, rank = draw(kind, 0, 120)
+    objectives = []
+    for seed in range(10):
+        model = FairCP(rank, strength=300.0, random_state=seed, n_init=8, tol=1e-5, max_iter=4000)
+        model.fit(tensor, sensitive_features=groups)
+        objectives.append(model.fit_.before_noise.objective)
+    assert np.ptp(objectives) < 0.01 * min(objectives)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_number_of_threads_changes_little(kind):
+    tensor, groups, rank = draw(kind, 0, 120)
+    residuals, before = [], torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            model = FairCP(rank, random_state=0).fit(tensor, sensitive_features=groups)
+            residuals.append(model.fit_.before_noise.residual)
+    finally:
+        torch.set_num_threads(before)
+    assert residuals[1] == pytest.approx(residuals[0], rel=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [mean_shift, zero_inflated, profiles], ids=lambda k: k.__name__)
+def test_random_features_of_new_people_are_not_written_into_their_rows(kind):
+    random = np.random.default_rng(0)
+    tensor, _, rank = draw(kind, 0, 600)
+    groups = random.integers(0, 2, 600)
+    train, new = np.arange(600) < 300, np.arange(600) >= 300
+    model = FairCP(rank, tol=1e-4, random_state=0)
+    model.fit(tensor[train], sensitive_features=groups[train])
+    rows = model.transform(tensor[new], sensitive_features=groups[new])
+    result = audit(
+        model.embedding_,
+        sensitive_features=groups[train],
+        new_embedding=rows,
+        new_sensitive_features=groups[new],
+        attackers=("neighbors", "forest", "kernel-vote"),
+        permutations=1,
+    )
+    assert not off_chance(result)
+
+
+def test_the_default_fit_converges():
+    model, _ = fit(mean_shift, 0, None, n=100, tol=3e-5)
+    assert model.fit_.status.name == "CONVERGED"
+    assert model.record_.strength == 300
