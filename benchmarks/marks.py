@@ -37,7 +37,7 @@ def one_fit(strength: float, device: str) -> Row:
     model = FairCP(**SETTINGS, **method, device=device).fit(tensor, sensitive_features=gender)
     return {
         "seconds": perf_counter() - begin,
-        "iterations": model.n_iter_ + model.fit_.counts.get("warm iterations", 0),
+        "iterations": model.n_iter_ + model.fit_.counts.get("rough iterations", 0),
         "residual": model.fit_.residual,
     }
 
@@ -57,7 +57,7 @@ def one_frontier(device: str) -> Row:
     )
     return {
         "seconds": perf_counter() - begin,
-        "iterations": max(p.fit.n_iter + p.fit.counts["warm iterations"] for p in found.points),
+        "iterations": max(p.fit.n_iter + p.fit.counts["rough iterations"] for p in found.points),
         "residual": max(point.residual for point in found.points),
     }
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.run [NAME ...]
 
-Names: algorithm1, plain_cp, khsic (speed); all_at_once (solvers); fair_synthetic, fair_kinds,
-baselines, drift, fair_time (fairness); batch, hypervolume (frontiers); reproduction (the paper's
+Names: algorithm1, plain_cp, khsic (speed); all_at_once (solvers); chance_auto, chance_random,
+chance_seeds, chance_new, fair_synthetic, fair_kinds, baselines, drift, fair_time (fairness); batch, hypervolume (frontiers); reproduction (the paper's
 figures); completion, sparse_sums, ridge, oulad_time (missing entries). The default is all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -26,7 +26,16 @@ import numpy as np
 import torch
 from tests.reference import paper_bcd
 
-from benchmarks import completion, contenders, fairness, frontiers, marks, ratings, solvers
+from benchmarks import (
+    chance,
+    completion,
+    contenders,
+    fairness,
+    frontiers,
+    marks,
+    ratings,
+    solvers,
+)
 from benchmarks import reproduction as figures
 from benchmarks.alone import alone
 from parafair import datasets
@@ -212,6 +221,10 @@ BENCHMARKS = {
     "plain_cp": plain_cp,
     "khsic": khsic,
     "all_at_once": solvers.all_at_once,
+    "chance_auto": chance.chance_auto,
+    "chance_random": chance.chance_random,
+    "chance_seeds": chance.chance_seeds,
+    "chance_new": chance.chance_new,
     "fair_synthetic": fairness.fair_synthetic,
     "fair_kinds": fairness.fair_kinds,
     "baselines": fairness.baselines,

@@ -15,7 +15,7 @@ import torch
 from parafair import FairCP, audit, datasets
 from parafair.audits import measures
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.criterion import Criterion
+from parafair.dependence.criterion import Criterion, PermutationTest
 from parafair.dependence.gram import CenteredGram
 from parafair.dependence.kernels import Gaussian
 from parafair.dependence.whitening import Standardized
@@ -36,8 +36,10 @@ def measure(embedding, groups, attackers=tuple(ATTACKERS)):
     """Return each criterion, its level without dependence, and the accuracy of attackers."""
     sensitive, rows = SensitiveFeatures.of(groups), torch.as_tensor(embedding)
     encoded, whitened = sensitive.encode(prototype=rows), Standardized.of(rows).whitened
-    criterion, distances = Criterion(sensitive, rows[:0]), torch.pdist(whitened).square()
-    value, null = float(criterion.value_and_gradient(rows)[0]), float(criterion.null(rows))
+    distances = torch.pdist(whitened).square()
+    permuted = Criterion(sensitive, rows[:0]).permuted(rows, permutations=100, random_state=0)
+    test = PermutationTest.of(permuted)
+    value, null = test.statistic, test.null_mean
     khsic = measures.normalized_khsic(rows, sensitive_features=groups)
     ratio = over_null(rows, encoded, 1.0)
     found = audit(
