@@ -3,8 +3,9 @@
     python -m benchmarks.run [NAME ...]
 
 Names: algorithm1, plain_cp, khsic (speed); all_at_once (solvers); chance_auto, chance_random,
-chance_seeds, chance_new, fair_synthetic, fair_kinds, baselines, drift, fair_time (fairness); batch, hypervolume (frontiers); reproduction (the paper's
-figures); completion, sparse_sums, ridge, oulad_time (missing entries). The default is all of them.
+chance_seeds, chance_new, fair_synthetic, fair_kinds, baselines, drift, fair_time (fairness);
+batch, hypervolume (frontiers); reproduction (the paper's figures); completion, sparse_sums, ridge,
+oulad_time (missing entries). The default is all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine

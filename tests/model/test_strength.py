@@ -123,13 +123,14 @@ def say(monkeypatch, *leakages):
     monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 30.0)
 
 
-def test_larger_strengths_are_audited_until_one_passes(monkeypatch):
+def test_a_larger_strength_and_more_noise_are_audited_until_one_passes(monkeypatch):
     say(monkeypatch, 0.3, 0.2, 0.0)
     found = automatic().selection_
     audited = [trial for trial in found.trials if trial.leakage is not None]
     first = audited[0].strength
-    assert [trial.strength for trial in audited] == [first, 2 * first, 4 * first]
-    assert found.strength == 4 * first
+    assert [(t.strength / first, t.noise) for t in audited] == [(1, 0.1), (4, 0.1), (4, 0.2)]
+    assert (found.strength, found.noise) == (4 * first, 0.2)
+    assert found.verdict == "passes"
 
 
 def test_a_search_without_success_says_so_and_keeps_the_least_leakage(monkeypatch):
@@ -139,7 +140,7 @@ def test_a_search_without_success_says_so_and_keeps_the_least_leakage(monkeypatc
         model.fit(MATRIX, sensitive_features=GROUPS)
     assert not model.selection_.passed
     audited = [trial for trial in model.selection_.trials if trial.leakage is not None]
-    assert len(audited) == strength_module.MOST_AUDITED
+    assert len(audited) == len(strength_module.AUDITED)
     assert model.selection_.strength == audited[1].strength
     assert model.embedding_.shape == (120, 3)
 

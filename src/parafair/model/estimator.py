@@ -51,7 +51,8 @@ class FairCP(FittedCP):
             sensitive features, as a share of that of the rows in every whitened direction. None is
             the default of the method: for "invariant" with a strength above 0 it is 0.1, the
             resolution of the criterion, which smaller differences escape; for others 0. With
-            ``strength="auto"`` it is the smallest noise that is tried.
+            ``strength="auto"`` it is the smallest noise that is tried; if nothing passes, there are
+            trials with two and four times as much.
         mode: The mode of the people, by number, or by name for a `TensorData`.
         loss: "squared".
         ridge: Shrinkage equal to this many extra zero entries per person. "auto" means 0 if no
@@ -318,7 +319,7 @@ class FairCP(FittedCP):
             warn(
                 f"no strength passed the audit at max_leakage={level}: the search ended at "
                 f"strength {last.strength:.3g} ({last.verdict}); the strength with the least "
-                f"leakage, {selection.strength:.3g}, was used. Try more noise, a larger "
+                f"leakage, {selection.strength:.3g}, was used. Try a larger "
                 "max_leakage or more people; see selection_.trials",
                 ConvergenceWarning,
                 stacklevel=4,

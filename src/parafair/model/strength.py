@@ -16,15 +16,15 @@ from parafair.solvers.fitting import complete, roughly
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem
 
-# Rough fits follow a path of strengths until the criterion is at chance. A few strengths from there
-# on are fitted in full and audited.
+# Rough fits follow a path of strengths until the criterion is at chance.
 FIRST_STRENGTH, ROUGH_STEP, LAST_STRENGTH = 2.0**-4, 4.0, 2.0**12
-AUDITED_STEP, MOST_AUDITED = 2.0, 4
+# From there on, fits in full are audited: at these multiples of the strength and of the noise.
+AUDITED = ((1.0, 1.0), (4.0, 1.0), (4.0, 2.0), (4.0, 4.0))
 
 # Root mean square of the criterion's statistics, in standard deviations. Independent rows have
 # about 1. Above the first value a plain fit is not worth an audit. Below the second one a penalized
 # fit is.
-CLEARLY_DEPENDENT, AT_CHANCE = 3.0, 0.5
+CLEARLY_DEPENDENT, AT_CHANCE = 3.0, 0.2
 
 # The search audits fewer people than an audit does by default, and the last stage alone has as many
 # folds.
@@ -62,7 +62,7 @@ class Trial:
     def __str__(self) -> str:
         leakage = "" if self.leakage is None else f", leakage {self.leakage:.3f}"
         return (
-            f"strength {self.strength:.3g}: residual {self.residual:.4f}, statistics of the "
+            f"strength {self.strength:.3g}, noise {self.noise:g}: residual {self.residual:.4f}, "
             f"criterion at {self.deviation:.2f} sd{leakage}: {self.verdict}"
         )
 
@@ -91,7 +91,8 @@ class Selection:
     @property
     def verdict(self) -> str:
         """The verdict of the selected trial."""
-        return next(t.verdict for t in reversed(self.trials) if t.strength == self.strength)
+        chosen = (self.strength, self.noise)
+        return next(t.verdict for t in self.trials if (t.strength, t.noise) == chosen)
 
     @property
     def passed(self) -> bool:
@@ -116,9 +117,9 @@ def select_strength(
 
     The plain fit is audited first, unless the criterion finds it clearly dependent. Then rough
     fits, each from the last, follow a path of strengths until the criterion's statistics are at
-    chance. From there on strengths are fitted as `FairCP` does it and audited by all attackers, up
-    to the first that passes. Because the criterion has its minimum at chance, a strength that is
-    too large costs residual, but does not match people across groups.
+    chance. That strength, and a larger one with more and more noise, are fitted as `FairCP` does it
+    and audited by all attackers, up to the first that passes. Because the criterion has its minimum
+    at chance, a strength that is too large costs residual, but does not match people across groups.
 
     Args:
         problem: A problem with a `CalibratedPenalty`; its strength is replaced.
@@ -126,7 +127,7 @@ def select_strength(
         plain: The plain decomposition, where all fits begin.
         stop: When a fit stops.
         max_leakage: The largest allowed leakage, as in `Audit.verdict`.
-        noise: Noise of every trial; None for the default of the penalty.
+        noise: The smallest noise of a trial; None for the default of the penalty.
         seed: Seed of the audits and of the noise.
         on_iteration: Called after each iteration, as in `solve_batch`.
         on_trial: Called after each strength.
@@ -153,9 +154,12 @@ def select_strength(
                     break
                 keep(*search.judge(strength, complete(problem, rough), AT_CHANCE))
                 strength *= ROUGH_STEP
-            for step in range(MOST_AUDITED):
-                audited = strength * AUDITED_STEP**step
-                if keep(*search.judge(audited, search.fit(audited))):
+            fits: dict[float, Fit] = {}
+            for more, noisier in AUDITED:
+                audited = strength * more
+                if audited not in fits:
+                    fits[audited] = search.fit(audited)
+                if keep(*search.judge(audited, fits[audited], noisier=noisier)):
                     break
     except KeyboardInterrupt as error:
         # The last finished strength is better than an unfinished one.
@@ -217,10 +221,20 @@ class _Search:
         rows = self.problem.penalized_rows(fit.cp.factors[self.problem.mode])
         return float(self.criterion.deviations(rows).double().square().mean().sqrt())
 
-    def judge(self, strength: float, fit: Fit, most: float = float("inf")) -> tuple[Fit, Trial]:
-        """Return the released fit and its trial; only a deviation of at most `most` is audited."""
+    def judge(
+        self, strength: float, fit: Fit, most: float = float("inf"), *, noisier: float = 1.0
+    ) -> tuple[Fit, Trial]:
+        """Return the released fit and its trial.
+
+        Args:
+            strength: The strength of the fit.
+            fit: The fit, without noise.
+            most: The largest deviation that is audited.
+            noisier: Multiple of the noise.
+        """
         problem, penalty = self.at(strength), self.problem.penalty
         level = default_noise(penalty, strength) if self.noise is None else self.noise
+        level *= noisier
         released = Noise(level, self.seed).release(problem, fit)
         trial = Trial(strength, level, released.residual, self.deviation(fit))
         if trial.deviation > most:
