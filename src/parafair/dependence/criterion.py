@@ -1,9 +1,9 @@
 """The invariant criterion: dependence between rows and sensitive features, in any units.
 
 Rows are whitened and their columns standardized before a kernel is applied. So rescaling or
-shifting columns changes nothing, and mixing them changes only the part for components. Kernels
-cover distances that differ by a factor of 16. Otherwise a few people far away would make whitening
-squeeze all others together, and hide them from a kernel of one scale.
+shifting columns changes nothing, and mixing them changes only the parts for single columns and for
+pairs of them. Kernels cover distances that differ by a factor of 16. Otherwise a few people far
+away would make whitening squeeze all others together, and hide them from a kernel of one scale.
 """
 
 from __future__ import annotations
@@ -136,13 +136,14 @@ class Criterion:
     w_ij k(x_i, x_j)``, with weights w of the features (`Weights`). It is the unbiased HSIC, and the
     mean margin of a leave-one-out vote of neighbors: positive if people are near others of their
     group, negative if they are matched with people of other groups, and on average zero over all
-    permutations. The criterion is the weighted mean of ``sd * (sqrt((U / sd)**2 + 1) - 1)`` over
-    all kernels, with ``sd`` the standard deviation of U over permutations of normal rows. So its
+    permutations. The criterion is the weighted mean over all kernels of
+    ``b (sqrt((U / b)**2 + 1) - 1) / size``. Here ``b`` is BEND standard deviations of U over
+    permutations of normal rows, and ``size`` is U if the kernel were that of the feature. So its
     minimum is at chance, and there is nothing to gain beyond. It is divided by its value for an
     embedding that is the features.
 
-    RowViews are whole whitened rows (SHARES[0]), single columns (SHARES[1]: the components, and the
-    whitened columns) and pairs of components (SHARES[2]).
+    Views are whole whitened rows, in the usual and in robust units (SHARES[0]), single columns
+    (SHARES[1]: the components and the whitened columns) and pairs of components (SHARES[2]).
 
     Attributes:
         sensitive: The features.

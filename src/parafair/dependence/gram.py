@@ -7,7 +7,7 @@ are the centered Gram matrix of the other sample. Both are computed tile by tile
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt
 from typing import Any, Literal, TypeAlias
@@ -87,36 +87,6 @@ class CenteredGram:
             return cls(sample, kernel, left, right, zero_diagonal, scale)
         left, right = torch.cat([low_rank, left], -1), torch.cat([low_rank, right], -1)
         return cls(sample, None, left, right, zero_diagonal, scale)
-
-    @property
-    def trace(self) -> float:
-        """The sum of the diagonal, for a single matrix and the biased estimator."""
-        found = (self.left * self.right).sum()
-        if self.kernel is not None:
-            found = found + gram_diagonal(self.sample, self.kernel).sum()
-        return float(found) * self.scale
-
-    @property
-    def grand(self) -> float:
-        """The sum of all entries, for a single matrix and the biased estimator.
-
-        It is 0 unless `take` has removed rows.
-        """
-        found = self.left.sum(-2) @ self.right.sum(-2)
-        if self.kernel is not None:
-            ones = torch.ones_like(self.sample[..., :1])
-            found = found + gram_product(self.sample, self.kernel, ones).sum()
-        return float(found) * self.scale
-
-    def take(self, rows: Tensor) -> CenteredGram:
-        """Return the part for some rows: centered over all rows, scaled for the rows taken."""
-        return replace(
-            self,
-            sample=self.sample[..., rows, :],
-            left=self.left[..., rows, :],
-            right=self.right[..., rows, :],
-            scale=1 / len(rows) ** 2,
-        )
 
     def tile(self, rows: slice, columns: slice) -> Tensor:
         """Return the entries of one tile, shape (..., rows, columns)."""

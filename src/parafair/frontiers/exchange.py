@@ -2,7 +2,8 @@
 
 A solver may end in a poorer optimum at one strength than at its neighbors. The objective at a
 strength is known for every fit, so each strength takes the best fit of all of them. Then the
-residual before noise never falls from one strength to a larger one.
+residual before noise never falls from one strength to a larger one (with a ridge, the sum of loss
+and ridge).
 """
 
 from __future__ import annotations

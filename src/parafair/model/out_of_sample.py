@@ -6,8 +6,8 @@ one.
 
 A neighbor's shift hides less than a shift of one's own. Many new people can therefore be refined:
 they jointly minimize the training objective, squared error plus penalty, over their own rows.
-Training people are excluded from the penalty. Their rows are overfitted to the criterion, so
-including them would place all new people of a group in the same gaps between training rows.
+Training people are excluded from the penalty. Their rows are fitted to the criterion, so including
+them would place all new people of a group in the same gaps between training rows.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ class Invariant:
 
     The criterion is 0 without dependence and 1 if the factor equals the sensitive features, in any
     units of ``A``. The mean square makes it comparable with the squared residual, in any units of
-    ``X``. So `strength` means the same on any data. If groups differ in all components, as in the
-    paper's synthetic data, 20 to 100 is needed; weaker dependence needs less.
+    ``X``. So `strength` means the same on any data. The minimum of the criterion is at chance, so a
+    strength that is too large costs residual but creates no dependence; the default is large.
 
     Attributes:
         strength: Multiplier, relative to the squared norm of the data.

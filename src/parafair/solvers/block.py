@@ -1,4 +1,4 @@
-"""Block updates with extrapolation, exact where possible: the default solver."""
+"""Block updates with extrapolation, exact where possible."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.penalties import Transport
 from parafair.penalties.base import is_scale_free
 from parafair.penalties.postprocessing import Postprocessing
 from parafair.solvers.block import BlockDescent
@@ -177,9 +178,7 @@ def _stack(factors: Sequence[Sequence[Tensor]]) -> tuple[Tensor, ...]:
 
 def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] | None]:
     """Return the repaired factors of each member, or None where a fit need not begin there."""
-    features = problem.penalized_features
-    categorical = all(column.kind == "categorical" for column in features.columns)
-    if not categorical or len(features) > MOST_REPAIRED:
+    if not _repairable(problem):
         return [None] * len(plain)
     assert problem.penalty is not None
     strengths = [problem.penalty.strength] * len(plain)
@@ -196,6 +195,15 @@ def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] 
             repaired[id(fit)] = repair(unpenalized, fit.cp.factors)
         found.append(repaired[id(fit)])
     return found
+
+
+def _repairable(problem: Problem) -> bool:
+    """Tell whether there is a repair, and whether it is worth its time."""
+    try:
+        Transport().check(problem.penalized_features)
+    except ValueError:  # numbers, or too many groups
+        return False
+    return len(problem.penalized_features) <= MOST_REPAIRED
 
 
 def _after(fit: Fit, plain: Fit, first: Fit) -> Fit:

@@ -156,17 +156,6 @@ class Fit:
             f"residual {self.residual:.4f}: {self.status.value})"
         )
 
-    def with_embedding(self, problem: Problem, rows: Tensor) -> Fit:
-        """Return this fit with other rows of the sensitive mode and one more history entry.
-
-        Args:
-            problem: The problem that was solved.
-            rows: The new factor of its mode, shape (n, rank).
-        """
-        factors = list(self.cp.factors)
-        factors[problem.mode] = rows
-        return self.with_factors(problem, factors)
-
     def with_factors(self, problem: Problem, factors: Factors, *, seconds: float = 0.0) -> Fit:
         """Return this fit with other factors and one more history entry.
 
