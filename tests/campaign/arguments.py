@@ -31,10 +31,12 @@ METHODS = choice(
      "penalties.KHSIC(1e6)", "kernels.Linear()", "penalties.MomentMatching()", "'svd'"),
 )  # fmt: skip
 SOLVERS = choice(
-    ("'block'", "'block'", "'gradient'", "solvers.GradientBCD((3, 1), inner_steps=3)"),
-    ("'Block'", "solvers.BlockDescent", "solvers.GradientBCD((1e9, 1e9), inner_steps=2)",
-     "solvers.BlockDescent(inner_steps=1)", "solvers.GradientBCD(cap=False, inner_steps=2)"),
+    ("'auto'", "'block'", "'lbfgs'", "'gradient'", "solvers.GradientBCD((3, 1), inner_steps=3)"),
+    ("'Block'", "'Auto'", "solvers.LBFGS", "solvers.BlockDescent",
+     "solvers.GradientBCD((1e9, 1e9), inner_steps=2)", "solvers.BlockDescent(inner_steps=1)",
+     "solvers.GradientBCD(cap=False, inner_steps=2)"),
 )  # fmt: skip
+STARTS = choice(("1", "2", "'auto'", "np.int64(2)"), ("0", "-1", "2.0", "'2'", "'Auto'", "True"))
 INITS = Sort(
     lambda draw: draw.one("'uniform'", "'normal'", "'svd'"),
     lambda draw: draw.one(
@@ -244,7 +246,7 @@ SORTS: dict[str, Sort] = {
     "center": FLAGS,
     "solver": SOLVERS,
     "init": INITS,
-    "n_init": COUNTS,
+    "n_init": STARTS,
     "max_iter": COUNTS,
     "tol": choice(("0.0", "1e-4", "0.1"), ("-1e-3", "1", "'a'", "True")),
     "random_state": SEEDS,
@@ -293,6 +295,7 @@ SORTS: dict[str, Sort] = {
     "decay": SHARES,
     "chunk_size": choice(("1000", "4"), ("0", "1", "-1", "2.5")),
     "kernel": KERNELS,
+    "memory": COUNTS,
     "sensitive_kernel": KERNELS,
     "first": TENSORS,
     "second": TENSORS,

@@ -270,6 +270,7 @@ TARGETS = (
     of("penalties.Orthogonality", weight=0.3),
     of("solvers.BlockDescent", weight=0.3),
     of("solvers.GradientBCD", weight=0.3),
+    of("solvers.LBFGS", weight=0.3),
     of("Stop", weight=0.3),
     of("Problem", weight=0.5),
     of("CPTensor", weight=0.3),

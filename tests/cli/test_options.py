@@ -23,6 +23,8 @@ from tests.cli.conftest import FIT, PEOPLE, help_of, run
 # Arguments of Python that the shell has otherwise: files, the mode, the progress bar.
 ELSEWHERE = {"self", "mode", "verbose"}
 
+SOLVER_NAMES = ("auto", *SOLVERS)
+
 
 def defaults_of(function):
     return {name: p.default for name, p in signature(function).parameters.items()}
@@ -70,10 +72,10 @@ def options_of(command):
 @pytest.mark.parametrize(
     ("command", "registered"),
     [
-        ("fit", METHODS), ("fit", SOLVERS), ("fit", INITS), ("fit", LOSSES),
-        ("tune", METHODS), ("tune", SOLVERS), ("tune", INITS), ("tune", LOSSES),
-        ("frontier", METHODS), ("frontier", SOLVERS), ("frontier", INITS), ("frontier", LOSSES),
-        ("frontier", ATTACKERS), ("audit", ATTACKERS),
+        ("fit", METHODS), ("fit", SOLVER_NAMES), ("fit", INITS), ("fit", LOSSES),
+        ("tune", METHODS), ("tune", SOLVER_NAMES), ("tune", INITS), ("tune", LOSSES),
+        ("frontier", METHODS), ("frontier", SOLVER_NAMES), ("frontier", INITS),
+        ("frontier", LOSSES), ("frontier", ATTACKERS), ("audit", ATTACKERS),
     ],
 )  # fmt: skip
 def test_the_help_lists_what_is_registered(working, command, registered):
@@ -96,11 +98,11 @@ def test_the_help_tells_when_there_is_a_ridge(working):
         (("--rank", "x"), "--rank must be a whole number, got 'x'"),
         (("--ridge", "much"), "--ridge must be a number or auto, got 'much'"),
         (("--strength", "much"), "--strength must be a number or auto, got 'much'"),
-        (("--step-sizes", "3,1"), "--step-sizes is for --solver gradient, but --solver is block"),
-        (("--inner-steps", 5), "--inner-steps is for --solver gradient, but --solver is block"),
+        (("--step-sizes", "3,1"), "--step-sizes is for --solver gradient, but --solver is auto"),
+        (("--inner-steps", 5), "--inner-steps is for --solver gradient, but --solver is auto"),
         (("--solver", "gradient", "--step-sizes", "a,b"), "--step-sizes must be numbers separated"),
         (("--solver", "gradient", "--step-sizes", "1"), "step_sizes must be two positive numbers"),
-        (("--solver", "grad"), "solver must be one of block, lbfgs, gradient; got 'grad'"),
+        (("--solver", "grad"), "solver must be one of auto, block, lbfgs, gradient; got 'grad'"),
         (("--method", "khsik"), "did you mean 'khsic'?"),
         (("--method", "none", "--strength", 1), "method='none' has no penalty; leave strength out"),
         (
