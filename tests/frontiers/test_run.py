@@ -1,5 +1,3 @@
-import warnings
-
 import joblib
 import numpy as np
 import pytest
@@ -61,12 +59,14 @@ def test_removal_of_converged_members_changes_nothing():
 
 
 def test_a_point_is_the_fit_of_the_same_model(curve):
+    model = FairCP(3, strength=3.0, random_state=1, tol=1e-3, n_init=1)
+    model.fit(MATRIX, sensitive_features=GROUPS)
+    (alone,) = small(strengths=(3.0,), seeds=(1,), audits=None).points
+    assert model.fit_.residual == pytest.approx(alone.residual, rel=1e-6)
+    # Among other strengths it is at least as good, because fits are exchanged.
     point = next(p for p in curve.points if p.member == Member("invariant", 3.0, 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = FairCP(3, strength=3.0, random_state=1, tol=1e-4)
-        model.fit(MATRIX, sensitive_features=GROUPS)
-    assert model.fit_.residual == pytest.approx(point.residual, rel=1e-3)
+    objectives = [fit.before_noise.objective for fit in (point.fit, model.fit_)]
+    assert objectives[0] <= objectives[1] * (1 + 1e-6)
 
 
 def test_a_member_that_diverges_leaves_the_others_alone():
@@ -82,16 +82,17 @@ def test_a_member_that_diverges_leaves_the_others_alone():
 
 
 def test_strengths_are_found_from_the_data():
-    found = small(strengths=7, audits=None)
-    residuals = [point.residual for point in found.points]
+    rough = {"tol": 1e-2, "n_init": 1}
+    found = small(strengths=5, audits=None, model=rough)
+    residuals = [point.fit.before_noise.residual for point in found.points]
     plain = FairCP(3, method="none", random_state=0).fit(MATRIX).fit_.residual
-    assert len(found) == 7
+    assert len(found) == 5
     assert residuals[0] < plain + 0.1
     assert residuals[-1] > residuals[0] + 0.1
     # Other units of the data ask for the same strengths.
     settings = {"strengths": 5, "audits": None, "limit": False}
-    scaled = frontier(FairCP(3), 1000 * MATRIX, sensitive_features=GROUPS, **settings)
-    first = [point.member.strength for point in small(strengths=5, audits=None).points]
+    scaled = frontier(FairCP(3, **rough), 1000 * MATRIX, sensitive_features=GROUPS, **settings)
+    first = [point.member.strength for point in found.points]
     assert [point.member.strength for point in scaled.points] == pytest.approx(first, rel=1e-2)
 
 
@@ -155,7 +156,10 @@ def test_progress_is_told():
         ({"seeds": 0}, "seeds must be a whole number from 1"),
         ({"seeds": (1, 1)}, "seeds must be one or more distinct whole numbers"),
         ({"model": {"method": "fair"}}, "method must be one of invariant, .*; got 'fair'"),
-        ({"model": {"solver": "sgd"}}, "solver must be one of block, lbfgs, gradient; got 'sgd'"),
+        (
+            {"model": {"solver": "sgd"}},
+            "solver must be one of auto, block, lbfgs, gradient; got 'sgd'",
+        ),
         ({"rank": 0}, "rank must be a whole number of at least 1, got 0"),
         (
             {"audits": {"attackers": ["nobody"]}},
@@ -168,7 +172,10 @@ def test_progress_is_told():
         ({"model": {"dtype": "float16"}}, "dtype must be one of float32, float64"),
         ({"strengths": 4.0}, "strengths must be a list of strengths, or their number"),
         ({"name": "../x"}, "name must be a valid folder name"),
-        ({"model": {"n_init": 2}}, "n_init must be 1 in a frontier, got 2; use seeds instead"),
+        (
+            {"model": {"method": "hsic", "n_init": 2}},
+            "n_init must be 1 in a frontier, got 2; use seeds instead",
+        ),
         ({"model": {"strength": "auto"}}, "strength='auto' cannot be used in a frontier"),
         ({"model": {"init": [MATRIX]}}, "init must be a name in a frontier"),
     ],
@@ -205,7 +212,7 @@ def test_refinement_ends_where_nothing_new_is_left():
 
 
 def test_few_strengths_span_the_range_too():
-    found = small(strengths=2, audits=None)
+    found = small(strengths=2, audits=None, model={"tol": 1e-2})
     low, high = (point.member.strength for point in found.points)
     assert high > 1000 * low
 
