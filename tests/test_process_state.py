@@ -177,9 +177,6 @@ CALLS = {
     "FairCP.transform": lambda m: m["model"].transform(TENSOR, sensitive_features=GROUPS),
     "FairCP.write": lambda m: write(m["model"], m),
     "Fit.load": lambda m: Fit.load(m["folder"] / "model"),
-    "Fit.with_embedding": lambda m: m["model"].fit_.with_embedding(
-        m["problem"], m["factors"][0][0]
-    ),
     "Fit.with_factors": lambda m: m["model"].fit_.with_factors(
         m["problem"], [factor[0] for factor in m["factors"]]
     ),
@@ -196,12 +193,15 @@ CALLS = {
     "ParityLimit.at": lambda m: m["limit"].at(0.1),
     "ParityLimit.to_dict": lambda m: m["limit"].to_dict(),
     "Problem.evaluate": lambda m: m["problem"].evaluate(m["factors"]),
+    "Problem.loss_and_gradients": lambda m: m["problem"].loss_and_gradients(m["factors"]),
     "Problem.objective": lambda m: m["problem"].objective(
         m["factors"], torch.ones(1).double(), None
     ),
     "Problem.penalized_rows": lambda m: m["problem"].penalized_rows(m["factors"][0]),
+    "Problem.penalty_and_gradients": lambda m: m["problem"].penalty_and_gradients(m["factors"]),
     "Problem.penalties": lambda m: m["problem"].penalties(m["factors"]),
     "Problem.take": lambda m: m["problem"].take(torch.zeros(1, dtype=torch.long)),
+    "Problem.value_and_gradients": lambda m: m["problem"].value_and_gradients(m["factors"]),
     "Problem.with_strengths": lambda m: m["problem"].with_strengths(torch.ones(1)),
     "SensitiveFeatures.encode": lambda m: FEATURES.encode(),
     "SensitiveFeatures.from_list": lambda m: SensitiveFeatures.from_list(FEATURES.to_list()),
