@@ -40,7 +40,7 @@ def test_the_residual_is_monotone_for_other_seeds_and_more_strengths(kind, seed)
 
 def plan_and_points(strengths=(1.0, 100.0)):
     tensor, groups, rank = draw(mean_shift, 0, 80)
-    plan = make_plan(FairCP(rank, tol=1e-3), tensor, sensitive_features=groups)
+    plan = make_plan(FairCP(rank, tol=1e-3, n_init=1), tensor, sensitive_features=groups)
     members = [Member("invariant", strength, 0) for strength in strengths]
     fits = plan.fit(members, lambda position, fit: None)
     return plan, [Point(m, fit) for m, fit in zip(members, fits, strict=True)]

@@ -49,7 +49,7 @@ def test_removal_of_converged_members_changes_nothing():
     starts = make_starts(problem, "uniform", count=3, seed=0)
     strengths = torch.tensor([0.001, 1.0, 100.0], dtype=torch.float64)
     batch = problem.with_strengths(strengths)
-    stop = Stop(max_iter=40, tol=1e-3)
+    stop = Stop(max_iter=25, tol=1e-3)
     fits = solve_batch(batch, BlockDescent(), starts=starts, stop=stop)
     assert len({fit.n_iter for fit in fits}) > 1, "all members took the same number of iterations"
     for member, fit in enumerate(fits):

@@ -28,7 +28,7 @@ class TestBlockDescent(SolverContract):
     def test_extrapolated_objective_never_increases_in_single_precision(self, problem):
         problem = small_problem(problem.penalty, dtype=torch.float32)
         for fit in solve_batch(
-            problem, BlockDescent(), starts=starts_of(problem, 3), stop=Stop(200, 0)
+            problem, BlockDescent(), starts=starts_of(problem, 2), stop=Stop(100, 0)
         ):
             assert (np.diff([entry.objective for entry in fit.history]) <= 0).all()
 
