@@ -42,7 +42,8 @@ def methods(n: int) -> dict[str, tuple[FairCP, tuple[float, ...]]]:
         "HSIC-BCD": (paper(HSIC(), 0.5), tuple(s * n**2 for s in (0.001, 0.003, 0.01))),
         "KHSIC-BCD": (paper(KHSIC(), 0.5), tuple(s * n**2 for s in (0.01, 0.04, 0.1, 0.4))),
         "CP + correlation removal": (FairCP(8, method="correlation-removal"), ()),
-        "invariant": (FairCP(8), (1, 4, 8, 16, 32, 64, 90, 128)),
+        "CP + transport repair": (FairCP(8, method="transport"), ()),
+        "invariant": (FairCP(8), (4, 16, 64, 128, 300, 1000)),
     }
 
 

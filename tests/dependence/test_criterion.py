@@ -32,7 +32,7 @@ def value(rows, features=GROUPS, chunk_size=CHUNK_PEOPLE):
 def shares_and_deviations(measure, rank):
     """The share and the standard deviation of each statistic, in the order of the reference."""
     scorers = measure.scorers(rank)
-    counts = (2, 2 * rank, rank * (rank - 1) // 2)
+    counts = (1, 1, 2 * rank, rank * (rank - 1) // 2)
     shares, deviations, sizes = [], [], []
     for scorer, count in zip(scorers, counts, strict=True):
         for _ in range(count):
@@ -64,11 +64,11 @@ def test_value_is_the_weighted_mean_of_their_pseudo_huber_values():
 def test_statistics_of_independent_rows_are_about_standard_normal():
     measure = criterion()
     found = torch.stack([measure.deviations(example_rows(N, RANK, seed=s)) for s in range(150)])
-    # Twice five kernels of rows come first; the finest are few people's, and count less.
-    usual = torch.cat([found[:, :3], found[:, 5:8], found[:, 10:]], 1)
+    # Twice seven kernels of rows come first; the finest are few people's, and count less.
+    usual = torch.cat([found[:, :5], found[:, 7:12], found[:, 14:]], 1)
     assert float(usual.std(0).min()) > 0.6
     assert float(usual.std(0).max()) < 1.4
-    assert float(found.std(0)[:10].max()) < 1.4
+    assert float(found.std(0)[:14].max()) < 1.4
     assert float(found.mean(0).abs().max()) < 0.4  # four standard errors
 
 
@@ -77,7 +77,7 @@ def test_people_matched_across_groups_are_as_far_from_chance_as_people_near_thei
     twins = random + 0.01 * example_rows(120, 3, seed=1)
     matched = criterion(torch.tensor([0.0, 1.0]).repeat(60)[:, None])
     alike = criterion(torch.tensor([0.0, 0.0, 1.0, 1.0]).repeat(30)[:, None])
-    finest = [float(measure.deviations(twins)[4]) for measure in (matched, alike)]
+    finest = [float(measure.deviations(twins)[6]) for measure in (matched, alike)]
     assert finest[0] < -5
     assert finest[1] > 5
     usual = [float(matched.value_and_gradient(example_rows(120, 3, s))[0]) for s in range(2, 22)]
@@ -244,7 +244,7 @@ def test_sees_pairs_of_columns_whose_columns_reveal_nothing():
     rows = rows + 0.5 * rows.sign()
     groups = (rows[:, 0] * rows[:, 1] > 0).double()[:, None]
     found = criterion(groups).deviations(rows)
-    single, pairs = found[10 : 10 + 4 * RANK], found[-3 * 6 :]
+    single, pairs = found[14 : 14 + 4 * RANK], found[-3 * 6 :]
     assert float(single.abs().max()) < 4
     assert float(pairs.max()) > 15
 
@@ -334,7 +334,7 @@ def test_statistics_of_chunks_do_not_cancel():
     rows[sorted_first] = places.repeat_interleave(2, 0)
     ones, zeros = second[groups[second] == 1], second[groups[second] == 0]
     rows[ones], rows[zeros] = places[: len(ones)], places[: len(zeros)]
-    finest = measure.deviations(rows)[:10].reshape(2, 5)[:, 3]  # of both chunks
+    finest = measure.deviations(rows)[:14].reshape(2, 7)[:, 5]  # of both chunks
     assert float(finest[0]) > 3
     assert float(finest[1]) < -3
     assert float(measure.value_and_gradient(rows)[0]) > 4 * value(

@@ -9,6 +9,7 @@ from parafair.dependence.scales import (
     compress,
     compression_slope,
     pair_levels,
+    robust_levels,
     row_levels,
     spectrum,
 )
@@ -62,8 +63,8 @@ def test_level_is_the_spread_over_permutations():
     assert torch.tensor(values).std() == pytest.approx(float(variance) ** 0.5, rel=0.05)
 
 
-def test_finer_kernels_vary_less():
-    for levels in (row_levels(8), row_levels(2)[1:], column_levels()[1:], pair_levels()):
-        pairs = [level.pairs for level in levels]
-        assert pairs[-1] < pairs[0]
-        assert all(level > 0 for level in pairs)
+def test_finer_kernels_have_fewer_neighbors():
+    for levels in (row_levels(8), robust_levels(8), column_levels(), pair_levels()):
+        means = [level.mean for level in levels]
+        assert sorted(means, reverse=True) == means
+        assert all(level.pairs > 0 for level in levels)

@@ -72,10 +72,18 @@ def test_the_deviation_is_that_over_permutations():
 
 
 def test_a_kernel_without_neighbors_counts_as_one_with_a_neighbor_each():
+    # Similarities of 0 and 1: their mean square is the share of neighbors.
     weights = weights_for(np.arange(40) % 2)
-    none, few = Level(0.0, 0.0), Level(1 / 40, 0.0)
-    assert torch.equal(weights.deviation(none), weights.deviation(few))
-    assert torch.equal(weights.size(none), weights.size(few))
+    few, one = Level(1e-4, 0.0, 1e-4), Level(1 / 40, 0.0, 1 / 40)
+    torch.testing.assert_close(weights.deviation(few), weights.deviation(one))
+    torch.testing.assert_close(weights.size(few), weights.size(one))
+
+
+def test_a_wide_kernel_counts_as_it_is():
+    # All people are similar, and differ by little.
+    weights = weights_for(np.arange(40) % 2)
+    wide, wider = Level(1e-4, 0.0, 0.9), Level(1e-6, 0.0, 0.99)
+    torch.testing.assert_close(weights.deviation(wide), 10 * weights.deviation(wider))
 
 
 def test_several_columns_are_weighed_one_by_one_and_together():
@@ -93,7 +101,7 @@ def test_several_columns_are_weighed_one_by_one_and_together():
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_very_few_people_have_finite_weights(n):
     weights = weights_for(np.arange(n) % 2)
-    level = Level(0.1, 0.01)
+    level = Level(0.1, 0.01, 0.5)
     for part in (*vars(weights).values(), weights.deviation(level), weights.size(level)):
         assert torch.isfinite(part).all()
 

@@ -61,10 +61,10 @@ def views(rows):
     columns = (rows - rows.mean(0)) / rows.std(0, correction=0)
     whitened = columns @ root_of(columns.mT @ columns / len(rows), -0.5)
     robust, components = robust_units(columns)
-    for part in (whitened, robust):
+    for part in (whitened, robust / (1 + robust.square() / 3).sqrt()):
         squares = torch.cdist(part, part).square()
-        for gamma in (0.25, 1, 4, 16, 64):
-            yield "rows", torch.exp(-gamma / (2 * rank) * squares), 0.4 / 10
+        for gamma in (1 / 64, 1 / 16, 1 / 4, 1, 4, 16, 64):
+            yield "rows", torch.exp(-gamma / (2 * rank) * squares), 0.4 / 14
     for column in (*components.T, *robust.T):
         for gamma in (0.5, 2, 8, 32):
             yield "columns", column_gram(column, gamma, 32), 0.3 / (2 * rank * 4)

@@ -19,7 +19,15 @@ from parafair.arguments import whole_number
 from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.chunks import CHUNK_PEOPLE, chunk_count, stratify
-from parafair.dependence.scales import Level, column_levels, pair_levels, row_levels
+from parafair.dependence.scales import (
+    Level,
+    column_levels,
+    compress,
+    compression_slope,
+    pair_levels,
+    robust_levels,
+    row_levels,
+)
 from parafair.dependence.views import column_sums, compare_columns, compare_rows, row_sums
 from parafair.dependence.weights import Weights, feature_factors
 from parafair.dependence.whitening import RowViews
@@ -124,6 +132,7 @@ class Scorers(NamedTuple):
     """The scorer of each view."""
 
     rows: Scorer
+    robust: Scorer
     columns: Scorer
     pairs: Scorer
 
@@ -201,6 +210,7 @@ class Criterion:
             own = self.column_weights
             self._scorers[rank] = Scorers(
                 Scorer.of(self.row_weights, row_levels(rank), rows / 2),
+                Scorer.of(self.row_weights, robust_levels(rank), rows / 2),
                 Scorer.of(own, column_levels(), columns / (2 * rank)),
                 Scorer.of(own, pair_levels(), pairs / max(1, rank * (rank - 1) // 2)),
             )
@@ -221,12 +231,14 @@ class Criterion:
         """Return the criterion and its gradient, not divided by the reference."""
         views = RowViews(rows.reshape(-1, *rows.shape[-2:]))
         scorers = self.scorers(rows.shape[-1])
-        whole, for_rows = compare_rows(self._rows(views), scorers.rows, self.places)
+        whitened, robust = self._rows(views)
+        usual, for_whitened = compare_rows(whitened, scorers.rows, self.places)
+        middle, for_robust = compare_rows(robust, scorers.robust, self.places)
         single, for_columns = compare_columns(self._columns(views), scorers.columns, scorers.pairs)
-        for_whitened, for_robust = for_rows.double().chunk(2)
         for_components, through_robust = for_columns.double().chunk(2, -1)
-        gradient = views.pull_back(for_whitened, for_robust + through_robust, for_components)
-        value = (sum(whole.chunk(2)) + single).reshape(rows.shape[:-2])
+        through_robust = through_robust + for_robust.double() * compression_slope(views.robust)
+        gradient = views.pull_back(for_whitened.double(), through_robust, for_components)
+        value = (usual + middle + single).reshape(rows.shape[:-2])
         return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
 
     def deviations(self, rows: Tensor) -> Tensor:
@@ -271,17 +283,16 @@ class Criterion:
             totals.append(total)
         return torch.cat(totals) / self.reference
 
-    def _sums(
-        self, rows: Tensor, for_rows: Tensor, for_columns: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _sums(self, rows: Tensor, for_rows: Tensor, for_columns: Tensor) -> tuple[Tensor, ...]:
         """Return the sums of all views of one embedding, for given columns of weights."""
         views = RowViews(rows.unsqueeze(0))
-        whole = row_sums(self._rows(views), for_rows, self.places)
-        return (whole, *column_sums(self._columns(views), for_columns))
+        whole = [row_sums(rows, for_rows, self.places) for rows in self._rows(views)]
+        return (*whole, *column_sums(self._columns(views), for_columns))
 
-    def _rows(self, views: RowViews) -> Tensor:
-        """Return whitened rows in the usual units, then in robust units, (2 batch, n, rank)."""
-        return torch.cat([views.whitened, views.robust]).to(self.prototype.dtype)
+    def _rows(self, views: RowViews) -> tuple[Tensor, Tensor]:
+        """Return whitened rows in the usual units, and compressed in robust units."""
+        dtype = self.prototype.dtype
+        return views.whitened.to(dtype), compress(views.robust).to(dtype)
 
     def _columns(self, views: RowViews) -> Tensor:
         """Return components, then whitened columns, in robust units, (batch, n, 2 rank)."""

@@ -17,8 +17,9 @@ from torch import Tensor
 from parafair.dependence.whitening import RowViews
 
 # Multipliers of squared distances. Whitened rows of normal data are 2 * rank apart in squared
-# distance, so the widest kernel covers all of them and the finest one only near neighbors.
-ROW_GAMMAS = (0.25, 1.0, 4.0, 16.0, 64.0)
+# distance. The widest kernel sees little more than means, so dependence in the means cannot be
+# offset by matched neighbors; the finest one sees only near neighbors.
+ROW_GAMMAS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0, 16.0, 64.0)
 # Single columns, of variance about 1: widths from 1 to an eighth, the last about that of the noise.
 COLUMN_GAMMAS = (0.5, 2.0, 8.0, 32.0)
 # Pairs of columns: widths from 1 to a fourth.
@@ -44,10 +45,12 @@ class Level:
     Attributes:
         pairs: Mean square of the doubly centered entries of different people.
         people: Variance of the mean similarity of a person to all others.
+        mean: Mean similarity of different people.
     """
 
     pairs: float
     people: float
+    mean: float
 
     @classmethod
     def of(cls, gram: Tensor) -> Level:
@@ -58,7 +61,8 @@ class Level:
         centered = off.sum(1) / (n - 1) - mean
         rest = off - mean - (n - 1) / (n - 2) * (centered[:, None] + centered)
         rest = rest - torch.diag(rest.diagonal())
-        return cls(float(rest.square().sum()) / (n * (n - 1)), float(centered.square().mean()))
+        pairs, people = rest.square().sum() / (n * (n - 1)), centered.square().mean()
+        return cls(float(pairs), float(people), float(mean))
 
 
 def compress(columns: Tensor) -> Tensor:
@@ -73,10 +77,20 @@ def compression_slope(columns: Tensor) -> Tensor:
 
 @lru_cache
 def row_levels(rank: int) -> tuple[Level, ...]:
-    """Return the level of each kernel of whitened rows."""
-    rows = RowViews(_normal(rank).unsqueeze(0)).whitened[0]
+    """Return the level of each kernel of whitened rows, in the usual units."""
+    return _levels(RowViews(_normal(rank).unsqueeze(0)).whitened[0])
+
+
+@lru_cache
+def robust_levels(rank: int) -> tuple[Level, ...]:
+    """Return the level of each kernel of whitened rows, compressed in robust units."""
+    return _levels(compress(RowViews(_normal(rank).unsqueeze(0)).robust[0]))
+
+
+def _levels(rows: Tensor) -> tuple[Level, ...]:
     squares = torch.cdist(rows, rows).square()
-    return tuple(Level.of(torch.exp(-gamma / (2 * rank) * squares)) for gamma in ROW_GAMMAS)
+    gammas = [gamma / (2 * rows.shape[1]) for gamma in ROW_GAMMAS]
+    return tuple(Level.of(torch.exp(-gamma * squares)) for gamma in gammas)
 
 
 @lru_cache

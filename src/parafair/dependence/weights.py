@@ -22,6 +22,9 @@ from parafair.dependence.scales import Level
 # less than a ten-thousandth in the Gram matrix.
 ACCURACY = 1e-2
 
+# The smallest mean similarity: that of a kernel which sees no pair at all in the reference sample.
+LEAST_MEAN = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Weights:
@@ -103,7 +106,8 @@ class Weights:
         A fine kernel sees almost no pairs. Its few entries must not count as much as all of those
         of a wide kernel, so it is treated as if everybody had a neighbor.
         """
-        return (1 / self.sizes[:, None]).clamp_min(level.pairs)
+        neighbors = self.sizes[:, None] * max(level.mean, LEAST_MEAN)
+        return level.pairs * (1 / neighbors).clamp_min(1)
 
     def statistic(self, sums: Tensor) -> Tensor:
         """Return ``sum over i != j of w_ij k_ij``, shape (..., chunks, kernels, features).
