@@ -84,6 +84,16 @@ def test_people_matched_across_groups_are_as_far_from_chance_as_people_near_thei
     assert float(matched.value_and_gradient(twins)[0]) > max(usual)
 
 
+def test_matched_neighbors_cannot_offset_other_means():
+    # Twins of both groups in 60 places, and one group shifted as a whole.
+    rows = example_rows(60, 3, seed=0).repeat_interleave(2, 0) + 0.02 * example_rows(120, 3, seed=1)
+    groups = torch.tensor([0.0, 1.0]).repeat(60)[:, None]
+    found = criterion(groups).deviations(rows + 0.5 * groups * torch.tensor([1.0, 0, 0]).double())
+    assert float(found[0]) > 4
+    matched = criterion(groups).deviations(rows)
+    assert float(matched[5]) < -4
+
+
 def test_its_minimum_is_at_chance_not_below():
     # Descent from independent rows, with nothing else to fit: the statistics go to zero.
     measure, rows = criterion(), example_rows(N, RANK, seed=7)

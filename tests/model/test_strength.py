@@ -115,11 +115,11 @@ def say(monkeypatch, *leakages):
     left = list(leakages)
 
     def audited(*_, **__):
-        leakage = left.pop(0)
+        # What passes the quick attackers is audited by all.
+        leakage = left.pop(0) if left[0] else 0.0
         return Said(Verdict.LEAKS if leakage else Verdict.PASSES, leakage)
 
     monkeypatch.setattr(strength_module, "audit", audited)
-    monkeypatch.setattr(strength_module, "STAGES", strength_module.STAGES[:1])
     monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 30.0)
 
 
