@@ -88,7 +88,7 @@ def test_matched_neighbors_cannot_offset_other_means():
     # Twins of both groups in 60 places, and one group shifted as a whole.
     rows = example_rows(60, 3, seed=0).repeat_interleave(2, 0) + 0.02 * example_rows(120, 3, seed=1)
     groups = torch.tensor([0.0, 1.0]).repeat(60)[:, None]
-    found = criterion(groups).deviations(rows + 0.5 * groups * torch.tensor([1.0, 0, 0]).double())
+    found = criterion(groups).deviations(rows + groups * torch.tensor([1.0, 0, 0]).double())
     assert float(found[0]) > 4
     matched = criterion(groups).deviations(rows)
     assert float(matched[5]) < -4
