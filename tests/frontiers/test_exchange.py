@@ -7,13 +7,13 @@ from parafair.frontiers import run as run_module
 from parafair.frontiers.exchange import exchange
 from parafair.frontiers.plan import make_plan
 from parafair.frontiers.result import Member, Point
-from tests.reference.kinds import KINDS, draw, mean_shift
+from tests.reference.kinds import KINDS, draw, mean_shift, zero_inflated
 
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
 
 
 def curve(kind, seed=0, tol=1e-3, **settings):
-    tensor, groups, rank = draw(kind, seed, 80)
+    tensor, groups, rank = draw(kind, seed, 60)
     model = FairCP(rank, tol=tol)
     options = {"strengths": STRENGTHS, "audits": None, "limit": False} | settings
     return frontier(model, tensor, sensitive_features=groups, **options)
@@ -23,7 +23,7 @@ def before_noise(found):
     return [point.fit.before_noise.residual for point in found.points]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [mean_shift, zero_inflated], ids=lambda kind: kind.__name__)
 def test_the_residual_is_monotone_in_the_strength(kind):
     residuals = before_noise(curve(kind))
     assert np.all(np.diff(residuals) >= -1e-9)
@@ -31,7 +31,7 @@ def test_the_residual_is_monotone_in_the_strength(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_the_residual_is_monotone_for_other_seeds_and_more_strengths(kind, seed):
     residuals = before_noise(curve(kind, seed, tol=1e-4, strengths=9, seeds=[seed]))

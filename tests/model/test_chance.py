@@ -34,9 +34,8 @@ def statistics(model):
     return Criterion(SensitiveFeatures(features.columns), rows.flatten()[:0]).deviations(rows)
 
 
-@pytest.mark.parametrize("strength", [1.0, 300.0])
-def test_people_of_random_groups_stay_unrecognizable(strength):
-    model, groups = fit(zero_inflated, 0, strength, independent=True)
+def test_people_of_random_groups_stay_unrecognizable():
+    model, groups = fit(zero_inflated, 0, 300.0, independent=True, tol=1e-3)
     result = audit(model.embedding_, sensitive_features=groups, attackers=QUICK, permutations=1)
     assert not off_chance(result)
     low, high = result.leakage_interval
@@ -57,7 +56,7 @@ def test_no_strength_makes_people_of_random_groups_recognizable(kind, seed, stre
 
 def test_pressing_harder_ends_at_chance_and_not_below():
     for strength in (300.0, 30_000.0):
-        model, _ = fit(mean_shift, 0, strength, n=100)
+        model, _ = fit(mean_shift, 0, strength, n=60, tol=1e-3, n_init=1)
         found = statistics(model)
         # Independent rows have statistics between about -3 and 3 standard deviations.
         assert float(found.abs().max()) < 2

@@ -15,7 +15,7 @@ MATRIX = PEOPLE @ RANDOM.standard_normal((3, 9))
 
 
 def automatic(features=GROUPS, **settings):
-    options = {"tol": 1e-3, "n_init": 1, "random_state": 0} | settings
+    options = {"tol": 1e-2, "n_init": 1, "random_state": 0} | settings
     model = FairCP(3, strength="auto", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -27,7 +27,7 @@ def model():
     # The quick attackers alone: the others need most of the time.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(strength_module, "panel", lambda stage: panel("quick"))
-        return automatic(max_leakage=0.15, tol=1e-4)
+        return automatic(max_leakage=0.15, tol=1e-3)
 
 
 def test_a_loaded_model_knows_how_its_strength_was_found(model, tmp_path):
@@ -77,7 +77,7 @@ def test_the_record_is_of_the_chosen_strength(model):
 
 
 def test_the_fit_is_that_of_the_strength_given_as_a_number(model):
-    same = FairCP(3, strength=model.selection_.strength, tol=1e-4, n_init=1, random_state=0)
+    same = FairCP(3, strength=model.selection_.strength, tol=1e-3, n_init=1, random_state=0)
     same.fit(MATRIX, sensitive_features=GROUPS)
     np.testing.assert_allclose(same.embedding_, model.embedding_)
 
@@ -124,18 +124,19 @@ def say(monkeypatch, *leakages):
 
 
 def test_a_larger_strength_and_more_noise_are_audited_until_one_passes(monkeypatch):
-    say(monkeypatch, 0.3, 0.2, 0.0)
+    say(monkeypatch, 0.3, 0.2, 0.2, 0.0)
     found = automatic().selection_
     audited = [trial for trial in found.trials if trial.leakage is not None]
     first = audited[0].strength
-    assert [(t.strength / first, t.noise) for t in audited] == [(1, 0.1), (4, 0.1), (4, 0.2)]
-    assert (found.strength, found.noise) == (4 * first, 0.2)
+    tried = [(trial.strength / first, trial.noise) for trial in audited]
+    assert tried == [(1, 0.1), (4, 0.1), (16, 0.1), (16, 0.2)]
+    assert (found.strength, found.noise) == (16 * first, 0.2)
     assert found.verdict == "passes"
 
 
 def test_a_search_without_success_says_so_and_keeps_the_least_leakage(monkeypatch):
-    say(monkeypatch, 0.3, 0.1, 0.2, 0.3)
-    model = FairCP(3, strength="auto", random_state=0, tol=1e-3, n_init=1)
+    say(monkeypatch, 0.3, 0.1, 0.2, 0.3, 0.3)
+    model = FairCP(3, strength="auto", random_state=0, tol=1e-2, n_init=1)
     with pytest.warns(ConvergenceWarning, match="no strength passed the audit at max_leakage"):
         model.fit(MATRIX, sensitive_features=GROUPS)
     assert not model.selection_.passed

@@ -24,7 +24,7 @@ from tests.reference.kinds import KINDS, draw
 STOP = Stop(max_iter=500, tol=1e-4)
 
 
-def problem_of(kind, seed=0, strength=100.0, n=90):
+def problem_of(kind, seed=0, strength=100.0, n=60):
     tensor, groups, rank = draw(kind, seed, n)
     return Problem(
         TensorData.from_array(tensor),
@@ -40,7 +40,7 @@ def plain_of(problem, seeds=(0,)):
     return decompose_plain(problem, starts=starts, stop=STOP)
 
 
-@pytest.mark.parametrize("kind", KINDS[:3], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", KINDS[:1], ids=lambda kind: kind.__name__)
 def test_a_fit_is_no_worse_than_a_rough_fit_from_either_end(kind):
     problem = problem_of(kind)
     (plain,) = plain_of(problem)
@@ -103,8 +103,8 @@ def test_members_of_a_batch_have_their_own_strength_and_start():
 
 
 def test_numbers_begin_at_the_plain_decomposition_alone():
-    tensor, _, rank = draw(KINDS[0], 0, 90)
-    numbers = np.random.default_rng(0).standard_normal(90)
+    tensor, _, rank = draw(KINDS[0], 0, 60)
+    numbers = np.random.default_rng(0).standard_normal(60)
     problem = Problem(
         TensorData.from_array(tensor), rank, 0, Invariant(10.0), SensitiveFeatures.of(numbers)
     )

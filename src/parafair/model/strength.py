@@ -19,12 +19,12 @@ from parafair.solvers.problem import Problem
 # Rough fits follow a path of strengths until the criterion is at chance.
 FIRST_STRENGTH, ROUGH_STEP, LAST_STRENGTH = 2.0**-4, 4.0, 2.0**12
 # From there on, fits in full are audited: at these multiples of the strength and of the noise.
-AUDITED = ((1.0, 1.0), (4.0, 1.0), (4.0, 2.0), (4.0, 4.0))
+AUDITED = ((1.0, 1.0), (4.0, 1.0), (16.0, 1.0), (16.0, 2.0), (16.0, 4.0))
 
 # Root mean square of the criterion's statistics, in standard deviations. Independent rows have
 # about 1. Above the first value a plain fit is not worth an audit. Below the second one a penalized
 # fit is.
-CLEARLY_DEPENDENT, AT_CHANCE = 3.0, 0.2
+CLEARLY_DEPENDENT, AT_CHANCE = 3.0, 1.0
 
 # The search audits fewer people than an audit does by default, and only the audit by all attackers
 # has as many folds.
@@ -117,9 +117,10 @@ def select_strength(
 
     The plain fit is audited first, unless the criterion finds it clearly dependent. Then rough
     fits, each from the last, follow a path of strengths until the criterion's statistics are at
-    chance. That strength, and a larger one with more and more noise, are fitted as `FairCP` does it
-    and audited by all attackers, up to the first that passes. Because the criterion has its minimum
-    at chance, a strength that is too large costs residual, but does not match people across groups.
+    chance. That strength and larger ones, the last with more and more noise, are fitted as `FairCP`
+    does it and audited by all attackers, up to the first that passes. Because the criterion has its
+    minimum at chance, a strength that is too large costs residual, but does not match people across
+    groups.
 
     Args:
         problem: A problem with a `CalibratedPenalty`; its strength is replaced.
