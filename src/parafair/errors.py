@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
@@ -77,15 +77,21 @@ class Interrupted(KeyboardInterrupt):
 
     It is a `KeyboardInterrupt`, so a loop over many fits ends too. Catch it as `Interrupted` to
     keep the fit.
+
+    Attributes:
+        fit: The fit.
+        strength: The strength of its penalty, if that is not the one of the problem: 0 for a plain
+            decomposition.
+        noise: The noise that it already has; None if none was added.
     """
 
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: Fit, strength: float | None = None, noise: float | None = None) -> None:
         super().__init__(f"interrupted after {fit.n_iter} iterations")
-        self.fit = fit
+        self.fit, self.strength, self.noise = fit, strength, noise
 
-    def __reduce__(self) -> tuple[type[Interrupted], tuple[Fit]]:
+    def __reduce__(self) -> tuple[type[Interrupted], tuple[Any, ...]]:
         # Across processes it must be rebuilt from its fit, not from its message.
-        return Interrupted, (self.fit,)
+        return Interrupted, (self.fit, self.strength, self.noise)
 
 
 def shown(value: object) -> str:

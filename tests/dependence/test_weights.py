@@ -98,6 +98,12 @@ def test_several_columns_are_weighed_one_by_one_and_together():
     torch.testing.assert_close(matrix(weights_for(table[["one", "two"]]), feature=2), joint)
 
 
+def test_many_groups_keep_weights_of_their_own():
+    groups = np.repeat(np.arange(100), 3).astype(str)
+    same = torch.from_numpy(groups[:, None] == groups).double()
+    torch.testing.assert_close(matrix(weights_for(groups)), weights_of(same))
+
+
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_very_few_people_have_finite_weights(n):
     weights = weights_for(np.arange(n) % 2)

@@ -1,15 +1,19 @@
 import numpy as np
 import pytest
 
-from parafair import FairCP
+from parafair import FairCP, audit
 from parafair.frontiers import frontier, load
 from parafair.frontiers import run as run_module
 from parafair.frontiers.exchange import exchange
 from parafair.frontiers.plan import make_plan
 from parafair.frontiers.result import Member, Point
-from tests.reference.kinds import KINDS, draw, mean_shift, zero_inflated
+from tests.reference.kinds import KINDS, draw, equal_moments, mean_shift, zero_inflated
 
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
+
+
+GROUPS = draw(mean_shift, 0, 60)[1]
+QUICK = {"attackers": ["linear"], "permutations": 1}
 
 
 def curve(kind, seed=0, tol=1e-3, **settings):
@@ -79,17 +83,32 @@ def test_the_methods_of_the_paper_are_left_alone():
 def test_a_folder_has_the_exchanged_fits(tmp_path, monkeypatch):
     fit = run_module._fit_batch
 
-    def swapped(plan, members, folder, done=None):
+    def poor(plan, members, folder, done=None):
         fits = list(fit(plan, members, None, done))
-        fits[0] = fits[1]  # the fit of a larger strength
+        fits[1] = fits[2]  # the fit of a much larger strength
         for member, one in zip(members, fits, strict=True):
             folder.write(member, one)
+            folder.write_audit(member, audit(one.cp.factors[0], sensitive_features=GROUPS, **QUICK))
         return tuple(fits)
 
-    monkeypatch.setattr(run_module, "_fit_batch", swapped)
-    settings = {"strengths": (3.0, 10.0, 1.0), "out": tmp_path / "curve"}
-    found = curve(mean_shift, audits={"attackers": ["linear"], "permutations": 1}, **settings)
+    monkeypatch.setattr(run_module, "_fit_batch", poor)
+    settings = {"strengths": (1.0, 1.1, 300.0), "out": tmp_path / "curve", "audits": QUICK}
+    found = curve(mean_shift, **settings)
+    weak, exchanged, strong = found.points
+    residual = weak.fit.before_noise.residual
+    assert exchanged.fit.before_noise.residual == pytest.approx(residual)
+    assert exchanged.fit.before_noise.residual < strong.fit.before_noise.residual
     stored = load(tmp_path / "curve")
     assert before_noise(stored) == before_noise(found)
-    assert np.all(np.diff(before_noise(stored)) >= 0)
-    assert all(point.audit is not None for point in stored.points)
+    # The audit is that of the fit it now has.
+    assert stored.points[1].audit.leakage == weak.audit.leakage
+    assert before_noise(curve(mean_shift, **settings)) == before_noise(found)
+
+
+def test_a_finished_search_for_strengths_is_not_repeated(tmp_path):
+    settings = {"strengths": 6, "out": tmp_path / "curve", "tol": 1e-2}
+    first = curve(equal_moments, **settings)
+    again = curve(equal_moments, **settings)
+    assert [p.member for p in again.points] == [p.member for p in first.points]
+    assert before_noise(again) == before_noise(first)
+    assert len(load(tmp_path / "curve")) == len(first)

@@ -201,6 +201,8 @@ def test_interrupting_an_audit_keeps_the_last_strength():
     model = FairCP(3, strength="auto", random_state=0, n_init=1, tol=1e-3)
     with pytest.raises(Interrupted, match=r"interrupted after \d+ iterations"):
         model.fit(MATRIX, sensitive_features=GROUPS, on_trial=stop)
+    assert model.record_.strength == strength_module.FIRST_STRENGTH
+    assert model.record_.noise == 0.1
     # The noise was added once.
     assert model.fit_.residual == pytest.approx(residual_fit(MATRIX, model.cp_))
     noise = model.embedding_ - np.asarray(model.fit_.noiseless)

@@ -22,7 +22,7 @@ RIDGE = (
     "Shrinkage equal to this many extra zero entries per person; or auto: 0 if no entry is "
     "missing, otherwise the one that predicts held-out entries best"
 )
-STRENGTH = "Multiplier of the penalty, or auto: the smallest residual that passes the audit"
+STRENGTH = "Multiplier of the penalty, or auto: the first on a path that passes the audit"
 NOISE = (
     "Noise of the embedding, as a share of its standard deviation in every direction. [default: "
     f"{Invariant.default_noise:g} for invariant with a strength above 0, 0 for others]"

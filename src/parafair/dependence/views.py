@@ -133,7 +133,7 @@ def compare_columns(columns: Tensor, single: Score, pairs: Score) -> tuple[Tenso
         pairs: The score of pairs, with the pairs in the place of chunks.
     """
     waves, weights = Waves(columns), single.weights.columns[0]
-    tiles = list(_tiles(columns))
+    tiles = list(_tiles(columns, weights.shape[1]))
     kept = {tiles[0].start: waves.of(tiles[0])} if len(tiles) == 1 else {}
     of_single, of_pairs = waves.total(weights, kept)
     value, for_single = waves.score_single(of_single, single)
@@ -158,10 +158,11 @@ def column_sums(columns: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     return waves.squares_single(of_single), waves.squares_pairs(of_pairs)
 
 
-def _tiles(columns: Tensor) -> Iterator[slice]:
+def _tiles(columns: Tensor, weights: int) -> Iterator[slice]:
+    """Yield the people that are computed at once, for so many columns of weights."""
     n = columns.shape[1]
     count = len(spectrum(COLUMN_GAMMAS)[0])
-    row = 4 * count * columns.element_size() * columns.shape[0] * columns.shape[2]
+    row = (4 + weights) * count * columns.element_size() * columns.shape[0] * columns.shape[2]
     size = max(1, by_device(WAVE_BYTES, columns) // row)
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
@@ -204,15 +205,17 @@ class Waves:
             Shapes (2, batch, columns, frequencies, r), and (batch, r, size, size) with one row and
             one column for each feature of each paired column.
         """
-        single, pairs = [], []
-        for people in _tiles(self.columns):
+        single, pairs = None, None
+        for people in _tiles(self.columns, weights.shape[1]):
             phases, own = kept.get(people.start) or self.of(people), weights[people]
             both = [(p.flatten(2).mT @ own).unflatten(1, p.shape[2:]) for p in phases]
-            single.append(torch.stack(both))
             features = self.features(phases)
-            scaled = own.mT[:, :, None] * features.unsqueeze(1)
-            pairs.append(features.mT.unsqueeze(1) @ scaled)
-        return sum(single[1:], single[0]), sum(pairs[1:], pairs[0])
+            products = features.mT.unsqueeze(1) @ (own.mT[:, :, None] * features.unsqueeze(1))
+            single = torch.stack(both) if single is None else single.add_(torch.stack(both))
+            pairs = products if pairs is None else pairs.add_(products)
+        assert single is not None
+        assert pairs is not None
+        return single, pairs
 
     def squares_single(self, sums: Tensor) -> Tensor:
         """Return the sums of single columns, shape (batch, columns, kernels, r)."""

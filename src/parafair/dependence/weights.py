@@ -22,6 +22,10 @@ from parafair.dependence.scales import Level
 # less than a ten-thousandth in the Gram matrix.
 ACCURACY = 1e-2
 
+# Up to this many distinct values, or combinations of them, the Gram matrix is factored exactly. If
+# there are more, they are numbers, whose Gram matrix has a low rank.
+MOST_DISTINCT = 1000
+
 # The smallest mean similarity: that of a kernel which sees no pair at all in the reference sample.
 LEAST_MEAN = 1e-12
 
@@ -173,11 +177,18 @@ def feature_factors(sensitive: SensitiveFeatures) -> list[Tensor]:
     samples = [sample[:, c : c + 1] for c in range(len(kernels))]
     if len(kernels) > 1:
         samples, kernels = [*samples, sample], [*kernels, kernel]
-    factors = [
-        low_rank_factor(one, own, most=MOST_LOW_RANK)
-        for one, own in zip(samples, kernels, strict=True)
-    ]
+    factors = [_factor(one, own) for one, own in zip(samples, kernels, strict=True)]
     return [_shorten(factor - factor.mean(0)) for factor in factors]
+
+
+def _factor(sample: Tensor, kernel: SensitiveKernel) -> Tensor:
+    """Return ``U`` with ``U U.T`` the Gram matrix: exact, unless there are many distinct values."""
+    distinct, places = torch.unique(sample, dim=0, return_inverse=True)
+    if len(distinct) > MOST_DISTINCT:
+        return low_rank_factor(sample, kernel, most=MOST_LOW_RANK)
+    values, vectors = torch.linalg.eigh(kernel(distinct, distinct))
+    factor: Tensor = (vectors * values.clamp_min(0).sqrt())[places]
+    return factor
 
 
 def _shorten(factor: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.result import Frontier, Member, Point, join
 from parafair.model.record import current_versions
 from parafair.model.training import Training
-from parafair.solvers.result import FACTORS_FILE, Fit, Status
+from parafair.solvers.result import FACTORS_FILE, FIT_FILE, Fit, Status
 from parafair.storage import (
     check_new_folder,
     check_same_settings,
@@ -26,7 +27,7 @@ from parafair.storage import (
     new_folder,
 )
 from parafair.stored import is_stored, read_record, reading, write_record
-from parafair.temporaries import put_back, remove_leftovers
+from parafair.temporaries import MANIFEST_FILE, put_back, remove_leftovers
 
 FORMAT = 4
 # No file of another kind is ever deleted to make place for a frontier.
@@ -34,6 +35,10 @@ NOTHING: frozenset[str] = frozenset()
 RUN_AGAIN = "run the frontier again in another folder"
 SETTINGS_FILE, MEMBER_FILE = "frontier.json", "member.json"
 AUDIT_FILE, EVALUATION_FILE = "audit.json", "evaluation.json"
+# What the folder of a fit may hold.
+MEMBER_FILES = frozenset(
+    {MANIFEST_FILE, FIT_FILE, FACTORS_FILE, MEMBER_FILE, AUDIT_FILE, EVALUATION_FILE}
+)
 
 
 @dataclass(frozen=True)
@@ -110,8 +115,19 @@ class Folder:
 
     def replace(self, member: Member, fit: Fit) -> None:
         """Write another fit instead of the present one; its audit and errors are removed."""
-        with new_folder(self.path / member.id, overwrite=True) as target:
+        with new_folder(self.path / member.id, overwrite=True, ours=MEMBER_FILES) as target:
             _write(target, member, fit)
+
+    def strengths(self, seeds: Iterable[int]) -> list[float]:
+        """Return the strengths at which there is a fit of every seed, in order."""
+        if not self.exists:
+            return []
+        members = []
+        for folder in _folders_with(MEMBER_FILE, self.path):
+            with suppress(ValueError, FileNotFoundError):  # a damaged one is computed again
+                members.append(_read_member(folder))
+        found = [{m.strength for m in members if m.seed == seed} for seed in seeds]
+        return sorted(s for s in set.intersection(*found) if s is not None)
 
     def write_audit(self, member: Member, audit: Audit) -> None:
         """Write the audit of a fit."""
@@ -227,13 +243,18 @@ def _warn_unfinished(path: Path, settings: Mapping[str, Any], points: Iterable[P
             )
 
 
-def _read_point(path: Path) -> Point:
+def _read_member(path: Path) -> Member:
     file = path / MEMBER_FILE
     record = read_record(file)
     with reading(file, RUN_AGAIN):
         member = Member(record["method"], record["strength"], record["seed"])
         if member.id != path.name:
             raise ValueError(f"it is of another fit, {member.id}")
+        return member
+
+
+def _read_point(path: Path) -> Point:
+    member = _read_member(path)
     audit = errors = None
     file = path / AUDIT_FILE
     if is_stored(file):

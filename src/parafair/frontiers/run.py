@@ -108,6 +108,10 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
         folder.open(found, plan.settings)
     run = _Run(plan, found, folder, n_jobs, on_progress)
     if isinstance(chosen, int):
+        # A finished search is not repeated: exchanged fits could lead it elsewhere.
+        stored = folder.strengths(wanted) if folder else []
+        chosen = tuple(stored) if len(stored) >= chosen else chosen
+    if isinstance(chosen, int):
         points = _adaptive(run, wanted, chosen)
     else:
         points = run.points([Member(plan.name, s, seed) for s in chosen for seed in wanted])

@@ -24,6 +24,7 @@ from parafair.model.strength import OnAudit, OnTrial, Selection, select_strength
 from parafair.model.training import Training
 from parafair.penalties import Penalty, Postprocessing
 from parafair.solvers import Fit, Solver, Status
+from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem
@@ -43,7 +44,7 @@ class FairCP(FittedCP):
             ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
         strength: Multiplier of the penalty of a method given by name; None for its default. For
             "invariant" it weights a dependence between 0 and 1 against the squared relative
-            residual, on any data; "auto" selects the fit with the smallest residual that passes the
+            residual, on any data; "auto" follows a path of strengths to the first that passes the
             audit. For the other methods it is in the units of the paper's formula.
         max_leakage: With ``strength="auto"``, the largest allowed leakage: the strongest
             attacker's advantage over chance.
@@ -200,10 +201,16 @@ class FairCP(FittedCP):
                 found = task.fit(on_iteration)
                 fits = tuple(noise.release(problem, fit) for fit in found)
         except Interrupted as interruption:
-            fit = interruption.fit.with_plain(problem)
-            if fit.noiseless is None:
-                fit = noise.release(problem, fit)
-            self._keep([fit], record, training)
+            fit = interruption.fit
+            if interruption.strength is not None:
+                level = settings.noise_at(interruption.strength)
+                noise = Noise(level, settings.seed)
+                record = replace(record, strength=interruption.strength, noise=level)
+            if interruption.noise is None:
+                fit = noise.release(problem, complete(problem, fit))
+            else:  # of a trial
+                record = replace(record, noise=interruption.noise)
+            self._keep([fit.with_plain(problem)], record, training)
             self._tell_noise()
             interruption.fit = self.fit_
             raise
@@ -300,7 +307,7 @@ class FairCP(FittedCP):
         on_trial: OnTrial | None,
         on_audit: OnAudit | None,
     ) -> Selection:
-        """Select the fit with the smallest residual that passes the audit; warn if none does."""
+        """Select the first strength that passes the audit; warn if none does."""
         level = float(self.max_leakage)
         selection = select_strength(
             task.problem,

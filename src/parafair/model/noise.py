@@ -87,8 +87,9 @@ class Noise:
     def release(self, problem: Problem, fit: Fit) -> Fit:
         """Return a finished fit with noise in every mode with sensitive features.
 
-        The noise depends on the seed and on the covariance of the penalized rows alone, not on the
-        initial factors. Rows without observed entries are the mean of the other rows, as before.
+        The noise depends on the seed, on the data and on the covariance of the penalized rows, not
+        on the initial factors. Without the data nobody can draw it again, even if the seed is
+        known. Rows without observed entries are the mean of the other rows, as before.
 
         Args:
             problem: The problem that was solved; of one member, if it has several strengths.
@@ -98,8 +99,9 @@ class Noise:
             return fit
         noiseless = {mode: fit.cp.factors[mode] for mode in problem.sensitive_modes}
         factors = list(fit.cp.factors)
+        secret = [self.seed, *_digest(problem)]
         for mode, rows in noiseless.items():
-            random = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(mode,)))
+            random = np.random.default_rng(np.random.SeedSequence(secret, spawn_key=(mode,)))
             drawn = random.standard_normal(tuple(rows.shape))
             factors[mode] = rows + self._scaled(drawn, like=problem.penalized_rows(rows, mode))
         cp = fill_empty(problem, CPTensor.from_factors(factors))
@@ -139,6 +141,12 @@ class Noise:
         """Return what the noise has cost, as a line of text."""
         before = fit.before_noise.residual
         return f"noise {self.level:g} of the spread: residual {before:.4f} -> {fit.residual:.4f}"
+
+
+def _digest(problem: Problem) -> bytes:
+    """Return a hash of the observed entries."""
+    entries = problem.observations.values.double().cpu().numpy()
+    return hashlib.sha256(np.ascontiguousarray(entries).tobytes()).digest()
 
 
 def _digests(data: TensorData, mode: int) -> list[bytes]:

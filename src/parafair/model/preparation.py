@@ -32,7 +32,7 @@ from parafair.solvers import (
     decompose_from,
     decompose_plain,
 )
-from parafair.solvers.fitting import starts_plain
+from parafair.solvers.fitting import Counted, starts_plain
 from parafair.solvers.init import MOST_STARTS, RANDOM_INITS, make_starts
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem, check_rank
@@ -212,12 +212,14 @@ class Task:
         """
         settings, problem = self.settings, self.problem
         if isinstance(settings.model.init, str) and starts_plain(problem):
+            counted = Counted(on_iteration)
+            plain = best(self.fit_plain(counted.later()))
             return decompose_from(
                 problem,
                 settings.solver,
-                plain=[best(self.fit_plain(on_iteration))],
+                plain=[plain],
                 stop=settings.stop,
-                on_iteration=on_iteration,
+                on_iteration=counted.later(),
             )
         return decompose(
             problem,

@@ -1,4 +1,4 @@
-"""Selection of the strength: the passing embedding with the smallest residual."""
+"""Selection of the strength: the first on a path whose embedding passes the audit."""
 
 from __future__ import annotations
 
@@ -164,8 +164,12 @@ def select_strength(
                     break
     except KeyboardInterrupt as error:
         # The last finished strength is better than an unfinished one.
-        last = found[-1][0] if found else complete(problem, plain)
-        raise Interrupted(replace(last, status=Status.INTERRUPTED)) from error
+        last, trial = found[-1] if found else (complete(problem, plain), None)
+        raise Interrupted(
+            replace(last, status=Status.INTERRUPTED),
+            strength=0.0 if trial is None else trial.strength,
+            noise=0.0 if trial is None else trial.noise,
+        ) from error
     return _choose(found)
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.errors import Interrupted
 from parafair.penalties import Transport
 from parafair.penalties.base import is_scale_free
 from parafair.penalties.postprocessing import Postprocessing
@@ -88,7 +89,13 @@ def decompose_plain(
 ) -> tuple[Fit, ...]:
     """Return the decomposition without the penalty for every start of a batch."""
     plain = replace(problem, penalty=None, other_sensitive={})
-    return solve_batch(plain, BlockDescent(), starts=starts, stop=stop, on_iteration=on_iteration)
+    try:
+        return solve_batch(
+            plain, BlockDescent(), starts=starts, stop=stop, on_iteration=on_iteration
+        )
+    except Interrupted as interruption:
+        interruption.strength = 0.0
+        raise
 
 
 def decompose_from(
@@ -109,8 +116,8 @@ def decompose_from(
         solver: The solver.
         plain: A plain decomposition for each member; several members may share one.
         stop: When a member stops.
-        on_iteration: Called after each iteration, as in `solve_batch`, numbered after those of the
-            plain decompositions.
+        on_iteration: Called after each iteration, as in `solve_batch`, of the rough fits and then
+            of the others.
         on_fit: Called with the position of a member and its fit as soon as it is finished.
     """
     finished: dict[int, Fit] = {}
@@ -120,7 +127,7 @@ def decompose_from(
         if on_fit is not None:
             on_fit(member, finished[member])
 
-    counted = _Counted(on_iteration, max(fit.n_iter for fit in plain))
+    counted = Counted(on_iteration)
     first = _first_fits(problem, solver, plain, stop, counted.later())
     solve_batch(
         problem,
@@ -214,12 +221,12 @@ def _after(fit: Fit, plain: Fit, first: Fit) -> Fit:
     return replace(fit, history=history, counts={**fit.counts, **counts})
 
 
-class _Counted:
+class Counted:
     """Numbers the iterations of several fits one after the other."""
 
-    def __init__(self, on_iteration: OnIteration | None, last: int) -> None:
+    def __init__(self, on_iteration: OnIteration | None) -> None:
         self.on_iteration = on_iteration
-        self.last = last
+        self.last = 0
 
     def later(self) -> OnIteration:
         """Return a callback for the next fit."""

@@ -192,7 +192,7 @@ class LBFGS:
         size = size + products.abs().sum((-2, -1)) / prod(problem.shape)
         rounding = ROUNDINGS * torch.finfo(direction.dtype).eps * size
         promised = -(direction * start.gradient).sum(-1, dtype=torch.float64)
-        settled = ~found.moved & (promised <= rounding)
+        settled = ~found.moved & (promised >= 0) & (promised <= rounding)
         keep = torch.ones_like(state.stalled).index_fill(0, failed, False)[:, None, None]
         return replace(
             state,

@@ -116,7 +116,9 @@ def preconditioner(
             parts.append(Part(basis, rows))
             continue
         more = STIFFNESS * curvature[mode][:, None, None]
-        span = torch.linalg.qr(factor - factor.mean(-2, keepdim=True))[0]
+        # The first column is constant. So the others are centered, whatever the rank of the factor.
+        span = torch.linalg.qr(torch.cat([torch.ones_like(factor[..., :1]), factor], -1))[0]
+        span = span[..., 1:]
         parts.append(Part(basis, rows + more, values + MIXING * more, values, span))
     return tuple(parts)
 

@@ -29,7 +29,7 @@ class Status(Enum):
 
     RUNNING = "still running"
     CONVERGED = "the objective stopped decreasing"
-    STALLED = "no step decreased the objective further; use dtype='float64', or raise tol"
+    STALLED = "no step decreased the objective further; use solver='block', or dtype='float64'"
     OUT_OF_ITERATIONS = "did not converge in max_iter iterations; raise max_iter or tol"
     OUT_OF_TIME = "did not converge in max_seconds; raise max_seconds or tol"
     DIVERGED = "the objective became infinite or undefined; these are the last finite factors"
@@ -217,7 +217,8 @@ class Fit:
             cp = CPTensor(arrays["weights"], tuple(factors))
             if not cp.rank:
                 raise ValueError("its factors have no components")
-            if not all(array.isfinite().all() for array in arrays.values()):
+            stored = [*arrays.values(), *others.values(), *rows.values()]
+            if not all(bool(a.isfinite().all()) for a in stored if a is not None):
                 raise ValueError("its factors have entries that are not finite")
             for name, found in rows.items():
                 if found is not None and found.shape not in {factor.shape for factor in factors}:
