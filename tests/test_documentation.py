@@ -21,10 +21,14 @@ from parafair.solvers.registry import SOLVERS
 from parafair.testing import AttackerContract, PenaltyContract
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("0[1257]*.py"))
+SLOW_EXAMPLES = ("01_quickstart", "07_what_an_audit_finds")
+EXAMPLES = [
+    pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW_EXAMPLES else (), id=path.stem)
+    for path in sorted((ROOT / "examples").glob("0[1257]*.py"))
+]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EXAMPLES)
 def test_examples_run(path, capsys):
     runpy.run_path(str(path), run_name="__main__")
     assert "residual" in capsys.readouterr().out

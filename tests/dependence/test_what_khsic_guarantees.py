@@ -85,6 +85,7 @@ def test_what_the_page_says_in_words_is_true_of_the_table():
     assert blind["strongest"] > 0.9
 
 
+@pytest.mark.slow
 def test_quick_mode_makes_the_table_and_the_picture(tmp_path):
     pytest.importorskip("matplotlib")
     command = [sys.executable, SCRIPT, tmp_path, "--quick"]

@@ -6,6 +6,7 @@ from tests.frontiers.conftest import small
 distributed = pytest.importorskip("distributed", reason="needs dask.distributed")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_cluster_gives_the_same(tmp_path, curve):
     cluster = distributed.LocalCluster(

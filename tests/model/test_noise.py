@@ -392,28 +392,3 @@ def test_held_out_entries_are_predicted_with_the_released_rows(marks):
     cells = split.test.cells.numpy()
     expected = model.cp_.reconstruct().numpy()[tuple(cells)]
     np.testing.assert_allclose(model.predict(split.test), expected)
-
-
-def test_noise_cannot_be_drawn_again_without_the_data():
-    # The seed is a default that everybody knows.
-    random = np.random.default_rng(0)
-    tensor, groups = random.standard_normal((60, 6, 5)), np.arange(60) % 2
-    model = FairCP(2, tol=1e-2, n_init=1).fit(tensor, sensitive_features=groups)
-    noise = model.embedding_ - np.asarray(model.fit_.noiseless)
-    basis = np.asarray(Standardized.of(model.fit_.noiseless).basis)
-    whitened = noise @ np.linalg.inv(basis) / 0.1
-    for seed in (np.random.SeedSequence(0, spawn_key=(0,)), 0):
-        guess = np.random.default_rng(seed).standard_normal((60, 2))
-        assert abs(np.corrcoef(guess.ravel(), whitened.ravel())[0, 1]) < 0.4
-
-
-def test_an_interrupted_plain_stage_is_recorded_as_plain():
-    def stop(number, objective):
-        raise KeyboardInterrupt
-
-    tensor = np.random.default_rng(0).standard_normal((40, 6, 5))
-    model = FairCP(2, n_init=1)
-    with pytest.raises(Interrupted, match=r"interrupted after \d+ iterations"):
-        model.fit(tensor, sensitive_features=np.arange(40) % 2, on_iteration=stop)
-    assert (model.record_.strength, model.record_.noise) == (0, 0)
-    assert model.fit_.noiseless is None

@@ -142,6 +142,7 @@ def test_it_does_not_matter_who_else_is_new(marks, model):
     np.testing.assert_allclose(together[:10], alone, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_many_new_people_can_be_refined_together():
     random = np.random.default_rng(2)
     groups = random.integers(0, 2, 500)

@@ -27,7 +27,13 @@ from parafair.dependence.scales import (
     robust_levels,
     row_levels,
 )
-from parafair.dependence.views import column_sums, compare_columns, compare_rows, row_sums
+from parafair.dependence.views import (
+    MOST_PAIRED,
+    column_sums,
+    compare_columns,
+    compare_rows,
+    row_sums,
+)
 from parafair.dependence.weights import Weights, feature_factors
 from parafair.dependence.whitening import RowViews
 
@@ -154,7 +160,8 @@ class Criterion:
     embedding that is the features.
 
     Views are whole whitened rows, in the usual and in robust units (SHARES[0]), single columns
-    (SHARES[1]: the components and the whitened columns) and pairs of components (SHARES[2]).
+    (SHARES[1]: the components and the whitened columns) and pairs of components (SHARES[2]; of the
+    first 12 if there are more).
 
     Attributes:
         sensitive: The features.
@@ -209,12 +216,12 @@ class Criterion:
         if rank not in self._scorers:
             shares = SHARES if rank > 1 else (*SHARES[:2], 0.0)  # one column has no pairs
             rows, columns, pairs = (share / sum(shares) for share in shares)
-            own = self.column_weights
+            own, paired = self.column_weights, min(rank, MOST_PAIRED)
             self._scorers[rank] = Scorers(
                 Scorer.of(self.row_weights, row_levels(rank), rows / 2),
                 Scorer.of(self.row_weights, robust_levels(rank), rows / 2),
                 Scorer.of(own, column_levels(), columns / (2 * rank)),
-                Scorer.of(own, pair_levels(), pairs / max(1, rank * (rank - 1) // 2)),
+                Scorer.of(own, pair_levels(), pairs / max(1, paired * (paired - 1) // 2)),
             )
         return self._scorers[rank]
 

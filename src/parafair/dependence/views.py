@@ -28,6 +28,9 @@ from parafair.dependence.weights import Weights
 
 # Bytes of the Gram matrices computed at once: on a CPU, they must fit into the cache.
 GRAM_BYTES = {"cpu": 2**21, "cuda": 2**30}
+# Components that are compared in pairs: the first ones, because the cost grows with the square.
+MOST_PAIRED = 12
+
 # Bytes of the waves computed at once.
 WAVE_BYTES = {"cpu": 2**25, "cuda": 2**31}
 
@@ -172,7 +175,7 @@ class Waves:
 
     def __init__(self, columns: Tensor) -> None:
         self.columns = columns
-        self.paired = columns.shape[-1] // 2
+        self.paired = min(columns.shape[-1] // 2, MOST_PAIRED)
         self.frequencies, self.single_weights = (p.to(columns) for p in spectrum(COLUMN_GAMMAS))
         coarse, weights = spectrum(PAIR_GAMMAS)
         self.coarse = len(coarse)
