@@ -9,8 +9,8 @@ from parafair.dependence.chunks import CHUNK_PEOPLE
 from parafair.dependence.criterion import Criterion, PermutationTest
 from parafair.dependence.hsic import hsic
 from parafair.dependence.kernels import Delta, Gaussian, Linear
-from parafair.dependence.scales import row_levels
-from parafair.dependence.views import compare_rows
+from parafair.dependence.scales import ROW_GAMMAS, row_levels
+from parafair.dependence.views import compare_rows, row_sums
 from parafair.dependence.whitening import RowViews, Standardized
 from parafair.testing import example_groups, example_rows
 from tests.reference import criterion as reference
@@ -322,14 +322,20 @@ def test_chunks_at_chance_hide_nothing_from_one_another(seed):
     gram = torch.exp(-1 / 6 * torch.cdist(whitened, whitened).square())
     same = torch.from_numpy(groups[:, None] == groups).double()
     everybody = (reference.centered(same) * gram).sum() / 203**2
+    weights = measure.row_weights
+    sums = row_sums(whitened[None], weights.columns, measure.places)
+    statistics = weights.statistic(sums)[0, :, ROW_GAMMAS.index(1.0), 0]
     bounds = []
-    for people in measure.places.unique(dim=0):
+    for people, found in zip(measure.places, statistics, strict=True):
         own = torch.unique(people)
         part, size = reference.centered(same)[own][:, own], len(own)
         off = ~torch.eye(size, dtype=torch.bool)
-        statistic = ((part - part[off].mean()) * gram[own][:, own])[off].sum()
+        # The weights of the library are scaled to squares that add up to 1.
+        statistic = found * (part - part[off].mean())[off].square().sum().sqrt()
         null = part.diagonal().sum() + part[off].mean() * gram[own][:, own][off].sum()
         bounds.append(float(statistic + null) / size**2 * size / 203)
+        exact = (part * gram[own][:, own]).sum()
+        torch.testing.assert_close(statistic + null, exact)
     assert float(everybody) <= sum(bounds) * (1 + 1e-9)
 
 
