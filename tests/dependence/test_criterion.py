@@ -32,7 +32,7 @@ def value(rows, features=GROUPS, chunk_size=CHUNK_PEOPLE):
 def shares_and_deviations(measure, rank):
     """The share and the standard deviation of each statistic, in the order of the reference."""
     scorers = measure.scorers(rank)
-    counts = (1, 1, 2 * rank, rank * (rank - 1) // 2)
+    counts = (1, 1, 2 * rank, rank * (rank - 1))
     shares, deviations, sizes = [], [], []
     for scorer, count in zip(scorers, counts, strict=True):
         for _ in range(count):

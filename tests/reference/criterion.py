@@ -69,11 +69,12 @@ def views(rows):
         for gamma in (0.5, 2, 8, 32):
             yield "columns", column_gram(column, gamma, 32), 0.3 / (2 * rank * 4)
     pairs = rank * (rank - 1) / 2
-    for c in range(rank):
-        for d in range(c + 1, rank):
-            for gamma in (0.5, 2, 8):
-                one, two = (column_gram(components[:, e], gamma, 8) for e in (c, d))
-                yield "pairs", one * two, 0.3 / (pairs * 3)
+    for half in (components, robust):
+        for c in range(rank):
+            for d in range(c + 1, rank):
+                for gamma in (0.5, 2, 8):
+                    one, two = (column_gram(half[:, e], gamma, 8) for e in (c, d))
+                    yield "pairs", one * two, 0.3 / (2 * pairs * 3)
 
 
 def statistics(rows, gram):

@@ -37,7 +37,7 @@ from parafair.dependence.views import (
 from parafair.dependence.weights import Weights, feature_factors
 from parafair.dependence.whitening import RowViews
 
-# Shares of whole rows, single columns and pairs of components in the criterion.
+# Shares of whole rows, single columns and pairs of columns in the criterion.
 SHARES = (0.4, 0.3, 0.3)
 
 # The criterion is quadratic in a statistic up to about this many standard deviations, and linear
@@ -160,8 +160,8 @@ class Criterion:
     embedding that is the features.
 
     Views are whole whitened rows, in the usual and in robust units (SHARES[0]), single columns
-    (SHARES[1]: the components and the whitened columns) and pairs of components (SHARES[2]; of the
-    first 12 if there are more).
+    (SHARES[1]: the components and the whitened columns) and pairs of components and of whitened
+    columns (SHARES[2]; of the first 12 if there are more).
 
     Attributes:
         sensitive: The features.
@@ -221,7 +221,7 @@ class Criterion:
                 Scorer.of(self.row_weights, row_levels(rank), rows / 2),
                 Scorer.of(self.row_weights, robust_levels(rank), rows / 2),
                 Scorer.of(own, column_levels(), columns / (2 * rank)),
-                Scorer.of(own, pair_levels(), pairs / max(1, paired * (paired - 1) // 2)),
+                Scorer.of(own, pair_levels(), pairs / max(1, paired * (paired - 1))),
             )
         return self._scorers[rank]
 

@@ -28,7 +28,8 @@ from parafair.dependence.weights import Weights
 
 # Bytes of the Gram matrices computed at once: on a CPU, they must fit into the cache.
 GRAM_BYTES = {"cpu": 2**21, "cuda": 2**30}
-# Components that are compared in pairs: the first ones, because the cost grows with the square.
+# Columns of each half that are compared in pairs: the first ones, because the cost grows with the
+# square.
 MOST_PAIRED = 12
 
 # Bytes of the waves computed at once.
@@ -130,8 +131,8 @@ def compare_columns(columns: Tensor, single: Score, pairs: Score) -> tuple[Tenso
     """Return the score of columns, shape (batch,), and its gradient, shape (batch, n, columns).
 
     Args:
-        columns: Columns of variance about 1, shape (batch, n, columns). Those of the first half,
-            the components, are also compared in pairs.
+        columns: Columns of variance about 1, shape (batch, n, columns): the components, then the
+            whitened columns. Within each half they are also compared in pairs.
         single: The score of single columns, with the columns in the place of chunks.
         pairs: The score of pairs, with the pairs in the place of chunks.
     """
@@ -191,9 +192,13 @@ class Waves:
         return phase.cos(), phase.sin()
 
     def features(self, phases: tuple[Tensor, Tensor]) -> Tensor:
-        """Return the features of the paired columns, shape (batch, people, paired * features)."""
-        cosine, sine = (part[:, :, : self.paired, : self.coarse] for part in phases)
-        return torch.cat([cosine, sine[..., 1:]], -1).flatten(2)
+        """Return the features of paired columns, shape (batch, 2, 1, people, paired * features)."""
+        cosine, sine = (self._paired(part) for part in phases)
+        return torch.cat([cosine, sine[..., 1:]], -1).movedim(2, 1).flatten(3).unsqueeze(2)
+
+    def _paired(self, waves: Tensor) -> Tensor:
+        """Return what is about pairs, shape (batch, people, 2, paired, coarse), as a view."""
+        return waves.unflatten(2, (2, -1))[:, :, :, : self.paired, : self.coarse]
 
     def total(
         self, weights: Tensor, kept: dict[int, tuple[Tensor, Tensor]]
@@ -205,15 +210,15 @@ class Waves:
             kept: Waves that are already computed, by the first person.
 
         Returns:
-            Shapes (2, batch, columns, frequencies, r), and (batch, r, size, size) with one row and
-            one column for each feature of each paired column.
+            Shapes (2, batch, columns, frequencies, r), and (batch, 2, r, size, size) with one row
+            and one column for each feature of each paired column of a half.
         """
         single, pairs = None, None
         for people in _tiles(self.columns, weights.shape[1]):
             phases, own = kept.get(people.start) or self.of(people), weights[people]
             both = [(p.flatten(2).mT @ own).unflatten(1, p.shape[2:]) for p in phases]
             features = self.features(phases)
-            products = features.mT.unsqueeze(1) @ (own.mT[:, :, None] * features.unsqueeze(1))
+            products = features.mT @ (own.mT[:, :, None] * features)
             single = torch.stack(both) if single is None else single.add_(torch.stack(both))
             pairs = products if pairs is None else pairs.add_(products)
         assert single is not None
@@ -230,28 +235,31 @@ class Waves:
         return value, 2 * sums * (self.single_weights.mT @ slopes)
 
     def _blocks(self, sums: Tensor) -> Tensor:
-        """Return the block of each pair of columns, shape (pairs, batch, r, features, features)."""
-        features = len(self.pair_weights[0])
-        blocks = sums.unflatten(-1, (self.paired, features)).unflatten(2, (self.paired, features))
-        found: Tensor = blocks[:, :, self.first, :, self.second]
+        """Return the block of each pair, shape (pairs, batch, 2, r, features, features)."""
+        found: Tensor = self._apart(sums)[..., self.first, :, self.second, :]
         return found
+
+    def _apart(self, sums: Tensor) -> Tensor:
+        """Return a view of shape (batch, 2, r, paired, features, paired, features)."""
+        sizes = (self.paired, self.pair_weights.shape[1])
+        return sums.unflatten(-1, sizes).unflatten(-3, sizes)
 
     def squares_pairs(self, sums: Tensor) -> Tensor:
         """Return the sums of pairs of columns, shape (batch, pairs, kernels, r)."""
         squares, weights = self._blocks(sums).square(), self.pair_weights
-        found: Tensor = torch.einsum("kf,pbrfg,kg->bpkr", weights, squares, weights)
-        return found
+        found: Tensor = torch.einsum("kf,pbhrfg,kg->bhpkr", weights, squares, weights)
+        return found.flatten(1, 2)
 
     def score_pairs(self, sums: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
         """Return the score of pairs, and its derivative in `sums`, as if it were not symmetric."""
         value, slopes = scorer.score(self.squares_pairs(sums))
         weights, found = self.pair_weights, torch.zeros_like(sums)
-        pulled = torch.einsum("kf,bpkr,kg->pbrfg", weights, 2 * slopes, weights)
+        slopes = 2 * slopes.unflatten(1, (2, -1))
+        pulled = torch.einsum("kf,bhpkr,kg->pbhrfg", weights, slopes, weights)
         pulled = pulled * self._blocks(sums)
-        features = weights.shape[1]
-        blocks = found.unflatten(-1, (self.paired, features)).unflatten(2, (self.paired, features))
-        blocks[:, :, self.first, :, self.second] = pulled
-        blocks[:, :, self.second, :, self.first] = pulled.mT
+        blocks = self._apart(found)
+        blocks[..., self.first, :, self.second, :] = pulled
+        blocks[..., self.second, :, self.first, :] = pulled.mT
         return value, found
 
     def pull(
@@ -266,9 +274,9 @@ class Waves:
         for_cosine, for_sine = (
             (weights @ part.flatten(1, 2).mT).unflatten(-1, part.shape[1:3]) for part in for_single
         )
-        pulled = self.features(phases).unsqueeze(1) @ for_pairs * weights.mT[:, :, None]
-        pulled = pulled.sum(1).unflatten(-1, (self.paired, -1))
-        for_cosine[:, :, : self.paired, : self.coarse] += pulled[..., : self.coarse]
-        for_sine[:, :, : self.paired, 1 : self.coarse] += pulled[..., self.coarse :]
+        pulled = self.features(phases) @ for_pairs * weights.mT[:, :, None]
+        pulled = pulled.sum(2).unflatten(-1, (self.paired, -1)).movedim(1, 2)
+        self._paired(for_cosine).add_(pulled[..., : self.coarse])
+        self._paired(for_sine)[..., 1:].add_(pulled[..., self.coarse :])
         found: Tensor = ((for_sine * cosine - for_cosine * sine) * self.frequencies).sum(-1)
         return found

@@ -23,8 +23,9 @@ AUDITED = ((1.0, 1.0), (4.0, 1.0), (16.0, 1.0), (16.0, 2.0), (16.0, 4.0))
 
 # Root mean square of the criterion's statistics, in standard deviations. Independent rows have
 # about 1. Above the first value a plain fit is not worth an audit. Below the second one a penalized
-# fit is.
-CLEARLY_DEPENDENT, AT_CHANCE = 3.0, 1.0
+# fit is: statistics that a fit has made small may be offset by others that it has made negative, so
+# they must be far smaller than those of independent rows.
+CLEARLY_DEPENDENT, AT_CHANCE = 3.0, 0.25
 
 # The search audits fewer people than an audit does by default, and only the audit by all attackers
 # has as many folds.
