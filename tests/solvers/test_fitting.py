@@ -54,7 +54,7 @@ def test_a_fit_is_no_worse_than_a_rough_fit_from_either_end(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_fit_is_about_the_best_of_both_ends(kind, seed):
+def test_a_fit_is_the_best_of_both_ends(kind, seed):
     problem, stop = problem_of(kind, seed), Stop(max_iter=2000, tol=1e-5)
     (plain,) = plain_of(problem)
     (fit,) = decompose_from(problem, LBFGS(), plain=[plain], stop=stop)

@@ -122,7 +122,7 @@ class Scorer:
         """Return the score, shape (...), and its derivative in the sums.
 
         Args:
-            sums: ``u.T K u`` for each column u of the weights, shape (..., chunks, kernels, r).
+            sums: Those of each column of the weights, shape (..., chunks, kernels, r).
         """
         relative = self.deviations(sums) / BEND
         root = (relative.square() + 1).sqrt()

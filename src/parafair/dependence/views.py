@@ -1,7 +1,7 @@
 """Views of the rows: what the criterion compares, and how a change of the rows changes it.
 
-Each view gives sums ``u.T K u`` over pairs of people, for a few columns ``u`` and several kernels
-``K`` with a diagonal of one. Whole rows are compared within chunks of people. Single columns, and
+Each view gives sums ``u_i k(x_i, x_j) u_j`` over pairs of different people, for a few columns ``u``
+and several kernels ``k``. Whole rows are compared within chunks of people. Single columns, and
 pairs of columns, are compared among all people through waves: cosines and sines of a compressed
 column. The cost of all of them is linear in the number of people.
 """
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.devices import by_device
+from parafair.dependence import fused
 from parafair.dependence.kernels import LEAST_EXPONENT
 from parafair.dependence.scales import (
     COLUMN_GAMMAS,
@@ -58,6 +59,8 @@ def compare_rows(rows: Tensor, scorer: Score, places: Tensor) -> tuple[Tensor, T
         scorer: The score of the sums; it is added up over chunks.
         places: Positions of the people of each chunk, shape (chunks, people).
     """
+    if fused.is_fused(rows, scorer.weights.columns):
+        return fused.compare_rows(rows, scorer, places)
     value, gradient = rows.new_zeros(len(rows)), torch.zeros_like(rows)
     gammas = row_gammas(rows)
     for part in _parts(rows, places):
@@ -90,6 +93,8 @@ def row_sums(rows: Tensor, columns: Tensor, places: Tensor) -> Tensor:
         columns: The columns ``u`` of each chunk, shape (chunks, people, r).
         places: Positions of the people of each chunk, shape (chunks, people).
     """
+    if fused.is_fused(rows, columns):
+        return fused.row_sums(rows, columns, places)
     found = []
     for part in _parts(rows, places):
         own, points = columns[part], rows[:, places[part]]
@@ -114,12 +119,13 @@ def _parts(rows: Tensor, places: Tensor) -> Iterator[slice]:
 def row_grams(points: Tensor, gamma: float) -> Iterator[Tensor]:
     """Yield the Gram matrix of each scale; the gammas grow fourfold, so one exponential is enough.
 
-    A matrix is overwritten by the next one.
+    The diagonal is zero: subtracted later, it would leave rounding errors as large as the few
+    entries of a fine kernel. A matrix is overwritten by the next one.
     """
     squares = points.square().sum(-1, keepdim=True)
     gram = torch.matmul(points, points.mT).mul_(-2).add_(squares).add_(squares.mT)
     gram = gram.mul_(-gamma).clamp_(LEAST_EXPONENT[points.dtype] / 4, 0).exp_()
-    gram.diagonal(dim1=-2, dim2=-1).fill_(1)
+    gram.diagonal(dim1=-2, dim2=-1).fill_(0)
     yield gram
     # Denormal numbers would make every later operation slow.
     smallest = torch.finfo(points.dtype).tiny ** (0.75 / 4)
@@ -136,16 +142,16 @@ def compare_columns(columns: Tensor, single: Score, pairs: Score) -> tuple[Tenso
         single: The score of single columns, with the columns in the place of chunks.
         pairs: The score of pairs, with the pairs in the place of chunks.
     """
-    waves, weights = Waves(columns), single.weights.columns[0]
-    tiles = list(_tiles(columns, weights.shape[1]))
+    waves = Waves(columns, single.weights.columns[0])
+    tiles = list(waves.tiles())
     kept = {tiles[0].start: waves.of(tiles[0])} if len(tiles) == 1 else {}
-    of_single, of_pairs = waves.total(weights, kept)
+    of_single, of_pairs = waves.total(kept)
     value, for_single = waves.score_single(of_single, single)
     more, for_pairs = waves.score_pairs(of_pairs, pairs)
     gradient = torch.empty_like(columns)
     for people in tiles:
         phases = kept.get(people.start) or waves.of(people)
-        gradient[:, people] = waves.pull(phases, weights[people], for_single, for_pairs)
+        gradient[:, people] = waves.pull(phases, people, for_single, for_pairs)
         gradient[:, people] *= compression_slope(columns[:, people])
     return value + more, gradient
 
@@ -157,25 +163,24 @@ def column_sums(columns: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         columns: As in `compare_columns`.
         weights: The columns ``u``, shape (n, r).
     """
-    waves = Waves(columns)
-    of_single, of_pairs = waves.total(weights, {})
+    waves = Waves(columns, weights)
+    of_single, of_pairs = waves.total({})
     return waves.squares_single(of_single), waves.squares_pairs(of_pairs)
 
 
-def _tiles(columns: Tensor, weights: int) -> Iterator[slice]:
-    """Yield the people that are computed at once, for so many columns of weights."""
-    n = columns.shape[1]
-    count = len(spectrum(COLUMN_GAMMAS)[0])
-    row = (4 + weights) * count * columns.element_size() * columns.shape[0] * columns.shape[2]
-    size = max(1, by_device(WAVE_BYTES, columns) // row)
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
-
-
 class Waves:
-    """Cosines and sines of compressed columns, their sums over people, and the derivatives."""
+    """Cosines and sines of compressed columns, their sums over people, and the derivatives.
 
-    def __init__(self, columns: Tensor) -> None:
+    Args:
+        columns: As in `compare_columns`.
+        weights: The columns ``u``, shape (n, r).
+    """
+
+    def __init__(self, columns: Tensor, weights: Tensor) -> None:
         self.columns = columns
+        self.weights = weights
+        # What every person contributes with itself, because a wave agrees with itself.
+        self.alone = weights.square().sum(0)
         self.paired = min(columns.shape[-1] // 2, MOST_PAIRED)
         self.frequencies, self.single_weights = (p.to(columns) for p in spectrum(COLUMN_GAMMAS))
         coarse, weights = spectrum(PAIR_GAMMAS)
@@ -185,6 +190,13 @@ class Waves:
         self.first, self.second = torch.triu_indices(
             self.paired, self.paired, 1, device=columns.device
         )
+
+    def tiles(self) -> Iterator[slice]:
+        """Yield the people that are computed at once."""
+        batch, n, width = self.columns.shape
+        row = (4 + self.weights.shape[1]) * len(self.frequencies) * batch * width
+        size = max(1, by_device(WAVE_BYTES, self.columns) // (row * self.columns.element_size()))
+        return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
     def of(self, people: slice) -> tuple[Tensor, Tensor]:
         """Return cosines and sines, two of shape (batch, people, columns, frequencies)."""
@@ -198,15 +210,13 @@ class Waves:
 
     def _paired(self, waves: Tensor) -> Tensor:
         """Return what is about pairs, shape (batch, people, 2, paired, coarse), as a view."""
-        return waves.unflatten(2, (2, -1))[:, :, :, : self.paired, : self.coarse]
+        found: Tensor = waves.unflatten(2, (2, -1))[:, :, :, : self.paired, : self.coarse]
+        return found
 
-    def total(
-        self, weights: Tensor, kept: dict[int, tuple[Tensor, Tensor]]
-    ) -> tuple[Tensor, Tensor]:
+    def total(self, kept: dict[int, tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         """Return sums over all people of waves, and of products of features of two columns.
 
         Args:
-            weights: The columns ``u``, shape (n, r).
             kept: Waves that are already computed, by the first person.
 
         Returns:
@@ -214,8 +224,8 @@ class Waves:
             and one column for each feature of each paired column of a half.
         """
         single, pairs = None, None
-        for people in _tiles(self.columns, weights.shape[1]):
-            phases, own = kept.get(people.start) or self.of(people), weights[people]
+        for people in self.tiles():
+            phases, own = kept.get(people.start) or self.of(people), self.weights[people]
             both = [(p.flatten(2).mT @ own).unflatten(1, p.shape[2:]) for p in phases]
             features = self.features(phases)
             products = features.mT @ (own.mT[:, :, None] * features)
@@ -227,7 +237,7 @@ class Waves:
 
     def squares_single(self, sums: Tensor) -> Tensor:
         """Return the sums of single columns, shape (batch, columns, kernels, r)."""
-        return self.single_weights @ sums.square().sum(0)
+        return self.single_weights @ sums.square().sum(0) - self.alone
 
     def score_single(self, sums: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
         """Return the score of single columns, and its derivative in `sums`."""
@@ -242,13 +252,14 @@ class Waves:
     def _apart(self, sums: Tensor) -> Tensor:
         """Return a view of shape (batch, 2, r, paired, features, paired, features)."""
         sizes = (self.paired, self.pair_weights.shape[1])
-        return sums.unflatten(-1, sizes).unflatten(-3, sizes)
+        found: Tensor = sums.unflatten(-1, sizes).unflatten(-3, sizes)
+        return found
 
     def squares_pairs(self, sums: Tensor) -> Tensor:
         """Return the sums of pairs of columns, shape (batch, pairs, kernels, r)."""
         squares, weights = self._blocks(sums).square(), self.pair_weights
         found: Tensor = torch.einsum("kf,pbhrfg,kg->bhpkr", weights, squares, weights)
-        return found.flatten(1, 2)
+        return found.flatten(1, 2) - self.alone
 
     def score_pairs(self, sums: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
         """Return the score of pairs, and its derivative in `sums`, as if it were not symmetric."""
@@ -265,12 +276,12 @@ class Waves:
     def pull(
         self,
         phases: tuple[Tensor, Tensor],
-        weights: Tensor,
+        people: slice,
         for_single: Tensor,
         for_pairs: Tensor,
     ) -> Tensor:
         """Return the gradient in compressed columns, shape (batch, people, columns)."""
-        cosine, sine = phases
+        (cosine, sine), weights = phases, self.weights[people]
         for_cosine, for_sine = (
             (weights @ part.flatten(1, 2).mT).unflatten(-1, part.shape[1:3]) for part in for_single
         )

@@ -40,14 +40,12 @@ class Weights:
     Attributes:
         columns: Shape (chunks, people, r); zero rows fill up smaller chunks.
         coefficients: Shape (chunks, features, r).
-        diagonal: Sum of the diagonal of the weights, shape (chunks, features).
         people_squares: Sum of squares of the row sums of the weights, (chunks, features).
         sizes: Number of people in each chunk, shape (chunks,).
     """
 
     columns: Tensor
     coefficients: Tensor
-    diagonal: Tensor
     people_squares: Tensor
     sizes: Tensor
 
@@ -67,8 +65,7 @@ class Weights:
         widths = [part.shape[-1] for part in parts]
         columns = torch.cat([*parts, mask], -1)
         coefficients = columns.new_zeros(len(places), len(parts), columns.shape[-1])
-        diagonal = columns.new_zeros(len(places), len(parts))
-        people_squares = torch.zeros_like(diagonal)
+        people_squares = columns.new_zeros(len(places), len(parts))
         begin = 0
         for f, (part, width) in enumerate(zip(parts, widths, strict=True)):
             own = part.square().sum(-1)  # the diagonal of the Gram matrix
@@ -80,11 +77,10 @@ class Weights:
             scale = torch.where(norm > 1e-9 * own.sum(1), 1 / norm.clamp_min(1e-300), 0.0)
             coefficients[:, f, begin : begin + width] = scale[:, None]
             coefficients[:, f, -1] = scale * shift
-            diagonal[:, f] = scale * (own.sum(1) + sizes * shift)
             rows = scale[:, None] * (sums + (sizes - 1)[:, None] * shift[:, None])
             people_squares[:, f] = (rows * mask[..., 0]).square().sum(1)
             begin += width
-        return cls(columns, coefficients, diagonal, people_squares, sizes)
+        return cls(columns, coefficients, people_squares, sizes)
 
     def deviation(self, level: Level) -> Tensor:
         """Return the standard deviation over permutations, shape (chunks, features).
@@ -117,10 +113,10 @@ class Weights:
         """Return ``sum over i != j of w_ij k_ij``, shape (..., chunks, kernels, features).
 
         Args:
-            sums: ``u.T K u`` for each column u and each kernel with a diagonal of one, shape
+            sums: ``sum over i != j of u_i k_ij u_j`` for each column u and each kernel, shape
                 (..., chunks, kernels, r).
         """
-        return sums @ self.coefficients.mT - self.diagonal[:, None]
+        return sums @ self.coefficients.mT
 
     def take(self, chunks: slice) -> Weights:
         """Return the weights of some chunks."""

@@ -2,7 +2,7 @@
 
 From a random start, a strong penalty destroys the fit and the solver does not recover it. So a fit
 with a scale-free penalty begins at a converged plain decomposition, and also at its transport
-repair, where all groups have the same distribution. The one with the lower objective continues.
+repair, where all groups have the same distribution. The lower objective wins.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ MOST_REPAIRED = 1000
 # Rough fits decide between starts: the decrease of the objective per iteration at which they stop,
 # and the iterations to average over.
 ROUGH_TOL, ROUGH_WINDOW = 1e-3, 5
+
+# Starts whose rough objectives exceed the lowest by no more than this share are all finished.
+CLOSE = 0.05
 
 
 def decompose(
@@ -109,7 +112,8 @@ def decompose_from(
 ) -> tuple[Fit, ...]:
     """Return one fit per plain decomposition: from it or from its repair.
 
-    Rough fits from both decide.
+    Rough fits from both come first. The one with the higher objective continues only if it is
+    close; then the lower objective at the end wins.
 
     Args:
         problem: What to minimize; its members may differ in strength.
@@ -120,53 +124,67 @@ def decompose_from(
             of the others.
         on_fit: Called with the position of a member and its fit as soon as it is finished.
     """
-    finished: dict[int, Fit] = {}
+    finished: dict[int, list[Fit]] = {member: [] for member in range(len(plain))}
 
-    def finish(member: int, fit: Fit) -> None:
-        finished[member] = _after(complete(problem, fit), plain[member], first[member])
-        if on_fit is not None:
-            on_fit(member, finished[member])
+    def finish(place: int, fit: Fit) -> None:
+        member, rough = first[place]
+        finished[member].append(_after(complete(problem, fit), plain[member], rough))
+        if on_fit is not None and len(finished[member]) == owners.count(member):
+            on_fit(member, best(finished[member]))
 
     counted = Counted(on_iteration)
-    first = _first_fits(problem, solver, plain, stop, counted.later())
+    first = _rough_fits(problem, solver, plain, stop, counted.later())
+    owners = [member for member, _ in first]
     solve_batch(
-        problem,
+        _of_members(problem, owners),
         solver,
-        starts=_stack([fit.cp.factors for fit in first]),
+        starts=_stack([rough.cp.factors for _, rough in first]),
         stop=stop,
         on_iteration=counted.later(),
         on_fit=finish,
     )
-    return tuple(finished[member] for member in range(len(plain)))
+    return tuple(best(fits) for fits in finished.values())
 
 
-def _first_fits(
+def _rough_fits(
     problem: Problem,
     solver: Solver[Any],
     plain: Sequence[Fit],
     stop: Stop,
     on_iteration: OnIteration | None,
-) -> list[Fit]:
-    """Return a rough fit for each member: from the plain decomposition or from its repair."""
+) -> list[tuple[int, Fit]]:
+    """Return the rough fits that continue, from plain decompositions and from repairs.
+
+    Each has the position of its member before it; all members have at least one.
+    """
     repairs = _repairs(problem, plain)
     each = [(member, fit.cp.factors) for member, fit in enumerate(plain)]
     each += [(member, factors) for member, factors in enumerate(repairs) if factors is not None]
     owners = [member for member, _ in each]
-    if problem.strengths is not None:
-        places = torch.tensor(owners, dtype=torch.long, device=problem.strengths.device)
-        problem = problem.take(places)
     found = solve_batch(
-        problem,
+        _of_members(problem, owners),
         solver,
         starts=_stack([factors for _, factors in each]),
         stop=roughly(stop),
         on_iteration=on_iteration,
     )
-    by_member = [
-        [fit for fit, owner in zip(found, owners, strict=True) if owner == member]
+    lowest = [
+        best([fit for fit, owner in zip(found, owners, strict=True) if owner == member])
         for member in range(len(plain))
     ]
-    return [best(fits) for fits in by_member]
+    return [
+        (owner, fit)
+        for fit, owner in zip(found, owners, strict=True)
+        if fit is lowest[owner] or fit.objective <= (1 + CLOSE) * lowest[owner].objective
+    ]
+
+
+def _of_members(problem: Problem, members: Sequence[int]) -> Problem:
+    """Return the problem of a batch with these members, which may repeat."""
+    if problem.strengths is None:
+        return problem
+    device = problem.strengths.device
+    return problem.take(torch.tensor(members, dtype=torch.long, device=device))
 
 
 def roughly(stop: Stop) -> Stop:
