@@ -2,10 +2,10 @@
 
     python -m benchmarks.run [NAME ...]
 
-Names: algorithm1, plain_cp, khsic (speed); all_at_once (solvers); chance_auto, chance_random,
-chance_seeds, chance_new, fair_synthetic, fair_kinds, baselines, drift, fair_time (fairness);
-batch, hypervolume (frontiers); reproduction (the paper's figures); completion, sparse_sums, ridge,
-oulad_time (missing entries). The default is all of them.
+Names: algorithm1, plain_cp, khsic, audit_time (speed); all_at_once (solvers); chance_auto,
+chance_random, chance_seeds, chance_new, fair_synthetic, fair_kinds, baselines, drift, fair_time
+(fairness); batch, hypervolume (frontiers); reproduction (the paper's figures); completion,
+sparse_sums, ridge, oulad_time (missing entries). The default is all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -28,6 +28,7 @@ import torch
 from tests.reference import paper_bcd
 
 from benchmarks import (
+    audits,
     chance,
     completion,
     contenders,
@@ -221,6 +222,7 @@ BENCHMARKS = {
     "algorithm1": algorithm1,
     "plain_cp": plain_cp,
     "khsic": khsic,
+    "audit_time": audits.audit_time,
     "all_at_once": solvers.all_at_once,
     "chance_auto": chance.chance_auto,
     "chance_random": chance.chance_random,

@@ -3,6 +3,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
+from parafair.audits import networks
+from parafair.audits.estimators import PriorCorrected
 from parafair.audits.networks import (
     PaperNetworkClassifier,
     PaperNetworkRegressor,
@@ -56,3 +58,63 @@ def test_a_network_that_overflows_knows_nothing():
     model = PaperNetworkRegressor(learning_rate=1e6, epochs=3, random_state=0)
     numbers = ROWS[:, 0] + 5
     np.testing.assert_allclose(model.fit(ROWS, numbers).predict(ROWS), numbers.mean())
+
+
+class TestTogether:
+    """Training sets of different sizes; one lacks a class, one has fewer columns."""
+
+    def sets(self, numeric):
+        labels = ROWS[:, 0] if numeric else np.digitize(ROWS[:, 0], [-0.6, 0.6])
+        low = ROWS[:, 0] < 0.6
+        sizes = [90, 60, 60, 59]
+        drawn = [np.random.RandomState(i).permutation(200)[:n] for i, n in enumerate(sizes)]
+        found = [(ROWS[rows], labels[rows]) for rows in drawn]
+        return [*found, (ROWS[low][:60], labels[low][:60]), (ROWS[:60, :4], labels[:60])]
+
+    def pair(self, network, numeric, **settings):
+        """Return the outputs of models trained together, then one by one."""
+        sets, found = self.sets(numeric), []
+        together = [network(random_state=i, **settings) for i in range(len(sets))]
+        together[0].fit_together(together, sets)
+        for i, (model, (rows, labels)) in enumerate(zip(together, sets, strict=True)):
+            alone = network(random_state=i, **settings).fit(rows, labels)
+            seen = ROWS[:, : rows.shape[1]]
+            found.append((model._outputs(seen), alone._outputs(seen)))
+        return found
+
+    @pytest.mark.parametrize("network", CLASSIFIERS + REGRESSIONS)
+    def test_models_are_those_trained_one_by_one(self, network):
+        # Rounding in single precision; Adam's first steps enlarge it.
+        for together, alone in self.pair(network, network in REGRESSIONS):
+            np.testing.assert_allclose(together, alone, atol=1e-3)
+
+    @pytest.mark.parametrize("network", [PaperNetworkClassifier, TunedNetworkClassifier])
+    def test_the_size_of_batches_does_not_matter(self, network, monkeypatch):
+        counts = []
+
+        def train(self, tasks, old=network._train):
+            counts.append(len(tasks))
+            old(self, tasks)
+
+        monkeypatch.setattr(network, "_train", train)
+        model = network()
+        monkeypatch.setattr(networks, "BATCH_BYTES", 2 * model._bytes(60))
+        settings = {"epochs": 5} if network is PaperNetworkClassifier else {"steps": 20}
+        sets = 5 * self.sets(numeric=False)[1:2]
+        together = [network(random_state=i, **settings) for i in range(5)]
+        together[0].fit_together(together, sets)
+        assert counts == [2, 2, 1]
+        monkeypatch.setattr(networks, "BATCH_BYTES", 0)
+        others = [network(random_state=i, **settings) for i in range(5)]
+        others[0].fit_together(others, sets)
+        assert counts[3:] == [1] * 5
+        for one, other in zip(together, others, strict=True):
+            np.testing.assert_allclose(one._outputs(ROWS), other._outputs(ROWS), atol=1e-3)
+
+    def test_classes_are_those_of_the_own_training_set(self):
+        sets = self.sets(numeric=False)[1:5]
+        models = [PriorCorrected(TunedNetworkClassifier(steps=10, random_state=0)) for _ in sets]
+        models[0].fit_together(models, sets)
+        assert [model.classes_.tolist() for model in models] == [[0, 1, 2]] * 3 + [[0, 1]]
+        assert models[-1].predict_proba(ROWS).shape == (200, 2)
+        assert set(models[-1].predict(ROWS)) <= {0, 1}

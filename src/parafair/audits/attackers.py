@@ -6,12 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.svm import SVC
 
@@ -24,6 +19,7 @@ from parafair.audits.estimators import (
     SeededSVR,
     standardize_target,
 )
+from parafair.audits.forest import ForestClassifier, ForestRegressor
 from parafair.audits.inputs import Input
 from parafair.audits.kernel_vote import KernelVoteClassifier, KernelVoteRegressor
 from parafair.audits.networks import (
@@ -60,10 +56,8 @@ ATTACKERS: dict[str, Attacker] = {
         max_people=1000,
     ),
     "forest": Attacker(
-        lambda seed: RandomForestClassifier(
-            100, class_weight="balanced", min_samples_leaf=2, random_state=seed
-        ),
-        lambda seed: RandomForestRegressor(100, min_samples_leaf=2, random_state=seed),
+        lambda seed: ForestClassifier(random_state=seed),
+        lambda seed: ForestRegressor(random_state=seed),
         stage="thorough",
         inputs=OF_TREES,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,9 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
+from sklearn.utils.metaestimators import available_if
+
+from parafair.audits.together import fit_all, trains_together
 
 
 class PriorCorrected(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -28,10 +32,21 @@ class PriorCorrected(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # typ
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train the classifier and count the classes."""
+        self._prepare(y).fit(X, y)
+        return self
+
+    @available_if(lambda self: trains_together(self.estimator))  # type: ignore[untyped-decorator]
+    def fit_together(self, models: Sequence[Self], sets: Sequence[tuple[Any, Any]]) -> None:
+        """Train several classifiers; see `parafair.audits.together`."""
+        inside = [model._prepare(y) for model, (_, y) in zip(models, sets, strict=True)]
+        fit_all(inside, sets)
+
+    def _prepare(self, y: Any) -> Any:
+        """Count the classes and return the classifier, untrained."""
         self.classes_, counts = np.unique(y, return_counts=True)
         self.shares_ = counts / counts.sum()
-        self.estimator_ = clone(self.estimator).fit(X, y)
-        return self
+        self.estimator_ = clone(self.estimator)
+        return self.estimator_
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probabilities of the classifier, uncorrected, shape (n, classes)."""

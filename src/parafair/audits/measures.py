@@ -15,7 +15,7 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.arguments import items, real_number, whole_number
-from parafair.audits.paper_network import Network
+from parafair.audits.paper_network import Networks
 from parafair.data.arrays import as_tensor
 from parafair.data.checks import as_data
 from parafair.data.column import Column
@@ -196,17 +196,17 @@ def predict_groups(
     train, test = _split(len(rows), test_size, random)
     labels = torch.from_numpy(column.values.astype(np.int64))
     rows, groups = rows.float(), len(column.categories)
-    network = Network.train(
-        rows[train],
-        labels[train],
+    network = Networks.train(
+        rows[None, train],
+        labels[None, train],
         outputs=groups,
         hidden=hidden,
         epochs=epochs,
         learning_rate=learning_rate,
         batch_size=batch_size,
-        random=random,
+        randoms=[random],
     )
-    scores, truth = network.scores(rows[test]), labels[test]
+    scores, truth = network.scores(rows[None, test])[0], labels[test]
     hits = (scores.argmax(1) == truth).double()
     if not torch.isfinite(scores).all():
         # Undefined: predictions after an overflow would look as if there were no information.

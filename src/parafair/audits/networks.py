@@ -9,9 +9,9 @@ takes longer, because its networks are not trained as one batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any, Self
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,11 +21,25 @@ from sklearn.model_selection import KFold
 from torch import Tensor
 from torch.nn import functional
 
-from parafair.audits.paper_network import Network
+from parafair.audits.paper_network import Networks
+from parafair.audits.tuned_network import Members
 from parafair.data.randomness import as_random
 
 # Steps between two validations.
 PAUSE = 10
+
+# Models are trained together as long as the outputs of a hidden layer take at most this many
+# bytes: enough to share the overhead of a step, and not much more than the cache of a core.
+BATCH_BYTES = 2**21
+
+
+class _Task(NamedTuple):
+    """A model, its rows, shape (n, columns), its targets, shape (n,) or (n, 1), and its draws."""
+
+    model: Any
+    rows: Tensor
+    targets: Tensor
+    random: np.random.RandomState
 
 
 class _NetworkEstimator(BaseEstimator):  # type: ignore[misc]
@@ -35,10 +49,28 @@ class _NetworkEstimator(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows of shape (n, columns) and one category or number per row."""
-        random = as_random(self.random_state)
-        rows = torch.from_numpy(np.array(X, dtype=np.float32))
-        self._train(rows, self._targets(np.asarray(y)), random)
+        self.fit_together([self], [(X, y)])
         return self
+
+    def fit_together(self, models: Sequence[Self], sets: Sequence[tuple[Any, Any]]) -> None:
+        """Train models with these settings, each on its own rows and targets.
+
+        Every model makes its own draws, so apart from rounding it is as if trained alone.
+
+        Args:
+            models: Models that differ in their seeds alone.
+            sets: The rows and the categories or numbers that each is trained on.
+        """
+        alike: dict[tuple[int, ...], list[_Task]] = defaultdict(list)
+        for model, (X, y) in zip(models, sets, strict=True):
+            rows = torch.from_numpy(np.array(X, dtype=np.float32))
+            targets = model._targets(np.asarray(y))
+            task = _Task(model, rows, targets, as_random(model.random_state))
+            alike[(*rows.shape, model._width())].append(task)
+        for (n, *_), tasks in alike.items():
+            size = max(1, BATCH_BYTES // self._bytes(n))
+            for first in range(0, len(tasks), size):
+                self._train(tasks[first : first + size])
 
     def _targets(self, values: NDArray[Any]) -> Tensor:
         """Return codes as integers, or standardized numbers as a column."""
@@ -70,7 +102,12 @@ class _NetworkEstimator(BaseEstimator):  # type: ignore[misc]
     def _width(self) -> int:
         return len(self.classes_) if isinstance(self, ClassifierMixin) else 1
 
-    def _train(self, rows: Tensor, targets: Tensor, random: np.random.RandomState) -> None:
+    def _bytes(self, n: int) -> int:
+        """Return the size of the outputs of a hidden layer, of a model of n rows."""
+        raise NotImplementedError
+
+    def _train(self, tasks: list[_Task]) -> None:
+        """Train models on equally many rows and classes, as one batch."""
         raise NotImplementedError
 
     def _forward(self, rows: Tensor) -> Tensor:
@@ -88,6 +125,8 @@ class _PaperNetwork(_NetworkEstimator):
         random_state: Seed of the initial weights and of the order of the rows.
     """
 
+    network_: Networks
+
     def __init__(
         self,
         *,
@@ -103,20 +142,25 @@ class _PaperNetwork(_NetworkEstimator):
         self.batch_size = batch_size
         self.random_state = random_state
 
-    def _train(self, rows: Tensor, targets: Tensor, random: np.random.RandomState) -> None:
-        self.network_ = Network.train(
-            rows,
-            targets,
-            outputs=self._width(),
+    def _bytes(self, n: int) -> int:
+        return 4 * self.hidden * min(self.batch_size, n)
+
+    def _train(self, tasks: list[_Task]) -> None:
+        networks = Networks.train(
+            torch.stack([task.rows for task in tasks]),
+            torch.stack([task.targets for task in tasks]),
+            outputs=tasks[0].model._width(),
             hidden=self.hidden,
             epochs=self.epochs,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
-            random=random,
+            randoms=[task.random for task in tasks],
         )
+        for i, task in enumerate(tasks):
+            task.model.network_ = networks.take(i)
 
     def _forward(self, rows: Tensor) -> Tensor:
-        outputs = self.network_.scores(rows)
+        outputs = self.network_.scores(rows[None])[0]
         return outputs.softmax(1) if isinstance(self, ClassifierMixin) else outputs
 
 
@@ -145,6 +189,8 @@ class _TunedNetwork(_NetworkEstimator):
         random_state: Seed of the initial weights, the inner folds and the batches.
     """
 
+    members_: Members
+
     def __init__(
         self,
         *,
@@ -164,82 +210,93 @@ class _TunedNetwork(_NetworkEstimator):
         self.batch_size = batch_size
         self.random_state = random_state
 
-    def _train(self, rows: Tensor, targets: Tensor, random: np.random.RandomState) -> None:
-        folds = min(self.inner_folds, len(rows))
-        splits = [
-            tuple(map(torch.from_numpy, split))
-            for split in KFold(folds, shuffle=True, random_state=random).split(rows)
-        ]
-        generator = torch.Generator().manual_seed(int(random.randint(2**31)))
-        widths = (rows.shape[1], self.hidden, self.hidden, self._width())
-        # Members of the batch: decay by decay, and within each fold by fold.
-        layers = _draw_layers(len(self.decays) * folds, widths, generator)
-        best, kept = rows.new_full((len(layers[0]),), torch.inf), [x.clone() for x in layers]
-        for _ in self._descend(layers, rows, targets, [train for train, _ in splits], generator):
-            held_out = self._validate(layers, rows, targets, [test for _, test in splits])
-            better = held_out < best
-            best[better] = held_out[better]
-            for old, new in zip(kept, layers, strict=True):
-                old.data[better] = new.data[better]
-        choice = int(best.reshape(-1, folds).mean(1).argmin())
-        self.layers_ = [x.detach()[choice * folds : (choice + 1) * folds] for x in kept]
+    def _bytes(self, n: int) -> int:
+        rows = max(min(self.batch_size, n), n // self.inner_folds)
+        return 4 * self.hidden * len(self.decays) * self.inner_folds * rows
+
+    def _train(self, tasks: list[_Task]) -> None:
+        n, columns = tasks[0].rows.shape
+        folds = min(self.inner_folds, n)
+        widths = (columns, self.hidden, self.hidden, tasks[0].model._width())
+        # Places in the rows of all tasks, for each task and fold.
+        training, held_out, generators, drawn = [], [], [], []
+        for i, task in enumerate(tasks):
+            inner = KFold(folds, shuffle=True, random_state=task.random)
+            for train, test in inner.split(task.rows):
+                training.append(torch.from_numpy(train + i * n))
+                held_out.append(torch.from_numpy(test + i * n))
+            generators.append(torch.Generator().manual_seed(int(task.random.randint(2**31))))
+            drawn.append(Members.draw(len(self.decays) * folds, widths, generators[i]))
+        # Task by task, within it decay by decay, then fold by fold.
+        members = Members.join(drawn)
+        rows = torch.cat([task.rows for task in tasks])
+        targets = torch.cat([task.targets for task in tasks])
+        best, kept = rows.new_full((len(members),), torch.inf), members.copy()
+        for _ in self._descend(members, rows, targets, training, generators):
+            losses = self._validate(members, rows, targets, held_out, folds)
+            better = losses < best
+            best[better] = losses[better]
+            for old, new in zip(kept.layers, members.layers, strict=True):
+                old[better] = new[better]
+        choices = best.reshape(len(tasks), -1, folds).mean(2).argmin(1)
+        for i, (task, choice) in enumerate(zip(tasks, choices.tolist(), strict=True)):
+            first = (i * len(self.decays) + choice) * folds
+            task.model.members_ = kept.take(slice(first, first + folds)).copy()
 
     def _descend(
         self,
-        layers: list[Tensor],
+        members: Members,
         rows: Tensor,
         targets: Tensor,
         folds: list[Tensor],
-        generator: torch.Generator,
+        generators: list[torch.Generator],
     ) -> Iterator[int]:
         """Take Adam's steps on all members; yield before each validation."""
-        optimizer = torch.optim.Adam(layers, lr=self.learning_rate, fused=True)
+        optimizer = torch.optim.Adam(members.layers, lr=self.learning_rate, fused=True)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
-        decays = rows.new_tensor(self.decays).repeat_interleave(len(folds))[:, None, None]
+        inner = len(folds) // len(generators)
+        decays = rows.new_tensor(self.decays).repeat_interleave(inner).repeat(len(generators))
         size = min(self.batch_size, *map(len, folds))
+        space = members.space(size)
         for step in range(1, self.steps + 1):
             chosen = [
                 fold
                 if len(fold) == size
-                else fold[torch.randperm(len(fold), generator=generator, device="cpu")[:size]]
-                for fold in folds
+                else fold[_shuffle(len(fold), generators[i // inner])[:size]]
+                for i, fold in enumerate(folds)
             ]
-            batch = torch.stack(chosen).repeat(len(self.decays), 1)
-            loss = self._losses(_forward(layers, rows[batch]), targets[batch]).sum()
-            for layer, gradient in zip(layers, torch.autograd.grad(loss, layers), strict=True):
-                layer.grad = gradient
+            batch = self._for_each_decay(torch.stack(chosen), inner)
+            members.set_gradients(functional.embedding(batch, rows), targets[batch], space)
             optimizer.step()
-            with torch.no_grad():  # decoupled weight decay: Loshchilov and Hutter, 2019
-                for layer in layers[::2]:
-                    layer.mul_(1 - schedule.get_last_lr()[0] * decays)
+            # Decoupled weight decay: Loshchilov and Hutter, 2019.
+            shrink = 1 - schedule.get_last_lr()[0] * decays[:, None, None]
+            for weights in members.layers[::2]:
+                weights.mul_(shrink)
             schedule.step()
             if step % PAUSE == 0:
                 yield step
 
     def _validate(
-        self, layers: list[Tensor], rows: Tensor, targets: Tensor, folds: list[Tensor]
+        self, members: Members, rows: Tensor, targets: Tensor, folds: list[Tensor], inner: int
     ) -> Tensor:
         """Return the mean loss of every member on its held-out fold, shape (members,)."""
-        losses = rows.new_empty(len(self.decays), len(folds))
-        with torch.no_grad():
-            for i, fold in enumerate(folds):
-                own = [layer[i :: len(folds)] for layer in layers]
-                outputs = _forward(own, rows[fold].expand(len(self.decays), -1, -1))
-                truth = targets[fold].expand(len(self.decays), *targets[fold].shape)
-                losses[:, i] = self._losses(outputs, truth)
+        losses = rows.new_empty(len(members) // inner, inner)
+        for i in range(inner):
+            batch = self._for_each_decay(torch.stack(folds[i::inner]), 1)
+            own = members.take(slice(i, None, inner))
+            losses[:, i] = own.losses(functional.embedding(batch, rows), targets[batch])
         return losses.flatten()
 
-    def _losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean loss of each member, shape (members,)."""
-        if isinstance(self, ClassifierMixin):
-            return functional.cross_entropy(outputs.mT, targets, reduction="none").mean(1)
-        return (outputs - targets).square().mean((1, 2))
+    def _for_each_decay(self, places: Tensor, inner: int) -> Tensor:
+        """Repeat places of each task and fold, shape (tasks * folds, n), for all members."""
+        by_task = places.reshape(-1, 1, inner, places.shape[1])
+        return by_task.expand(-1, len(self.decays), -1, -1).flatten(0, 2)
 
     def _forward(self, rows: Tensor) -> Tensor:
-        outputs = _forward(self.layers_, rows.expand(len(self.layers_[0]), -1, -1))
+        outputs = self.members_.outputs(rows.expand(len(self.members_), -1, -1))
         if isinstance(self, ClassifierMixin):
-            outputs = outputs.softmax(-1)
-        return outputs.mean(0)
+            outputs = outputs.softmax(1)
+        return outputs.mean(0).mT
 
 
 class TunedNetworkClassifier(ClassifierMixin, _TunedNetwork):  # type: ignore[misc]
@@ -250,20 +307,5 @@ class TunedNetworkRegressor(RegressorMixin, _TunedNetwork):  # type: ignore[misc
     """The tuned network for numbers; see its base class."""
 
 
-def _draw_layers(members: int, widths: tuple[int, ...], generator: torch.Generator) -> list[Tensor]:
-    """Return weights and biases in turn: shapes (members, in, out) and (members, 1, out)."""
-    layers = []
-    for inputs, outputs in pairwise(widths):
-        shape = (members, inputs, outputs)
-        drawn = torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu")
-        weights = drawn * (2 / inputs) ** 0.5
-        layers += [weights, weights.new_zeros(members, 1, outputs)]
-    layers[-2] *= 0.1  # the first outputs are near zero
-    return [layer.requires_grad_() for layer in layers]
-
-
-def _forward(layers: list[Tensor], rows: Tensor) -> Tensor:
-    """Return the outputs of every member, shape (members, n, outputs)."""
-    for weights, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
-        rows = torch.baddbmm(bias, rows, weights).relu()
-    return torch.baddbmm(layers[-1], rows, layers[-2])
+def _shuffle(n: int, generator: torch.Generator) -> Tensor:
+    return torch.randperm(n, generator=generator, device="cpu")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from sklearn.pipeline import make_pipeline
+from sklearn.base import clone
 
 from parafair.audits.answers import Answers, GroupAnswers, NumberAnswers
 from parafair.audits.attacker import Attacker
 from parafair.audits.inputs import InputColumns
+from parafair.audits.together import fit_all, trains_together
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.threads import one_thread
@@ -106,22 +107,17 @@ def try_attackers(
     models = [_Model(number, without) for number, every in repeats for without in every]
     able = [name for name, attacker in attackers.items() if attacker.predicts(column.kind)]
     names = [(name, form) for name in able for form in attackers[name].inputs]
+    seeded = [(model, seed) for seed, model in enumerate(models, start=plan.seed)]
     jobs = (
         delayed(_predict)(
-            InputColumns(form, precision=plan.precision),
-            name,
-            attackers[name],
-            rows,
-            column,
-            model,
-            seed,
+            InputColumns(form, precision=plan.precision), name, attackers[name], rows, column, lot
         )
         for name, form in names
-        for seed, model in enumerate(models, start=plan.seed)
+        for lot in _lots(attackers[name], column, seeded)
     )
     kept, areas = [], []
     with one_thread():
-        results = Parallel(n_jobs=plan.n_jobs, return_as="generator")(jobs)
+        results = chain.from_iterable(Parallel(n_jobs=plan.n_jobs, return_as="generator")(jobs))
         for _ in names:
             found = list(islice(results, len(models)))
             kept.append([_pool(column, plan, models, found, number) for number, _ in repeats])
@@ -140,6 +136,11 @@ class _Model(NamedTuple):
     without: tuple[int, ...]
 
     @property
+    def inner(self) -> bool:
+        """Whether it serves the inner cross-validation."""
+        return len(self.without) > 1
+
+    @property
     def train(self) -> NDArray[np.intp]:
         return np.flatnonzero(~np.isin(self.number, self.without))
 
@@ -149,7 +150,10 @@ class _Model(NamedTuple):
 
 
 class _Predictions(NamedTuple):
-    """Predicted codes or numbers, shape (n,), and a classifier's scores, shape (n, groups)."""
+    """Predicted codes or numbers, shape (n,), and scores, shape (n, groups).
+
+    Only an outer classifier has scores.
+    """
 
     answers: NDArray[Any]
     scores: NDArray[Any] | None
@@ -162,10 +166,8 @@ def predict_all(
     (number,) = replace(plan, repeats=1).numbers(column)
     models = [_Model(number, (fold,)) for fold in plan.tested]
     columns = InputColumns(precision=plan.precision)
-    predictions = [
-        _predict(columns, "the predictor", attacker, rows, column, model, plan.seed)
-        for model in models
-    ]
+    lot = [(model, plan.seed) for model in models]
+    predictions = _predict(columns, "the predictor", attacker, rows, column, lot)
     order = np.argsort(np.concatenate([model.test for model in models]))
     answers = np.concatenate([one.answers for one in predictions])[order]
     if column.kind == "numeric":
@@ -201,38 +203,64 @@ def _stratify(
     return found
 
 
+def _lots(
+    attacker: Attacker, column: Column, seeded: list[tuple[_Model, int]]
+) -> list[list[tuple[_Model, int]]]:
+    """Return the models and seeds of each job: all, if they are trained together, or one each."""
+    if trains_together(attacker.make(column.kind, 0)):
+        return [seeded]
+    return [[one] for one in seeded]
+
+
 def _predict(
     columns: InputColumns,
     name: str,
     attacker: Attacker,
     rows: NDArray[np.float64],
     column: Column,
-    trial: _Model,
-    seed: int,
-) -> _Predictions:
-    """Train one attacker, and predict the feature of the people it was not trained on."""
-    train, test = trial.train, trial.test
-    truth = column.values
-    most = attacker.max_people or len(train)
-    if len(trial.without) > 1:
-        most = min(most, MOST_INNER)
-    if len(train) > most:
-        known = SensitiveFeatures((column.take(train),))
-        train = train[known.sample(most, np.random.RandomState(seed))]
+    lot: list[tuple[_Model, int]],
+) -> list[_Predictions]:
+    """Train models of one attacker, and predict the feature of the people each has not seen."""
     with one_thread():
-        model = make_pipeline(columns, attacker.make(column.kind, seed)).fit(
-            rows[train], truth[train]
-        )
-        predictions = model.predict(rows[test])
-        if column.kind == "categorical":
-            scores = _class_scores(model, rows[test], len(column.categories))
-            return _Predictions(predictions, scores)
-    if not np.isfinite(predictions).all():
+        inputs, sets = [], []
+        for trial, seed in lot:
+            train = _training_people(attacker, column, trial, seed)
+            inputs.append(clone(columns).fit(rows[train]))
+            sets.append((inputs[-1].transform(rows[train]), column.values[train]))
+        models = [attacker.make(column.kind, seed) for _, seed in lot]
+        fit_all(models, sets)
+        found = [
+            _ask(model, own.transform(rows[trial.test]), column, trial)
+            for model, own, (trial, _) in zip(models, inputs, lot, strict=True)
+        ]
+    if column.kind == "numeric" and not all(np.isfinite(one.answers).all() for one in found):
         raise ValueError(
             f"attackers: {name!r} predicted NaN or infinite numbers for sensitive feature "
             f"{column.name!r}; an audit needs finite predictions, so correct it or leave it out"
         )
-    return _Predictions(predictions, None)
+    return found
+
+
+def _training_people(
+    attacker: Attacker, column: Column, trial: _Model, seed: int
+) -> NDArray[np.intp]:
+    """Return the people that a model is trained on, at most as many as the attacker takes."""
+    train = trial.train
+    most = attacker.max_people or len(train)
+    if trial.inner:
+        most = min(most, MOST_INNER)
+    if len(train) > most:
+        known = SensitiveFeatures((column.take(train),))
+        train = train[known.sample(most, np.random.RandomState(seed))]
+    return train
+
+
+def _ask(model: Any, rows: NDArray[np.float64], column: Column, trial: _Model) -> _Predictions:
+    """Return what a trained model predicts about rows."""
+    # Scores are for the AUC, which is that of the outer models.
+    scored = column.kind == "categorical" and not trial.inner
+    scores = _class_scores(model, rows, len(column.categories)) if scored else None
+    return _Predictions(model.predict(rows), scores)
 
 
 def _class_scores(model: Any, rows: NDArray[np.float64], groups: int) -> NDArray[Any] | None:
@@ -305,7 +333,7 @@ def _mean_auc(column: Column, models: list[_Model], predictions: list[_Predictio
     found = [
         auc(column.values[model.test] == group, scores[:, group])
         for model, (_, scores) in zip(models, predictions, strict=True)
-        if scores is not None and len(model.without) == 1
+        if scores is not None
         for group in np.unique(column.values[model.test])
         if not (column.values[model.test] == group).all()
     ]
