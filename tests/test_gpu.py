@@ -6,7 +6,11 @@ import torch
 
 from parafair import ConvergenceWarning, FairCP, TensorData, audit, datasets
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence import fused
+from parafair.dependence.criterion import Criterion
 from parafair.dependence.hsic import khsic
+from parafair.dependence.views import compare_rows, row_sums
+from parafair.dependence.whitening import RowViews
 from parafair.paper import make_tables
 from parafair.paper.table import read_rows
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
@@ -133,6 +137,48 @@ def test_people_in_chunks_on_the_device(features):
         found.append((value.cpu(), gradient.cpu(), deviations.cpu()))
     for cpu, cuda in zip(*found, strict=True):
         torch.testing.assert_close(cuda, cpu, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("groups", [2, 12])
+@pytest.mark.parametrize("rank", [1, 7, 16, 40])
+def test_fused_rows_agree_with_double_precision(rank, groups, monkeypatch):
+    n = 2105  # three chunks of different sizes
+    rows = example_rows(n, rank, seed=0).cuda()
+    sensitive = SensitiveFeatures.of(
+        np.arange(n) % groups < 1 if groups == 2 else np.arange(n) % 12
+    )
+    rows = torch.stack([rows, rows + 0.3 * torch.arange(n, device="cuda")[:, None] % groups])
+    single, double = (
+        Criterion(sensitive, rows[:, :0].to(dtype).flatten(), chunk_size=700)
+        for dtype in (torch.float32, torch.float64)
+    )
+    whitened = RowViews(rows).whitened
+    exact = compare_rows(whitened, double.scorers(rank).rows, double.places)
+    scorer = single.scorers(rank).rows
+    assert fused.is_fused(whitened.float(), scorer.weights.columns)
+    found = compare_rows(whitened.float(), scorer, single.places)
+    again = compare_rows(whitened.float(), scorer, single.places)
+    sums = row_sums(whitened.float(), scorer.weights.columns, single.places)
+    monkeypatch.setattr(fused, "row_kernels", None)
+    assert not fused.is_fused(whitened.float(), scorer.weights.columns)
+    plain = row_sums(whitened.float(), scorer.weights.columns, single.places)
+    torch.testing.assert_close(found[0].double(), exact[0], rtol=1e-3, atol=1e-8)
+    error = (found[1].double() - exact[1]).norm() / exact[1].norm()
+    assert float(error) < 1e-3
+    torch.testing.assert_close(sums, plain, rtol=1e-4, atol=1e-3)
+    assert torch.equal(again[0], found[0])
+
+
+def test_a_million_people_fit_into_memory():
+    n = 1_000_000
+    rows = example_rows(n, 16, seed=0).float().cuda()[None]
+    sensitive = SensitiveFeatures.of(np.arange(n) % 2)
+    criterion = Invariant().criterion(sensitive, rows)
+    torch.cuda.reset_peak_memory_stats()
+    value, gradient = criterion.value_and_gradient(rows)
+    assert torch.isfinite(value).all()
+    assert torch.isfinite(gradient).all()
+    assert torch.cuda.max_memory_allocated() < 10e9
 
 
 def test_sums_over_entries_are_the_same_every_time():

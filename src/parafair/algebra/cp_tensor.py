@@ -145,12 +145,13 @@ def contract_first(tensor: Tensor, factor: Tensor, order: int) -> Tensor:
     if tensor.ndim > order:
         flat = factor.mT @ rows
     else:
-        # One wide product for the whole batch reads the tensor once. A few slices at a time are
-        # contiguous in memory, which is faster than whole columns.
+        # One wide product for the whole batch reads the tensor once. On a CPU, a few slices at a
+        # time are contiguous in memory, which is faster than whole columns.
         wide = factor.mT.reshape(-1, factor.shape[-2])
-        flat = wide[:, :SLICES] @ rows[:SLICES]
-        for begin in range(SLICES, len(rows), SLICES):
-            some = slice(begin, begin + SLICES)
+        slices = by_device({"cpu": SLICES, "cuda": len(rows)}, rows)
+        flat = wide[:, :slices] @ rows[:slices]
+        for begin in range(slices, len(rows), slices):
+            some = slice(begin, begin + slices)
             flat.addmm_(wide[:, some], rows[some])
         flat = flat.reshape(*factor.shape[:-2], factor.shape[-1], prod(sizes))
     return flat.reshape(*flat.shape[:-1], *sizes)
