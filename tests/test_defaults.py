@@ -3,6 +3,7 @@
 import ast
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,7 @@ ROWS = np.random.default_rng(0).normal(size=(PEOPLE, 3)) + (GROUPS == "a")[:, No
 
 def audit_rows():
     features = np.array([*zip(GROUPS, AGES.tolist(), strict=True)], object)
-    attackers = ("linear", "svm", "network", "paper-network")
+    attackers = ("linear", "network", "paper-network")  # the others do not use torch
     result = audit(
         ROWS, sensitive_features=features, attackers=attackers, folds=2, repeats=1, permutations=9
     )
@@ -86,12 +87,17 @@ def measure():
     return [residual_fit(np.eye(2), (weights, factors)), network.accuracy, float(lists)]
 
 
+@cache
+def at_the_usual_defaults(compute):
+    return compute()
+
+
 @pytest.mark.filterwarnings("ignore::parafair.errors.ConvergenceWarning")
 @pytest.mark.parametrize("compute", [audit_rows, fit, measure])
 @pytest.mark.parametrize("change", [change_dtype, change_device])
 @pytest.mark.usefixtures("restored")
 def test_results_do_not_depend_on_torch_defaults(compute, change):
-    expected = compute()
+    expected = at_the_usual_defaults(compute)
     change()
     np.testing.assert_array_equal(compute(), expected)
 

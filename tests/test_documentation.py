@@ -6,12 +6,13 @@ import runpy
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import parafair
-from parafair import FairCP
+from parafair import FairCP, datasets
 from parafair.algebra.least_squares import LOSSES
 from parafair.audits import ATTACKERS, STAGES, audit
 from parafair.paper.page import render_page
@@ -28,8 +29,17 @@ EXAMPLES = [
 ]
 
 
+@pytest.fixture
+def smaller(monkeypatch):
+    """The synthetic data with the same people and fewer entries."""
+    less = partial(datasets.synthetic, shape=(200, 20, 20))
+    monkeypatch.setattr("parafair.datasets.synthetic", less)
+
+
 @pytest.mark.parametrize("path", EXAMPLES)
-def test_examples_run(path, capsys):
+def test_examples_run(path, capsys, request):
+    if path.stem not in SLOW_EXAMPLES:
+        request.getfixturevalue("smaller")
     runpy.run_path(str(path), run_name="__main__")
     assert "residual" in capsys.readouterr().out
 
@@ -101,7 +111,9 @@ def test_the_demo_draws_its_picture(tmp_path):
         "docs/index.md",
     ],
 )
-def test_python_code_on_the_page_runs(page, capsys):
+def test_python_code_on_the_page_runs(page, capsys, request):
+    if page == "docs/index.md":  # it shows no output
+        request.getfixturevalue("smaller")
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.S)
     exec(compile(code, page, "exec"), {})
     printed = capsys.readouterr().out

@@ -135,8 +135,10 @@ def test_people_in_chunks_on_the_device(features):
         assert value.device.type == gradient.device.type == device
         deviations = criterion.deviations(rows[1].to(device))
         found.append((value.cpu(), gradient.cpu(), deviations.cpu()))
-    for cpu, cuda in zip(*found, strict=True):
-        torch.testing.assert_close(cuda, cpu, rtol=1e-4, atol=1e-6)
+    (value, gradient, deviations), cuda = found
+    torch.testing.assert_close(cuda[0], value, rtol=1e-3, atol=1e-8)
+    assert float((cuda[1] - gradient).norm() / gradient.norm()) < 1e-3
+    torch.testing.assert_close(cuda[2], deviations, rtol=1e-3, atol=0.01)
 
 
 @pytest.mark.parametrize("groups", [2, 12])
@@ -165,7 +167,10 @@ def test_fused_rows_agree_with_double_precision(rank, groups, monkeypatch):
     torch.testing.assert_close(found[0].double(), exact[0], rtol=1e-3, atol=1e-8)
     error = (found[1].double() - exact[1]).norm() / exact[1].norm()
     assert float(error) < 1e-3
-    torch.testing.assert_close(sums, plain, rtol=1e-4, atol=1e-3)
+    # In standard deviations of independent rows.
+    torch.testing.assert_close(
+        scorer.deviations(sums), scorer.deviations(plain), rtol=1e-3, atol=0.01
+    )
     assert torch.equal(again[0], found[0])
 
 

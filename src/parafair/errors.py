@@ -86,7 +86,12 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, fit: Fit, strength: float | None = None, noise: float | None = None) -> None:
-        super().__init__(f"interrupted after {fit.n_iter} iterations")
+        text = f"interrupted after {fit.n_iter} iterations"
+        if strength == 0:
+            text += ": the embedding is that of a plain decomposition, without the penalty"
+        elif strength is not None:
+            text += f" at strength {strength:.3g}"
+        super().__init__(text)
         self.fit, self.strength, self.noise = fit, strength, noise
 
     def __reduce__(self) -> tuple[type[Interrupted], tuple[Any, ...]]:

@@ -112,7 +112,8 @@ class TestChance:
         for seed in range(40):
             random = np.random.RandomState(seed)
             rows, groups = random.normal(size=(60, 3)), random.permutation(60) < 25
-            result = audit(rows, sensitive_features=groups, **QUICK, random_state=seed)
+            settings = QUICK | {"folds": 3, "random_state": seed}
+            result = audit(rows, sensitive_features=groups, **settings)
             signs.append(result.above_chance or result.below_chance)
             low, high = result.leakage_interval
             covered.append(low <= 0 <= high)
@@ -193,7 +194,7 @@ class TestFeatures:
 
 class TestSettings:
     def test_the_seed_is_honored_and_processes_do_not_matter(self):
-        network = {"network": TunedNetworkClassifier(steps=20)}
+        network = {"network": TunedNetworkClassifier(steps=5)}
         settings = QUICK | {"attackers": network, "folds": 2}
         one = audit(ROWS[:60], sensitive_features=GROUPS[:60], **settings, random_state=3)
         assert one == audit(ROWS[:60], sensitive_features=GROUPS[:60], **settings, random_state=3)

@@ -124,3 +124,21 @@ def test_a_wrong_share_is_refused(tables, share):
     text = run(*FIT_SCORES, "--test-size", share, code=2)
     assert "must be shares that leave something for training" in text
     assert not (tables / "run").exists()
+
+
+def test_an_interrupted_plain_stage_says_so(arrays, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parafair.cli.shell.Bar.__call__", stop)
+    text = run(*FIT, *PEOPLE, code=130)
+    assert "interrupted after 1 iterations: the embedding is that of a plain decomposition" in text
+    assert FairCP.load("run").record_.strength == 0
+
+
+def test_small_groups_are_a_warning_of_one_line(arrays):
+    people = pd.read_csv("people.csv")
+    people.loc[0, "group"] = "lone"
+    people.to_csv("people.csv", index=False)
+    text = run(*FIT, *PEOPLE, "--method", "hsic")
+    assert text.count("Warning: sensitive feature 'group' has groups of one or two people") == 1

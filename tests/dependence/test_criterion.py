@@ -29,36 +29,20 @@ def value(rows, features=GROUPS, chunk_size=CHUNK_PEOPLE):
     return float(criterion(features, chunk_size).value_and_gradient(rows)[0])
 
 
-def shares_and_deviations(measure, rank):
-    """The share and the standard deviation of each statistic, in the order of the reference."""
-    scorers = measure.scorers(rank)
-    counts = (1, 1, 2 * rank, rank * (rank - 1))
-    shares, deviations, sizes = [], [], []
-    for scorer, count in zip(scorers, counts, strict=True):
-        for _ in range(count):
-            shares += [scorer.share] * scorer.deviation.numel()
-            deviations.append(scorer.deviation.flatten())
-            sizes.append(scorer.size.flatten())
-    return torch.tensor(shares, dtype=torch.float64), torch.cat(deviations), torch.cat(sizes)
-
-
 def test_statistics_are_those_of_the_formula():
     measure = criterion()
-    _, deviations, _ = shares_and_deviations(measure, RANK)
+    _, deviations, _ = reference.shares_and_deviations(measure, RANK)
     found = measure.deviations(ROWS) * deviations
     expected = reference.statistics(ROWS, Delta()(GROUPS, GROUPS))
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
 
 
-def test_value_is_the_weighted_mean_of_their_pseudo_huber_values():
-    measure = criterion()
-    shares, deviations, sizes = shares_and_deviations(measure, RANK)
-    expected = torch.tensor([share for _, _, share in reference.views(ROWS)], dtype=torch.float64)
-    torch.testing.assert_close(shares, expected)
-    relative = reference.statistics(ROWS, Delta()(GROUPS, GROUPS)) / deviations
-    bent = 4 * (((relative / 4) ** 2 + 1).sqrt() - 1)
-    total = (shares * deviations / sizes * bent).sum()
-    assert value(ROWS) == pytest.approx(float(total) / measure.reference, rel=1e-8)
+@pytest.mark.parametrize("rank", [1, 3, RANK])
+def test_shares_are_those_of_the_formula(rank):
+    shares, _, _ = reference.shares_and_deviations(criterion(), rank)
+    expected = [share for _, _, share in reference.views(ROWS[:, :rank])]
+    torch.testing.assert_close(shares, torch.tensor(expected, dtype=torch.float64))
+    assert float(shares.sum()) == pytest.approx(1)
 
 
 def test_statistics_of_independent_rows_are_about_standard_normal():
@@ -149,6 +133,17 @@ FEATURES = {
     "numbers": example_rows(N, 1, seed=4).numpy(),
     "two columns": pd.DataFrame({"one": np.arange(N) % 2, "two": np.arange(N) % 5 < 2}).astype(str),
 }
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+def test_value_and_gradient_are_those_of_the_formula(features, rank):
+    measure, rows = criterion(features), ROWS[:, :rank].clone().requires_grad_()
+    expected = reference.value(measure, rows)
+    (slope,) = torch.autograd.grad(expected, rows)
+    found, gradient = measure.value_and_gradient(rows.detach())
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-8, atol=0)
+    torch.testing.assert_close(gradient, slope, rtol=0, atol=1e-7 * float(slope.abs().max()))
 
 
 @pytest.mark.parametrize("chunk_size", [N, 25], ids=["one chunk", "chunks"])

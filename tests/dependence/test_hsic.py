@@ -154,22 +154,20 @@ def peak():
 
 khsic(example_rows(100, 16, 0), example_groups(100, 1))
 before = peak()
-rows = example_rows(20_000, 16, seed=0).requires_grad_()
-khsic(rows, example_groups(20_000, seed=1)).backward()
+rows = example_rows(12_000, 16, seed=0).requires_grad_()
+khsic(rows, example_groups(12_000, seed=1)).backward()
 assert torch.isfinite(rows.grad).all()
-print(peak(), peak() - before)
+print(peak() - before)
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to read memory from")
-def test_twenty_thousand_rows_need_less_than_two_gigabytes():
-    # In a process of its own, whose peak nothing else has raised. One n x n matrix is 3.2 GB.
+def test_memory_does_not_grow_with_the_square_of_the_people():
+    # In a process of its own, whose peak nothing else has raised. One n x n matrix is 1.2 GB.
     result = subprocess.run(
         [sys.executable, "-c", MEMORY_PROBE], capture_output=True, text=True, check=True
     )
-    total, added = map(int, result.stdout.split())
-    assert total < 2_000_000  # kilobytes
-    assert added < 200_000
+    assert int(result.stdout) < 200_000  # kilobytes
 
 
 @pytest.mark.parametrize(

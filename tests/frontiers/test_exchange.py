@@ -13,12 +13,12 @@ STRENGTHS = (1.0, 10.0, 100.0, 1000.0)
 
 
 GROUPS = draw(mean_shift, 0, 60)[1]
-QUICK = {"attackers": ["linear"], "permutations": 1}
+QUICK = {"attackers": ["linear"], "folds": 2, "permutations": 1}
 
 
 def curve(kind, seed=0, tol=1e-3, **settings):
     tensor, groups, rank = draw(kind, seed, 60)
-    model = FairCP(rank, tol=tol)
+    model = FairCP(rank, tol=tol, n_init=1)
     options = {"strengths": STRENGTHS, "audits": None, "limit": False} | settings
     return frontier(model, tensor, sensitive_features=groups, **options)
 
@@ -43,7 +43,7 @@ def test_the_residual_is_monotone_for_other_seeds_and_more_strengths(kind, seed)
 
 
 def plan_and_points(strengths=(1.0, 100.0)):
-    tensor, groups, rank = draw(mean_shift, 0, 80)
+    tensor, groups, rank = draw(mean_shift, 0, 60)
     plan = make_plan(FairCP(rank, tol=1e-3, n_init=1), tensor, sensitive_features=groups)
     members = [Member("invariant", strength, 0) for strength in strengths]
     fits = plan.fit(members, lambda position, fit: None)
@@ -106,7 +106,7 @@ def test_a_folder_has_the_exchanged_fits(tmp_path, monkeypatch):
 
 
 def test_a_finished_search_for_strengths_is_not_repeated(tmp_path):
-    settings = {"strengths": 6, "out": tmp_path / "curve", "tol": 1e-2}
+    settings = {"strengths": 4, "out": tmp_path / "curve", "tol": 1e-2}
     first = curve(equal_moments, **settings)
     again = curve(equal_moments, **settings)
     assert [p.member for p in again.points] == [p.member for p in first.points]

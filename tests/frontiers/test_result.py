@@ -6,7 +6,7 @@ from parafair.audits import Verdict
 from parafair.audits.result import ACCURACY
 from parafair.frontiers import Frontier, Point
 from parafair.frontiers.result import Member, most_leakage
-from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
+from tests.frontiers.conftest import CAREFUL, GROUPS, MATRIX, QUICK, small
 
 
 def test_the_table_has_a_line_for_every_fit(curve):
@@ -80,7 +80,7 @@ def test_what_cannot_be_picked_says_why(curve, asked, message):
 
 
 def test_methods_are_compared_in_one_object(curve):
-    other = small(model={"method": "correlation-removal"})
+    other = small(model={"method": "correlation-removal"}, audits=CAREFUL)
     both = curve + other
     assert both.methods == ("invariant", "correlation-removal")
     assert len(both) == len(curve) + 1

@@ -304,11 +304,11 @@ def test_a_constant_component_has_no_noise():
     factors[0][:, 1] = 3.0
     problem = Problem(TensorData.from_array(factors[0] @ factors[1].mT), 2, sensitive=GROUPS)
     fit = Fit(CPTensor.from_factors(factors), Status.CONVERGED, (Iteration(0, 0, 0, 0, 0),))
-    noisy = Noise(0.5, 0).release(problem, fit)
+    noisy = Noise(0.5, 0, "").release(problem, fit)
     changed = noisy.cp.factors[0] != noisy.noiseless
     assert changed[:, 0].all()
     assert not changed[:, 1].any()
-    assert Noise(0.0, 0).release(problem, fit) is fit
+    assert Noise(0.0, 0, "").release(problem, fit) is fit
 
 
 def new_rows(model, tensor, groups, **settings):

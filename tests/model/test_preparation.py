@@ -1,9 +1,10 @@
-"""Tests of the arguments of a model: what is wrong for any data is refused with a reason."""
+"""Tests of the arguments of a model: what is wrong is refused, and what cannot help is said."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from parafair import FairCP
+from parafair import FairCP, ParafairWarning, SensitiveFeatures, frontier, tune
 
 X = np.random.default_rng(0).random((6, 4, 3))
 
@@ -13,8 +14,9 @@ X = np.random.default_rng(0).random((6, 4, 3))
     [
         ({"tol": "a"}, "tol must be a finite number of at least 0, got 'a'"),
         ({"tol": None}, "tol must be a finite number of at least 0, got None"),
-        ({"n_init": "a"}, "n_init must be a whole number from 1 to 100000, got 'a'"),
+        ({"n_init": "a"}, "n_init must be a whole number from 1 to 100000, got 'a'; or use 'auto'"),
         ({"n_init": 1.5}, "n_init must be a whole number from 1 to 100000, got 1.5"),
+        ({"solver": "a"}, "solver must be one of auto, block, lbfgs, gradient; got 'a'"),
         ({"mode": None}, "mode must be between 0 and 2 or one of mode_0.*got None"),
         ({"mode": 1.5}, "mode must be between 0 and 2 or one of mode_0.*got 1.5"),
         ({"center": "no"}, "center must be True or False, got 'no'"),
@@ -34,3 +36,74 @@ def test_arguments_of_a_wrong_type_are_refused(options, message):
 def test_numpy_booleans_center():
     model = FairCP(2, method="none", center=np.True_, tol=0.0, max_iter=2).fit(X)
     assert model.training_.offsets is not None
+
+
+MATRIX = np.random.default_rng(1).standard_normal((20, 6))
+RARE = np.array(["a"] * 9 + ["b"] * 8 + ["lone"] + ["two"] * 2)
+FEW = {"max_iter": 3, "tol": 0.0, "n_init": 1}
+
+
+def named(values):
+    return SensitiveFeatures.of(pd.DataFrame({"who": values}))
+
+
+@pytest.mark.parametrize("method", ["invariant", "khsic", "hsic", "fatr", "moment-matching"])
+def test_groups_of_one_or_two_people_are_warned_of_once(method):
+    with pytest.warns(
+        ParafairWarning, match=r"has groups of one or two people \(lone, two\)"
+    ) as warned:
+        FairCP(2, method=method, **FEW).fit(MATRIX, sensitive_features=named(RARE))
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+
+
+def test_a_frontier_warns_of_small_groups_once():
+    with pytest.warns(
+        ParafairWarning, match=r"has groups of one or two people \(lone, two\)"
+    ) as warned:
+        frontier(
+            FairCP(2, **FEW),
+            MATRIX,
+            sensitive_features=named(RARE),
+            strengths=[1.0, 2.0],
+            audits=None,
+            limit=False,
+        )
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+
+
+def test_a_choice_of_settings_warns_of_small_groups_once():
+    with pytest.warns(
+        ParafairWarning, match=r"has groups of one or two people \(lone, two\)"
+    ) as warned:
+        tune(
+            FairCP(2, method="hsic", **FEW),
+            MATRIX,
+            grid={"rank": [1, 2]},
+            sensitive_features=named(RARE),
+        )
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "features"),
+    [
+        ({"method": "none"}, RARE),
+        ({"strength": 0.0}, RARE),
+        ({}, np.repeat(["a", "b", "c"], [9, 8, 3])),
+        ({}, np.arange(20.0)),
+    ],
+    ids=["no method", "no strength", "three people", "numbers"],
+)
+def test_other_groups_and_fits_are_not_warned_of(settings, features):
+    FairCP(2, **settings, **FEW).fit(MATRIX, sensitive_features=named(features))
+
+
+def test_people_who_are_not_penalized_do_not_count():
+    table = pd.DataFrame(
+        {"who": ["a"] * 9 + ["b"] * 8 + ["c"] * 3, "other": [*("xy" * 9), None, "x"]}
+    )
+    features = SensitiveFeatures.of(table, missing="exclude")
+    with pytest.warns(ParafairWarning, match=r"'who' has groups of one or two people \(c\)"):
+        FairCP(2, **FEW).fit(MATRIX, sensitive_features=features)

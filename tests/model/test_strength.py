@@ -7,6 +7,7 @@ from parafair import ConvergenceWarning, FairCP, Interrupted, ParafairWarning, a
 from parafair.audits import Verdict, panel
 from parafair.audits.measures import residual_fit
 from parafair.model import strength as strength_module
+from parafair.penalties import Invariant
 
 RANDOM = np.random.default_rng(0)
 GROUPS = np.repeat([0, 1], 60)
@@ -146,6 +147,44 @@ def test_a_search_without_success_says_so_and_keeps_the_least_leakage(monkeypatc
     assert model.embedding_.shape == (120, 3)
 
 
+def test_leakages_are_compared_among_trials_that_all_attackers_have_audited(monkeypatch):
+    # The second trial passes the quick attackers, and all of them find more than they did before.
+    quick, thorough = iter([0.1, 0.0, 0.1, 0.1, 0.1]), iter([0.2])
+
+    def audited(*_, attackers, **__):
+        leakage = next(quick if attackers == panel("quick") else thorough)
+        return Said(Verdict.LEAKS if leakage else Verdict.PASSES, leakage)
+
+    monkeypatch.setattr(strength_module, "audit", audited)
+    monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 30.0)
+    model = FairCP(3, strength="auto", random_state=0, tol=1e-2, n_init=1)
+    with pytest.warns(ConvergenceWarning, match="that were audited by the most attackers"):
+        model.fit(MATRIX, sensitive_features=GROUPS)
+    found = [trial for trial in model.selection_.trials if trial.panel is not None]
+    assert [trial.panel for trial in found] == ["quick", "slow", "quick", "quick", "quick"]
+    assert model.selection_.strength == found[1].strength
+    assert [trial.leakage for trial in found] == [0.1, 0.2, 0.1, 0.1, 0.1]
+
+
+def test_iterations_of_all_trials_are_numbered_one_after_the_other(monkeypatch):
+    say(monkeypatch, 0.3, 0.0)
+    numbers = []
+    model = FairCP(3, strength="auto", random_state=0, tol=1e-2, n_init=1)
+    model.fit(
+        MATRIX, sensitive_features=GROUPS, on_iteration=lambda number, _: numbers.append(number)
+    )
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) > model.n_iter_
+
+
+def test_the_penalty_is_bound_once(monkeypatch):
+    say(monkeypatch, 0.3, 0.3, 0.0)
+    bound, bind = [], Invariant.bind
+    monkeypatch.setattr(Invariant, "bind", lambda *given: bound.append(1) or bind(*given))
+    automatic()
+    assert len(bound) == 1
+
+
 def test_a_given_noise_is_that_of_every_trial(monkeypatch):
     say(monkeypatch, 0.0)
     found = automatic(noise=0.25)
@@ -199,7 +238,7 @@ def test_interrupting_an_audit_keeps_the_last_strength():
             raise KeyboardInterrupt
 
     model = FairCP(3, strength="auto", random_state=0, n_init=1, tol=1e-3)
-    with pytest.raises(Interrupted, match=r"interrupted after \d+ iterations"):
+    with pytest.raises(Interrupted, match=r"interrupted after \d+ iterations at strength 0\.0625"):
         model.fit(MATRIX, sensitive_features=GROUPS, on_trial=stop)
     assert model.record_.strength == strength_module.FIRST_STRENGTH
     assert model.record_.noise == 0.1

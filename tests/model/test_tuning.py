@@ -51,7 +51,7 @@ def test_the_rank_of_the_data_predicts_best(marks):
 
 def test_the_least_error_among_the_fair_ones(marks, one_attacker):
     tensor, groups = marks
-    model = FairCP(3, random_state=0, tol=1e-3)
+    model = FairCP(3, random_state=0, tol=1e-3, n_init=1, ridge=1.0)
     tuning = tune(
         model,
         tensor,
@@ -80,7 +80,7 @@ def test_the_audit_asks_all_attackers_but_the_slow_ones(marks, monkeypatch):
     monkeypatch.setattr("parafair.model.tuning.audit", quickly)
     tensor, groups = marks
     tune(
-        FairCP(3, random_state=0, max_iter=30, tol=0),
+        FairCP(3, random_state=0, max_iter=5, tol=0, n_init=1, ridge=1.0),
         tensor,
         grid={"strength": [20.0]},
         sensitive_features=groups,
@@ -94,7 +94,7 @@ def test_the_audit_asks_all_attackers_but_the_slow_ones(marks, monkeypatch):
 
 def test_several_strengths_without_an_audit_are_warned_of(marks):
     tensor, groups = marks
-    model = FairCP(2, random_state=0, max_iter=5, tol=0)
+    model = FairCP(2, random_state=0, max_iter=5, tol=0, n_init=1, ridge=1.0)
     with pytest.warns(ParafairWarning, match="error alone selects the weakest"):
         tune(model, tensor, grid={"strength": [0.1, 5.0]}, sensitive_features=groups)
 
@@ -105,7 +105,7 @@ def test_none_passes_is_said(marks, one_attacker):
         ConvergenceWarning, match="the selected settings, fitted to all entries, do not pass"
     ):
         tuning = tune(
-            FairCP(3, random_state=0),
+            FairCP(3, random_state=0, tol=1e-3, n_init=1, ridge=1.0),
             tensor,
             grid={"method": [Invariant(0.01), "none"]},
             sensitive_features=groups,

@@ -3,7 +3,15 @@ import pandas as pd
 import pytest
 import torch
 
-from parafair import FairCP, ParafairWarning, Problem, SensitiveFeatures, TensorData, parity_limit
+from parafair import (
+    FairCP,
+    ParafairWarning,
+    Problem,
+    SensitiveFeatures,
+    TensorData,
+    frontier,
+    parity_limit,
+)
 from parafair.penalties import Transport
 from parafair.solvers import repair
 from parafair.solvers.decomposition import Decomposition
@@ -186,6 +194,7 @@ def test_people_without_features_keep_their_least_squares_rows():
 
 
 @pytest.mark.parametrize("sizes", [(1, 20), (2, 20), (1, 1, 20), (4, 4, 4, 4, 4)])
+@pytest.mark.filterwarnings("ignore:sensitive feature 'sensitive' has groups of one or two")
 def test_tiny_groups_and_more_groups_than_components(sizes):
     tensor, groups = example(*sizes, noise=0.1)
     model = fit(tensor, groups)
@@ -245,3 +254,31 @@ def test_new_people_move_like_their_neighbors():
     moved = model.transform(tensor[50:], sensitive_features=groups[50:])
     assert moved.shape == (10, RANK)
     assert np.isfinite(moved).all()
+
+
+def test_the_seed_of_the_fit_decides_the_draw_unless_there_is_one():
+    tensor, groups = example(15, 25)
+    start = fit(tensor, groups).cp_.factors
+    few = {"init": start, "max_iter": 1, "tol": 0}
+    drawn = [fit(tensor, groups, random_state=seed, **few).embedding_ for seed in (0, 1, 1)]
+    assert not np.allclose(drawn[0], drawn[1])
+    np.testing.assert_array_equal(drawn[1], drawn[2])
+    own = [
+        FairCP(RANK, method=Transport(seed=3), random_state=seed, **few)
+        .fit(tensor, sensitive_features=groups)
+        .embedding_
+        for seed in (0, 1)
+    ]
+    np.testing.assert_array_equal(*own)
+
+
+def test_a_frontier_draws_as_its_models_do():
+    tensor, groups = example(15, 25)
+    model = FairCP(RANK, method="transport", max_iter=5, tol=0)
+    found = frontier(
+        model, tensor, sensitive_features=groups, seeds=[0, 4], audits=None, limit=False
+    )
+    for point in found.points:
+        alone = fit(tensor, groups, max_iter=5, tol=0, random_state=point.member.seed)
+        # A batch differs from a single fit by rounding errors.
+        np.testing.assert_allclose(found.model(point).embedding_, alone.embedding_, rtol=1e-6)

@@ -1,8 +1,13 @@
-"""The invariant criterion as its documentation says, with n x n matrices and nothing shared."""
+"""The invariant criterion as its documentation says, with n x n matrices and nothing shared.
+
+Everything can be differentiated by torch.
+"""
 
 import math
 
 import torch
+
+from parafair.dependence.weights import feature_factors
 
 PERIOD, LIMIT = 6.0, 3**0.5
 
@@ -58,16 +63,17 @@ def robust_units(columns):
 def views(rows):
     """Return (name, Gram matrix, share of its view) for every kernel."""
     rank = rows.shape[1]
+    whole = 1 if rank > 1 else 0.7  # one column has no pairs
     columns = (rows - rows.mean(0)) / rows.std(0, correction=0)
     whitened = columns @ root_of(columns.mT @ columns / len(rows), -0.5)
     robust, components = robust_units(columns)
     for part in (whitened, robust / (1 + robust.square() / 3).sqrt()):
-        squares = torch.cdist(part, part).square()
+        squares = (part[:, None] - part).square().sum(-1)
         for gamma in (1 / 64, 1 / 16, 1 / 4, 1, 4, 16, 64):
-            yield "rows", torch.exp(-gamma / (2 * rank) * squares), 0.4 / 14
+            yield "rows", torch.exp(-gamma / (2 * rank) * squares), 0.4 / whole / 14
     for column in (*components.T, *robust.T):
         for gamma in (0.5, 2, 8, 32):
-            yield "columns", column_gram(column, gamma, 32), 0.3 / (2 * rank * 4)
+            yield "columns", column_gram(column, gamma, 32), 0.3 / whole / (2 * rank * 4)
     pairs = rank * (rank - 1) / 2
     for half in (components, robust):
         for c in range(rank):
@@ -81,3 +87,28 @@ def statistics(rows, gram):
     """Return ``sum over i != j of w_ij k_ij`` for every kernel, in the order of `views`."""
     weights = weights_of(gram)
     return torch.stack([(weights * view).sum() for _, view, _ in views(rows)])
+
+
+def shares_and_deviations(measure, rank):
+    """Return share, standard deviation and size of each statistic, in the order of `views`.
+
+    They are numbers of the library, which depend on the features and the rank alone.
+    """
+    scorers = measure.scorers(rank)
+    counts = (1, 1, 2 * rank, rank * (rank - 1))
+    shares, deviations, sizes = [], [], []
+    for scorer, count in zip(scorers, counts, strict=True):
+        for _ in range(count):
+            shares += [scorer.share] * scorer.deviation.numel()
+            deviations.append(scorer.deviation.flatten())
+            sizes.append(scorer.size.flatten())
+    return torch.tensor(shares, dtype=torch.float64), torch.cat(deviations), torch.cat(sizes)
+
+
+def value(measure, rows):
+    """Return the weighted mean of the pseudo-Huber values of the statistics of a criterion."""
+    shares, deviations, sizes = shares_and_deviations(measure, rows.shape[1])
+    grams = [factor @ factor.mT for factor in feature_factors(measure.sensitive)]
+    found = torch.stack([statistics(rows, gram) for gram in grams], 1).flatten()
+    bent = 4 * (((found / deviations / 4) ** 2 + 1).sqrt() - 1)
+    return (shares * deviations / sizes * bent).sum() / measure.reference

@@ -28,12 +28,12 @@ class TestBlockDescent(SolverContract):
     def test_extrapolated_objective_never_increases_in_single_precision(self, problem):
         problem = small_problem(problem.penalty, dtype=torch.float32)
         for fit in solve_batch(
-            problem, BlockDescent(), starts=starts_of(problem, 2), stop=Stop(100, 0)
+            problem, BlockDescent(), starts=starts_of(problem, 2), stop=Stop(50, 0)
         ):
             assert (np.diff([entry.objective for entry in fit.history]) <= 0).all()
 
     def test_objective_never_increases(self, solver, problem):
-        for fit in solve_batch(problem, solver, starts=starts_of(problem, 3), stop=Stop(60, 0)):
+        for fit in solve_batch(problem, solver, starts=starts_of(problem, 3), stop=Stop(40, 0)):
             values = np.array([entry.objective for entry in fit.history])
             assert (np.diff(values) <= 1e-12 * values[:-1]).all()
 

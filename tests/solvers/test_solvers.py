@@ -57,7 +57,7 @@ def test_masked_and_sparse_are_the_same_and_never_ascend(method, ridge):
     histories = []
     for storage in ("masked", "sparse"):
         problem = small_problem(penalty, storage=storage, ridge=ridge)
-        (fit,) = solve_batch(problem, BlockDescent(), starts=starts_of(problem), stop=Stop(40, 0))
+        (fit,) = solve_batch(problem, BlockDescent(), starts=starts_of(problem), stop=Stop(25, 0))
         histories.append([entry.objective for entry in fit.history])
     # Later, rounding may tip the balance where values are compared.
     assert histories[0][:15] == pytest.approx(histories[1][:15], rel=1e-6)

@@ -13,6 +13,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from parafair.algebra.devices import by_device
 from parafair.arguments import instance_of, items
 from parafair.errors import shown
 

@@ -16,7 +16,7 @@ from parafair.cli.tensors import TensorOptions
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.model.estimator import FairCP
-from parafair.model.noise import Noise
+from parafair.model.noise import describe_noise
 from parafair.model.preparation import Settings
 from parafair.solvers.problem import Objective
 
@@ -61,7 +61,7 @@ def show_result(model: FairCP, held_out: HeldOut | None) -> None:
         f"{last.seconds:.1f} s: {model.fit_.status.value}"
     )
     if model.fit_.noiseless is not None:
-        echo(Noise(model.record_.noise, model.record_.seed).describe(model.fit_))
+        echo(describe_noise(model.record_.noise, model.fit_))
     if model.ridge == "auto" and model.ridge_:
         echo(f"ridge {model.ridge_:g}, selected by the error of held-out entries")
     if held_out is not None:
@@ -77,7 +77,8 @@ def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:
                 best = int(objective.value.nan_to_num(float("inf")).argmin())
                 residual, penalty = objective.residual[best], objective.penalty[best]
                 state = f"residual {float(residual):.4f}  penalty {float(penalty):.4g}"
-                bar(number, model.max_iter, state)
+                # The limit holds for each stage of a fit, and stages are counted through.
+                bar(number, max(number, model.max_iter), state)
 
             model.fit(
                 data,
@@ -86,9 +87,11 @@ def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:
                 on_trial=lambda trial: bar.echo(str(trial)),
                 on_audit=lambda done, total: bar(done, total, "attackers of an audit"),
             )
-    except Interrupted:
+    except Interrupted as interruption:
+        if interruption.strength is not None:
+            echo(str(interruption))
         if model.strength == "auto":
-            echo("the search for a strength was interrupted: this fit was not audited")
+            echo("the search for a strength did not end, so the choice is open; audit this fit")
         return True
     if model.strength == "auto":
         chosen = model.selection_

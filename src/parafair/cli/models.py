@@ -153,7 +153,9 @@ class SolverOptions:
         ),
     ] = None
     init: Annotated[str, option(SOLVER, "Where to begin.", choices=INITS)] = FIT["init"]
-    max_iter: Annotated[int, option(SOLVER, "Maximum number of iterations.")] = FIT["max_iter"]
+    max_iter: Annotated[
+        int, option(SOLVER, "Maximum number of iterations of each stage of a fit.")
+    ] = FIT["max_iter"]
     tol: Annotated[
         float,
         option(SOLVER, "Stop when the objective falls by less than this share per iteration."),

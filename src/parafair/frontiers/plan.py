@@ -102,7 +102,7 @@ class Plan:
 
     def noise_of(self, member: Member) -> Noise:
         """Return the noise of a member."""
-        return Noise(self.task.settings.noise_at(member.strength), member.seed)
+        return self.task.noise(self.task.settings.noise_at(member.strength), member.seed)
 
     def problem_of(self, members: Sequence[Member]) -> Problem:
         """Return the problem of a batch."""
@@ -133,6 +133,7 @@ class Plan:
             starts=self.task.starts_of(seeds),
             stop=settings.stop,
             postprocessing=settings.postprocessing,
+            seeds=seeds,
             on_fit=on_fit,
         )
 

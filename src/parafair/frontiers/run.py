@@ -87,6 +87,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     problem, settings = plan.task.problem, plan.task.settings
     strongest = 1.0 if isinstance(chosen, int) else chosen[-1]
     warn_without_noise(settings.noise_at(strongest), settings.penalty, strongest, stacklevel=2)
+    plan.task.warn_small_groups(stacklevel=2)
     folder = None if out is None else Folder(as_path("out", out) / plan.name)
     if folder is not None:
         folder.check()
@@ -99,7 +100,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
         limit=curve,
         sensitive=problem.sensitive,
         settings={plan.name: {**plan.settings, **current_versions()}},
-        training={plan.name: Training.of(problem, plan.task.offsets)},
+        training={plan.name: Training.of(problem, plan.task.offsets, plan.task.secret)},
         coverage=Coverage.of(problem, plan.X_test),
         baseline=_baseline(plan, X),
         classes=tuple(type(p) for p in (model.method, model.solver) if not isinstance(p, str)),

@@ -15,7 +15,7 @@ from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
 from parafair.model.fitted import FittedCP
-from parafair.model.noise import Noise, warn_without_noise
+from parafair.model.noise import describe_noise, warn_without_noise
 from parafair.model.preparation import Settings, Task
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
@@ -24,7 +24,7 @@ from parafair.model.strength import OnAudit, OnTrial, Selection, select_strength
 from parafair.model.training import Training
 from parafair.penalties import Penalty, Postprocessing
 from parafair.solvers import Fit, Solver, Status
-from parafair.solvers.fitting import complete
+from parafair.solvers.fitting import Counted, complete
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem
@@ -69,7 +69,8 @@ class FairCP(FittedCP):
         n_init: Number of random starts, run as one batch; the best is kept. A fit with "invariant"
             continues from the best plain decomposition of all starts. "auto" is 5 for it and 1 for
             all others.
-        max_iter: Maximum number of iterations of the solver.
+        max_iter: Maximum number of iterations of each stage of a fit. With "invariant" there are
+            three: plain decompositions, rough fits and the final fit; others have one.
         tol: Stop when the objective decreases by less than this share per iteration.
         random_state: Seed of the initial factors and of the noise; None draws a new seed for each
             fit.
@@ -176,14 +177,15 @@ class FairCP(FittedCP):
         task = settings.bind(self._validate(X, reset=True), sensitive_features)
         problem = task.problem
         _warn_empty(problem)
+        task.warn_small_groups(stacklevel=2)
         self._tell_ridge(task)
         penalty = problem.penalty
         strength = None if penalty is None else float(penalty.strength)
-        noise = Noise(settings.noise_at(strength), settings.seed)
+        noise = task.noise(settings.noise_at(strength))
         record = Record.of(
             self.get_params(deep=False), problem, seed=settings.seed, noise=noise.level
         )
-        training = Training.of(problem, task.offsets)
+        training = Training.of(problem, task.offsets, task.secret)
         on_iteration = print_iterations(self.verbose, on_iteration)
         try:
             if settings.automatic:
@@ -204,7 +206,7 @@ class FairCP(FittedCP):
             fit = interruption.fit
             if interruption.strength is not None:
                 level = settings.noise_at(interruption.strength)
-                noise = Noise(level, settings.seed)
+                noise = task.noise(level)
                 record = replace(record, strength=interruption.strength, noise=level)
             if interruption.noise is None:
                 fit = noise.release(problem, complete(problem, fit))
@@ -239,8 +241,7 @@ class FairCP(FittedCP):
     def _tell_noise(self) -> None:
         """Print what noise has cost, if verbose."""
         if self.fit_.noiseless is not None:
-            noise = Noise(self.record_.noise, self.record_.seed)
-            print_line(self.verbose, noise.describe(self.fit_))
+            print_line(self.verbose, describe_noise(self.record_.noise, self.fit_))
 
     def _forget(self) -> None:
         """Delete all attributes of an earlier fit."""
@@ -308,26 +309,23 @@ class FairCP(FittedCP):
         on_audit: OnAudit | None,
     ) -> Selection:
         """Select the first strength that passes the audit; warn if none does."""
-        level = float(self.max_leakage)
+        counted = Counted(on_iteration)
+        plain = best(task.fit_plain(counted.later()))
         selection = select_strength(
-            task.problem,
-            task.settings.solver,
-            plain=best(task.fit_plain(on_iteration)),
-            stop=task.settings.stop,
-            max_leakage=level,
-            noise=None if self.noise is None else float(self.noise),
-            seed=task.settings.seed % 2**32,
-            on_iteration=on_iteration,
+            task,
+            plain=plain,
+            on_iteration=counted.later(),
             on_trial=on_trial,
             on_audit=on_audit,
         )
         if not selection.passed:
             last = selection.trials[-1]
             warn(
-                f"no strength passed the audit at max_leakage={level}: the search ended at "
-                f"strength {last.strength:.3g} ({last.verdict}); the strength with the least "
-                f"leakage, {selection.strength:.3g}, was used. Try a larger "
-                "max_leakage or more people; see selection_.trials",
+                f"no strength passed the audit at max_leakage={self.max_leakage}: the search ended "
+                f"at strength {last.strength:.3g} ({last.verdict}); strength "
+                f"{selection.strength:.3g} was used, which has the least leakage of those that "
+                "were audited by the most attackers. Try a larger max_leakage or more people; see "
+                "selection_.trials",
                 ConvergenceWarning,
                 stacklevel=4,
             )

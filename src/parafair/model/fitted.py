@@ -76,10 +76,10 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
         Each row is a least-squares fit to the person's entries. With sensitive features, it is
         shifted like its nearest training neighbor with the same features. If the model has noise,
-        new people get noise of their own, of the same size, which depends on ``random_state`` and
-        the person's entries alone: people with equal entries have equal noise, and training people
-        other noise than in `embedding_`. A person's row does not depend on the other people in X.
-        People without entries get the mean training row.
+        new people get noise of their own, of the same size, which depends on ``random_state``, the
+        training data and the person's entries alone: people with equal entries have equal noise,
+        and training people other noise than in `embedding_`. A person's row does not depend on the
+        other people in X. People without entries get the mean training row.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
@@ -100,7 +100,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         penalty = self._refining_penalty(features) if flag("refine", refine) else None
         self._warn_of_new_people(data, features)
         centered = self._center(data)
-        rows = self._add_noise(self._embed(centered, features, penalty), centered)
+        rows = self._add_noise(self._embed(centered, features, penalty), data)
         found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
         return found
 
@@ -162,12 +162,15 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return [factor.to(prototype) for factor in factors]
 
     def _add_noise(self, rows: Tensor, data: TensorData) -> Tensor:
-        """Return rows of new people with noise of their own, if the training rows have noise."""
+        """Return rows of new people with noise of their own, if the training rows have noise.
+
+        The data is as it was given: offsets differ in the last bit between machines.
+        """
         if self.fit_.noiseless is None:
             return rows
         mode = self.training_.mode
         like = self.training_.penalized_rows(self.fit_.noiseless.to(rows))
-        noise = Noise(self.record_.noise, self.record_.seed)
+        noise = Noise(self.record_.noise, self.record_.seed, self.training_.secret)
         rows = rows + noise.of_new_people(data, mode, like)
         # Nothing is known of people without entries: they get the mean of the released rows.
         rows[data.observations.counts(mode) == 0] = self.cp_.factors[mode].to(rows).mean(0)

@@ -10,8 +10,7 @@ person's noise would tell which training person is near, and with that the sensi
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from parafair.arguments import real_number
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.whitening import Standardized
 from parafair.errors import warn
+from parafair.model.draws import normals_of_people
 from parafair.penalties import NoisyPenalty
 from parafair.solvers.fitting import fill_empty
 from parafair.solvers.problem import Problem
@@ -79,10 +79,12 @@ class Noise:
         level: Its size, as a share of the standard deviation of the rows in every whitened
             direction; 0 for none.
         seed: The seed of the model.
+        secret: A hash of the training data; see `parafair.model.draws`.
     """
 
     level: float
     seed: int
+    secret: str = field(repr=False)
 
     def release(self, problem: Problem, fit: Fit) -> Fit:
         """Return a finished fit with noise in every mode with sensitive features.
@@ -99,9 +101,9 @@ class Noise:
             return fit
         noiseless = {mode: fit.cp.factors[mode] for mode in problem.sensitive_modes}
         factors = list(fit.cp.factors)
-        secret = [self.seed, *_digest(problem)]
+        entropy = [self.seed, *self.secret.encode()]
         for mode, rows in noiseless.items():
-            random = np.random.default_rng(np.random.SeedSequence(secret, spawn_key=(mode,)))
+            random = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(mode,)))
             drawn = random.standard_normal(tuple(rows.shape))
             factors[mode] = rows + self._scaled(drawn, like=problem.penalized_rows(rows, mode))
         cp = fill_empty(problem, CPTensor.from_factors(factors))
@@ -114,21 +116,18 @@ class Noise:
     def of_new_people(self, data: TensorData, mode: int, like: Tensor) -> Tensor:
         """Return noise for each new person, shape (people, rank).
 
-        The noise of a person depends on the seed and on that person's entries alone. So it does not
-        depend on the other people, and embedding a person again does not average it out. People
-        with equal entries have equal noise.
+        The noise of a person depends on the seed, the secret and that person's entries alone. So it
+        does not depend on the other people, and embedding a person again does not average it out.
+        People with equal entries have equal noise.
 
         Args:
-            data: Entries of the new people.
+            data: Entries of the new people, as they were given.
             mode: The mode of the people.
             like: Penalized training rows without noise, which set its covariance.
         """
-        rank = like.shape[-1]
-        drawn = [
-            np.random.default_rng([self.seed, *digest]).standard_normal(rank)
-            for digest in _digests(data, mode)
-        ]
-        return self._scaled(np.reshape(drawn, (-1, rank)), like=like)
+        key = f"{self.seed} {self.secret}"
+        drawn = normals_of_people(data, mode, like.shape[-1], key=key)
+        return self._scaled(drawn, like=like)
 
     def _scaled(self, drawn: NDArray[np.float64], like: Tensor) -> Tensor:
         """Return standard normal rows with a multiple of the covariance of others."""
@@ -137,25 +136,8 @@ class Noise:
         basis = basis.masked_fill((like == like[:1]).all(0), 0.0)
         return (self.level * torch.from_numpy(drawn).to(basis) @ basis).to(like)
 
-    def describe(self, fit: Fit) -> str:
-        """Return what the noise has cost, as a line of text."""
-        before = fit.before_noise.residual
-        return f"noise {self.level:g} of the spread: residual {before:.4f} -> {fit.residual:.4f}"
 
-
-def _digest(problem: Problem) -> bytes:
-    """Return a hash of the observed entries."""
-    entries = problem.observations.values.double().cpu().numpy()
-    return hashlib.sha256(np.ascontiguousarray(entries).tobytes()).digest()
-
-
-def _digests(data: TensorData, mode: int) -> list[bytes]:
-    """Return a hash of each person's cells and entries."""
-    cells, entries = data.cells.cpu().numpy(), data.entries.double().cpu().numpy()
-    others = np.delete(cells, mode, axis=0)
-    order = np.lexsort((*others, cells[mode]))
-    ends = np.cumsum(np.bincount(cells[mode], minlength=data.shape[mode]))[:-1]
-    return [
-        hashlib.sha256(others[:, part].tobytes() + entries[part].tobytes()).digest()
-        for part in np.split(order, ends)
-    ]
+def describe_noise(level: float, fit: Fit) -> str:
+    """Return what noise of this size has cost a fit, as a line of text."""
+    before = fit.before_noise.residual
+    return f"noise {level:g} of the spread: residual {before:.4f} -> {fit.residual:.4f}"

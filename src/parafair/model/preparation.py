@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,13 +14,15 @@ from parafair.algebra.least_squares import LOSSES
 from parafair.arguments import flag, one_of, whole_number
 from parafair.audits import check_max_leakage
 from parafair.data.centering import Offsets
+from parafair.data.labels import preview
 from parafair.data.modes import is_labeled
 from parafair.data.randomness import as_seed
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.errors import unknown_choice
-from parafair.model.noise import check_noise, default_noise
+from parafair.errors import unknown_choice, warn
+from parafair.model.draws import secret_of
+from parafair.model.noise import Noise, check_noise, default_noise
 from parafair.model.ridge import FALLBACK, RidgeSelection, check_ridge, is_complete, select_ridge
 from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
 from parafair.penalties.base import is_scale_free
@@ -45,6 +48,9 @@ if TYPE_CHECKING:
 # Plain decompositions from which a fit with a scale-free penalty takes the best, by default. One is
 # often a poor local optimum.
 PLAIN_STARTS = 5
+
+# Whoever knows one of two people recognizes the other, and one person alone has no distribution.
+TOO_FEW = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +91,7 @@ class Settings:
             whole_number("verbose", model.verbose, least=0, most=2)
         whole_number("rank", model.rank)
         if not isinstance(model.n_init, str) or model.n_init != "auto":
-            whole_number("n_init", model.n_init, most=MOST_STARTS)
+            _check_starts(model.n_init)
         post = method if isinstance(method, Postprocessing) else None
         penalty = None if isinstance(method, Postprocessing) else method
         return cls(
@@ -143,17 +149,19 @@ class Settings:
         offsets = Offsets.of(data, mode) if model.center else None
         check_rank(model.rank, data.shape)
         centered = data if offsets is None else offsets.subtract(data)
+        # Noise is for people with sensitive features alone.
+        secret = "" if features is None else secret_of(data)
         given = 0.0 if model.ridge == "auto" else float(model.ridge)
         problem = Problem(
             centered, model.rank, mode, self.penalty, features, given, other, model.loss
         )
         if model.ridge != "auto" or is_complete(data):
-            return Task(self, problem, offsets)
+            return Task(self, problem, offsets, secret)
         selected = select_ridge(
             data, model.rank, mode, center=model.center, loss=model.loss, seed=self.seed
         )
         ridge = FALLBACK if selected is None else selected.ridge
-        return Task(self, replace(problem, ridge=ridge), offsets, selected)
+        return Task(self, replace(problem, ridge=ridge), offsets, secret, selected)
 
     def _features(
         self, data: TensorData, mode: int, features: Any
@@ -186,13 +194,35 @@ class Task:
         settings: The resolved arguments of the model.
         problem: What to minimize.
         offsets: Offsets subtracted from the data; None without centering.
+        secret: A hash of the data before centering, from which noise follows.
         ridge: How the ridge was selected; None if it was not.
     """
 
     settings: Settings
     problem: Problem
     offsets: Offsets | None
+    secret: str
     ridge: RidgeSelection | None = None
+
+    def noise(self, level: float, seed: int | None = None) -> Noise:
+        """Return noise of this size; its seed is that of the model if None."""
+        return Noise(level, self.settings.seed if seed is None else seed, self.secret)
+
+    def warn_small_groups(self, *, stacklevel: int) -> None:
+        """Warn about groups that are too small to be hidden, if the method hides any."""
+        problem = self.problem
+        strength = 1.0 if problem.penalty is None else problem.penalty.strength
+        if not self.settings.needs_features or not (strength or self.settings.automatic):
+            return
+        others = [features.with_features() for features in problem.other_sensitive.values()]
+        for features in (problem.penalized_features, *others):
+            for name, groups in _small_groups(features).items():
+                warn(
+                    f"sensitive feature {name!r} has groups of one or two people "
+                    f"({preview(groups)}): no method can hide so few, and no audit can tell; merge "
+                    "them with other groups, or leave these people out",
+                    stacklevel=stacklevel + 1,
+                )
 
     def starts(self) -> tuple[Tensor, ...]:
         """Return the initial factors of the model, shape (n_init, size, rank) each."""
@@ -227,6 +257,7 @@ class Task:
             starts=self.starts(),
             stop=settings.stop,
             postprocessing=settings.postprocessing,
+            seeds=[settings.seed] * settings.n_init,
             on_iteration=on_iteration,
         )
 
@@ -244,6 +275,25 @@ class Task:
         init, count = self.settings.model.init, self.settings.n_init
         each = [make_starts(self.problem, init, count=count, seed=seed) for seed in seeds]
         return tuple(torch.cat(mode) for mode in zip(*each, strict=True))
+
+
+def _small_groups(features: SensitiveFeatures) -> dict[str, list[str]]:
+    """Return the groups of at most `TOO_FEW` people, by feature."""
+    found = {}
+    for column in features.columns:
+        if column.kind == "categorical":
+            sizes = np.bincount(column.values, minlength=len(column.categories))
+            places = np.flatnonzero((sizes > 0) & (sizes <= TOO_FEW))
+            if len(places):
+                found[column.name] = [column.categories[place] for place in places]
+    return found
+
+
+def _check_starts(n_init: object) -> None:
+    try:
+        whole_number("n_init", n_init, most=MOST_STARTS)
+    except ValueError as error:
+        raise ValueError(f"{error}; or use 'auto'") from error
 
 
 def _check_automatic(model: FairCP) -> None:

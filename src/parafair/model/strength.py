@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+
+import torch
 
 from parafair.audits import STAGES, Verdict, audit, panel
 from parafair.errors import Interrupted
-from parafair.model.noise import Noise, default_noise
+from parafair.model.preparation import Task
 from parafair.penalties import CalibratedPenalty, Dependence
-from parafair.solvers import Fit, Solver, Status, Stop, decompose_from, solve_batch
-from parafair.solvers.fitting import complete, roughly
+from parafair.solvers import Fit, Status, decompose_from, solve_batch
+from parafair.solvers.fitting import Counted, complete, roughly
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Problem
 
@@ -46,6 +47,8 @@ class Trial:
             deviations of independent rows. Independent rows have about 1.
         leakage: Leakage in the audit; None without an audit.
         verdict: The audit's verdict, such as "passes", or "not audited".
+        panel: The last panel of attackers in the audit: "quick" if they found it to leak, "slow"
+            for all attackers; None without an audit.
     """
 
     strength: float
@@ -54,6 +57,7 @@ class Trial:
     deviation: float
     leakage: float | None = None
     verdict: str = NOT_AUDITED
+    panel: str | None = None
 
     @property
     def passes(self) -> bool:
@@ -97,19 +101,14 @@ class Selection:
 
     @property
     def passed(self) -> bool:
-        """Whether a trial passed the audit; if none did, the closest to passing was selected."""
+        """Whether a trial passed the audit; if none did, the one that leaks least was selected."""
         return any(trial.passes for trial in self.trials)
 
 
 def select_strength(
-    problem: Problem,
-    solver: Solver[Any],
+    task: Task,
     *,
     plain: Fit,
-    stop: Stop,
-    max_leakage: float,
-    noise: float | None = None,
-    seed: int = 0,
     on_iteration: OnIteration | None = None,
     on_trial: OnTrial | None = None,
     on_audit: OnAudit | None = None,
@@ -124,21 +123,19 @@ def select_strength(
     groups.
 
     Args:
-        problem: A problem with a `CalibratedPenalty`; its strength is replaced.
-        solver: The solver.
+        task: A fit with a `CalibratedPenalty`; its strength is replaced. A given noise is the
+            smallest of all trials.
         plain: The plain decomposition, where all fits begin.
-        stop: When a fit stops.
-        max_leakage: The largest allowed leakage, as in `Audit.verdict`.
-        noise: The smallest noise of a trial; None for the default of the penalty.
-        seed: Seed of the audits and of the noise.
-        on_iteration: Called after each iteration, as in `solve_batch`.
+        on_iteration: Called after each iteration, as in `solve_batch`; the iterations of all fits
+            are numbered one after the other.
         on_trial: Called after each strength.
         on_audit: Called after each attacker of an audit.
 
     Raises:
         Interrupted: On Ctrl-C, with the fit at the last finished strength.
     """
-    search = _Search(problem, solver, plain, stop, max_leakage, noise, seed, on_iteration, on_audit)
+    problem = task.problem
+    search = _Search(task, plain, Counted(on_iteration), on_audit)
     found: list[tuple[Fit, Trial]] = []
 
     def keep(fit: Fit, trial: Trial) -> bool:
@@ -178,37 +175,34 @@ def select_strength(
 class _Search:
     """What all trials share; see `select_strength`."""
 
-    problem: Problem
-    solver: Solver[Any]
+    task: Task
     plain: Fit
-    stop: Stop
-    max_leakage: float
-    noise: float | None
-    seed: int
-    on_iteration: OnIteration | None
+    counted: Counted
     on_audit: OnAudit | None
 
     @cached_property
     def criterion(self) -> Dependence:
         """The measure of dependence, without the strength."""
-        assert isinstance(self.problem.penalty, CalibratedPenalty)
-        return self.problem.penalty.criterion(
-            self.problem.penalized_features, self.problem.prototype
-        )
+        problem = self.task.problem
+        assert isinstance(problem.penalty, CalibratedPenalty)
+        return problem.penalty.criterion(problem.penalized_features, problem.prototype)
 
     def at(self, strength: float) -> Problem:
-        """Return the problem with another strength."""
-        return replace(self.problem, penalty=replace(self.problem.penalty, strength=strength))  # type: ignore[type-var]
+        """Return the problem with another strength; all of them share the bound penalty."""
+        problem = self.task.problem
+        return problem.with_strengths(
+            torch.tensor([strength], dtype=torch.float64, device=problem.prototype.device)
+        )
 
     def rough(self, strength: float, start: Fit) -> Fit:
         """Return a rough fit from another one."""
         starts = tuple(factor.unsqueeze(0) for factor in start.cp.factors)
         (fit,) = solve_batch(
             self.at(strength),
-            self.solver,
+            self.task.settings.solver,
             starts=starts,
-            stop=roughly(self.stop),
-            on_iteration=self.on_iteration,
+            stop=roughly(self.task.settings.stop),
+            on_iteration=self.counted.later(),
         )
         return fit
 
@@ -216,15 +210,16 @@ class _Search:
         """Return the fit at a strength, as `FairCP` fits it."""
         return decompose_from(
             self.at(strength),
-            self.solver,
+            self.task.settings.solver,
             plain=[self.plain],
-            stop=self.stop,
-            on_iteration=self.on_iteration,
+            stop=self.task.settings.stop,
+            on_iteration=self.counted.later(),
         )[0]
 
     def deviation(self, fit: Fit) -> float:
         """Return the root mean square of the criterion's statistics."""
-        rows = self.problem.penalized_rows(fit.cp.factors[self.problem.mode])
+        problem = self.task.problem
+        rows = problem.penalized_rows(fit.cp.factors[problem.mode])
         return float(self.criterion.deviations(rows).double().square().mean().sqrt())
 
     def judge(
@@ -238,10 +233,9 @@ class _Search:
             most: The largest deviation that is audited.
             noisier: Multiple of the noise.
         """
-        problem, penalty = self.at(strength), self.problem.penalty
-        level = default_noise(penalty, strength) if self.noise is None else self.noise
-        level *= noisier
-        released = Noise(level, self.seed).release(problem, fit)
+        problem, settings = self.at(strength), self.task.settings
+        level = settings.noise_at(strength) * noisier
+        released = self.task.noise(level).release(problem, fit)
         trial = Trial(strength, level, released.residual, self.deviation(fit))
         if trial.deviation > most:
             return released, trial
@@ -255,22 +249,26 @@ class _Search:
                 folds=LAST_FOLDS if stage == STAGES[-1] else FOLDS,
                 permutations=1,
                 max_people=MAX_PEOPLE,
-                random_state=self.seed,
+                random_state=settings.seed % 2**32,
                 on_progress=self.on_audit,
             )
-            verdict = result.verdict(self.max_leakage)
+            verdict = result.verdict(float(settings.model.max_leakage))
             if verdict is not Verdict.PASSES:
                 break
-        return released, replace(trial, leakage=result.leakage, verdict=verdict.value)
+        return released, replace(trial, leakage=result.leakage, verdict=verdict.value, panel=stage)
 
 
 def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
-    """Select the smallest residual that passed, else the least leakage."""
+    """Select the smallest residual that passed, else the least leakage.
+
+    More attackers find more, so leakages are compared among trials audited by all of them, if any.
+    """
     trials = tuple(trial for _, trial in found)
     passed = [pair for pair in found if pair[1].passes]
     if passed:
         fit, trial = min(passed, key=lambda pair: pair[1].residual)
     else:
-        audited = [pair for pair in found if pair[1].leakage is not None] or found[-1:]
-        fit, trial = min(audited, key=lambda pair: pair[1].leakage or 0.0)
+        by_all = [pair for pair in found if pair[1].panel == STAGES[-1]]
+        audited = [pair for pair in found if pair[1].panel is not None]
+        fit, trial = min(by_all or audited or found[-1:], key=lambda pair: pair[1].leakage or 0.0)
     return Selection(fit, trial.strength, trial.noise, trials)

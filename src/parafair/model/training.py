@@ -31,7 +31,7 @@ from parafair.stored import read_record, reading, write_record
 Rows = TypeVar("Rows", NDArray[Any], Tensor)
 
 TRAINING_FILE = "training.json"
-FORMAT = 3
+FORMAT = 4
 
 # Remedies for labels that the model does not have.
 REFIT = "fit again with data that has these labels"
@@ -53,6 +53,7 @@ class Training:
         entries: Number of observed entries.
         ridge: The ridge.
         loss: The loss.
+        secret: A hash of the entries, from which noise follows; see `parafair.model.draws`.
     """
 
     mode: int
@@ -64,9 +65,10 @@ class Training:
     entries: int
     ridge: float
     loss: str
+    secret: str
 
     @classmethod
-    def of(cls, problem: Problem, offsets: Offsets | None) -> Training:
+    def of(cls, problem: Problem, offsets: Offsets | None, secret: str) -> Training:
         """Return the metadata of a solved problem."""
         penalized = problem.penalized
         return cls(
@@ -79,6 +81,7 @@ class Training:
             entries=problem.count,
             ridge=problem.ridge,
             loss=problem.loss,
+            secret=secret,
         )
 
     def __repr__(self) -> str:
@@ -305,6 +308,7 @@ class Training:
             "entries": self.entries,
             "ridge": self.ridge,
             "loss": self.loss,
+            "secret": self.secret,
         }
         write_record(folder / TRAINING_FILE, record)
 

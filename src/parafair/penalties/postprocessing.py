@@ -60,6 +60,14 @@ class Postprocessing(Protocol):
         """Return the changed decomposition."""
 
 
+@runtime_checkable
+class SeededPostprocessing(Postprocessing, Protocol):
+    """Postprocessing that draws random numbers."""
+
+    def with_seed(self, seed: int) -> Self:
+        """Return it with the seed of a fit, unless it has a seed of its own."""
+
+
 @dataclass(frozen=True)
 class CorrelationRemoval:
     """Subtract from each component its linear regression on the sensitive features.

@@ -44,13 +44,19 @@ class Transport:
     place: whoever knows the groups of all others can tell from the neighbors.
 
     Attributes:
-        seed: Seed of the draw, and of the chunks.
+        seed: Seed of the draw, and of the chunks. None is the ``random_state`` of the model, and 0
+            without a model.
     """
 
-    seed: int = 0
+    seed: int | None = None
 
     def __post_init__(self) -> None:
-        whole_number("seed", self.seed, least=0)
+        if self.seed is not None:
+            whole_number("seed", self.seed, least=0)
+
+    def with_seed(self, seed: int) -> Transport:
+        """Return it with the seed of a fit, unless it has a seed of its own."""
+        return Transport(seed) if self.seed is None else self
 
     def check(self, sensitive: SensitiveFeatures) -> None:
         """Raise if a feature is numeric or if there are too many groups."""
@@ -71,12 +77,12 @@ class Transport:
 
     def _repair(self, plain: D, groups: Positions) -> D:
         """Return the decomposition with the best rows for its other factors."""
-        block = plain.block
-        coupling = couple(_points(plain), groups, seed=self.seed)
+        block, seed = plain.block, self.seed or 0
+        coupling = couple(_points(plain), groups, seed=seed)
         people = torch.from_numpy(coupling.people).to(block.target.device)
         pooled = block.pool(people, torch.from_numpy(coupling.shares).to(block.target))
         places = pooled.minimizer(QuadraticForm.zero(pooled.target))[0]
-        drawn = torch.from_numpy(coupling.draw(self.seed)).to(places.device)
+        drawn = torch.from_numpy(coupling.draw(seed)).to(places.device)
         return plain.with_rows(places[drawn])
 
 

@@ -19,7 +19,7 @@ from parafair.algebra.cp_tensor import CPTensor
 from parafair.errors import Interrupted
 from parafair.penalties import Transport
 from parafair.penalties.base import is_scale_free
-from parafair.penalties.postprocessing import Postprocessing
+from parafair.penalties.postprocessing import Postprocessing, SeededPostprocessing
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.decomposition import Decomposition, repair
 from parafair.solvers.loop import OnFit, OnIteration, Solver, solve_batch
@@ -44,6 +44,7 @@ def decompose(
     starts: tuple[Tensor, ...],
     stop: Stop,
     postprocessing: Postprocessing | None = None,
+    seeds: Sequence[int] = (),
     on_iteration: OnIteration | None = None,
     on_fit: OnFit | None = None,
 ) -> tuple[Fit, ...]:
@@ -55,6 +56,8 @@ def decompose(
         starts: One factor (batch, size, rank) per mode.
         stop: When a member stops.
         postprocessing: Changes the decomposition after the fit; None for no change.
+        seeds: A seed for each member, for postprocessing that draws random numbers; none of them
+            leaves that to its own seed.
         on_iteration: Called after each iteration, as in `solve_batch`.
         on_fit: Called with the position of a member and its fit as soon as it is finished.
     """
@@ -68,7 +71,10 @@ def decompose(
         if postprocessing is not None and problem.sensitive is not None and finite:
             begin = perf_counter()
             plain = Decomposition(problem, tuple(factor[None] for factor in fit.cp.factors))
-            changed = [factor[0] for factor in postprocessing.apply(plain).factors]
+            own = postprocessing
+            if seeds and isinstance(own, SeededPostprocessing):
+                own = own.with_seed(seeds[member])
+            changed = [factor[0] for factor in own.apply(plain).factors]
             fit = fit.with_factors(problem, changed, seconds=perf_counter() - begin)
         finished[member] = complete(problem, fit)
         if on_fit is not None:
@@ -97,8 +103,7 @@ def decompose_plain(
             plain, BlockDescent(), starts=starts, stop=stop, on_iteration=on_iteration
         )
     except Interrupted as interruption:
-        interruption.strength = 0.0
-        raise
+        raise Interrupted(interruption.fit, strength=0.0) from interruption
 
 
 def decompose_from(

@@ -1,0 +1,100 @@
+"""Random numbers that follow from entries: the same on all machines, unknown without the entries.
+
+They depend on entries as they were given. Computed numbers differ in the last bit between machines
+and numbers of threads, and everything drawn from them would be different.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from torch import Tensor
+
+from parafair.data.tensor_data import TensorData
+
+# Constants of splitmix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+# 2014.
+STEP, FIRST, SECOND = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+Words = NDArray[np.uint64]
+
+
+def secret_of(data: TensorData) -> str:
+    """Return a hash of all observed entries.
+
+    It is the same for the same entries in any arrangement, dense or sparse, on any device.
+    """
+    found = hashlib.sha256(repr(data.shape).encode())
+    complete = data.observed == prod(data.shape)
+    if not complete:
+        found.update(np.ascontiguousarray(data.cells.cpu().numpy(), "<i8").data)
+    entries = data.values.flatten() if complete else data.entries
+    found.update(np.ascontiguousarray(_as_doubles(entries), "<f8").data)
+    return found.hexdigest()
+
+
+def normals_of_people(data: TensorData, mode: int, count: int, *, key: str) -> NDArray[np.float64]:
+    """Return standard normal numbers for each person, shape (people, count).
+
+    A person's numbers depend on the key and on that person's cells and entries alone, in any order.
+    People with equal entries have equal numbers.
+
+    Args:
+        data: Entries of the people.
+        mode: The mode of the people.
+        count: How many numbers each person gets.
+        key: Any text. Without it nobody can draw the numbers again, even with the entries.
+    """
+    words = np.frombuffer(hashlib.sha256(key.encode()).digest(), "<u8").astype(np.uint64)
+    first, second = _hash_people(data, mode, words)[:, :, None]
+    steps = STEP * np.arange(1, count + 1, dtype=np.uint64)
+    drawn = _mix(_mix(first + steps) ^ second)
+    # 53 bits, in the middle of their interval: never 0 or 1.
+    uniform = ((drawn >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    found: NDArray[np.float64] = ndtri(uniform)
+    return found
+
+
+def _hash_people(data: TensorData, mode: int, key: Words) -> Words:
+    """Return 128 bits for each person, shape (2, people): sums of hashes of single entries.
+
+    Sums do not depend on the order. A loop over people, each with SHA-256 and a generator of their
+    own, takes some 40 times as long.
+
+    Args:
+        data: Entries of the people.
+        mode: The mode of the people.
+        key: Four words. Without them, nobody can find entries whose sums are equal.
+    """
+    cells, bits = data.cells.cpu().numpy(), _as_doubles(data.entries).view(np.uint64)
+    order = np.argsort(cells[mode], kind="stable")
+    counts = np.bincount(cells[mode], minlength=data.shape[mode])
+    present = counts > 0
+    begins = (np.cumsum(counts) - counts)[present]
+    found = np.zeros((2, data.shape[mode]), np.uint64)
+    for half, (before, after) in enumerate(key.reshape(2, 2)):
+        words = np.full(len(bits), before)
+        for other in range(data.order):
+            if other != mode:
+                words = _mix(words ^ cells[other].astype(np.uint64))
+        words = _mix(_mix(words ^ bits) ^ after)
+        found[half, present] = np.add.reduceat(words[order], begins)
+    return found
+
+
+def _mix(words: Words) -> Words:
+    """Return words of which each bit depends on all bits of a given one: a step of splitmix64."""
+    words = words + STEP
+    words = (words ^ (words >> np.uint64(30))) * FIRST
+    words = (words ^ (words >> np.uint64(27))) * SECOND
+    return words ^ (words >> np.uint64(31))
+
+
+def _as_doubles(entries: Tensor) -> NDArray[np.float64]:
+    """Return entries in double precision, without negative zeros, which are equal to zero."""
+    found: NDArray[np.float64] = entries.double().cpu().numpy() + 0.0
+    return found
