@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from joblib import Parallel, delayed
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
@@ -21,8 +22,7 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.naive_bayes import GaussianNB
 from tests.reference.kinds import KINDS, draw
 
-from benchmarks.fairness import kinds
-from parafair import Audit, FairCP, audit, datasets
+from parafair import Audit, FairCP, audit, datasets, parity_limit
 
 Row = dict[str, object]
 
@@ -67,11 +67,15 @@ def _auto_row(name: str, seed: int) -> Row:
         "passed": model.selection_.passed,
         "residual": model.fit_.residual,
         "before noise": model.fit_.before_noise.residual,
+        "limit": float("nan")
+        if numeric
+        else parity_limit(tensor, sensitive_features=sensitive).residual,
         "leakage": result.leakage,
         "attackers": _range(result),
         "off chance": _off_chance(result),
         "strangers": others.leakage,
         "strangers off chance": _off_chance(others),
+        "trials": len(model.selection_.trials),
         "seconds": seconds,
         "status": model.fit_.status.name,
     }
@@ -154,6 +158,43 @@ def _new_row(kind: int, own: bool) -> Row:
         )
         row |= {name: result.leakage, f"{name}, off chance": _off_chance(result)}
     return row
+
+
+def kinds() -> dict[str, tuple[np.ndarray, Any, int]]:
+    """Return tensors that depend on sensitive features of several kinds, with their ranks."""
+    random = np.random.default_rng(0)
+
+    def tensor(people: np.ndarray, rank: int, sizes: tuple[int, int] = (60, 50)) -> np.ndarray:
+        others = [random.uniform(size=(size, rank)) for size in sizes]
+        return np.einsum("ir,jr,kr->ijk", people, *others)
+
+    n, rank = 300, 5
+    half = np.arange(n) < n // 2
+    signs = random.choice([-1.0, 1.0], (n, rank))
+    shape = np.where(half[:, None], random.standard_normal((n, rank)), signs)
+    for part in (half, ~half):  # the same means and covariances, exactly
+        deviation = shape[part] - shape[part].mean(0)
+        root = np.linalg.cholesky(np.linalg.inv(np.cov(deviation.T, bias=True)))
+        shape[part] = deviation @ root
+    three = random.integers(0, 3, n)
+    angle = random.uniform(-np.pi, np.pi, n)
+    circle = random.standard_normal((n, rank)) * 0.3
+    circle[:, :2] += np.column_stack([np.cos(angle), np.sin(angle)])
+    two = pd.DataFrame({"one": random.integers(0, 2, n), "two": random.integers(0, 2, n)})
+    both = random.standard_normal((n, rank))
+    both[:, 0] += 2 * two["one"]
+    both[:, 1] += 2 * (two["one"] ^ two["two"])
+    centers = 2 * random.standard_normal((3, rank))
+    return {
+        "equal moments, other shape": (tensor(shape, rank), half, rank),
+        "three groups": (
+            tensor(random.standard_normal((n, rank)) + centers[three], rank),
+            three,
+            5,
+        ),
+        "a number on a circle": (tensor(circle, rank), angle, rank),
+        "two columns": (tensor(both, rank), two, rank),
+    }
 
 
 def _data(name: str, seed: int) -> tuple[Any, Any, int]:

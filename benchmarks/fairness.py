@@ -1,25 +1,18 @@
-"""Residual and leakage of fair fits: the measurements behind the library's claims.
+"""Fair fits against common alternatives, and their time.
 
-Run with ``python -m benchmarks.run fair_synthetic fair_kinds baselines fair_time``. Every row is
-one fit, audited by all attackers.
+Run with ``python -m benchmarks.run baselines drift fair_time``. What fits reveal is measured by
+`benchmarks.chance`.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import starmap
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-import pandas as pd
-import torch
-from joblib import Parallel, delayed
-
 from benchmarks.alone import alone
-from parafair import ConvergenceWarning, FairCP, audit, datasets, parity_limit
+from parafair import FairCP, audit, datasets
 from parafair.algebra.least_squares import shared
 from parafair.audits import Audit
 from parafair.data.arrays import as_tensor
@@ -48,83 +41,6 @@ def row_of(name: str, model: FairCP, result: Audit, **more: object) -> Row:
         "seconds": model.fit_.seconds,
         **more,
     }
-
-
-def fair_synthetic() -> Iterable[Row]:
-    """The paper's synthetic data, rank 8: strength="auto" and a very large strength."""
-    for seed in range(5):
-        data = datasets.synthetic(seed)
-        limit = parity_limit(data.tensor, sensitive_features=data.sensitive_features).residual
-        model = FairCP(8, strength="auto", random_state=seed)
-        model.fit(data.tensor, sensitive_features=data.sensitive_features)
-        result = audit(model.embedding_, sensitive_features=data.sensitive_features)
-        chosen = model.selection_.strength
-        yield row_of(f"seed {seed}, auto", model, result, strength=chosen, limit=limit)
-        model = FairCP(8, strength=1000.0, random_state=seed, tol=1e-6, max_iter=2000)
-        model.fit(data.tensor, sensitive_features=data.sensitive_features)
-        result = audit(model.embedding_, sensitive_features=data.sensitive_features)
-        yield row_of(f"seed {seed}, 1000", model, result, strength=1000.0, limit=limit)
-
-
-def kinds() -> dict[str, tuple[np.ndarray, Any, int]]:
-    """Return tensors that depend on sensitive features of several kinds, with their ranks."""
-    random = np.random.default_rng(0)
-
-    def tensor(people: np.ndarray, rank: int, sizes: tuple[int, int] = (60, 50)) -> np.ndarray:
-        others = [random.uniform(size=(size, rank)) for size in sizes]
-        return np.einsum("ir,jr,kr->ijk", people, *others)
-
-    n, rank = 300, 5
-    half = np.arange(n) < n // 2
-    signs = random.choice([-1.0, 1.0], (n, rank))
-    shape = np.where(half[:, None], random.standard_normal((n, rank)), signs)
-    for part in (half, ~half):  # the same means and covariances, exactly
-        deviation = shape[part] - shape[part].mean(0)
-        root = np.linalg.cholesky(np.linalg.inv(np.cov(deviation.T, bias=True)))
-        shape[part] = deviation @ root
-    three = random.integers(0, 3, n)
-    angle = random.uniform(-np.pi, np.pi, n)
-    circle = random.standard_normal((n, rank)) * 0.3
-    circle[:, :2] += np.column_stack([np.cos(angle), np.sin(angle)])
-    two = pd.DataFrame({"one": random.integers(0, 2, n), "two": random.integers(0, 2, n)})
-    both = random.standard_normal((n, rank))
-    both[:, 0] += 2 * two["one"]
-    both[:, 1] += 2 * (two["one"] ^ two["two"])
-    centers = 2 * random.standard_normal((3, rank))
-    return {
-        "equal moments, other shape": (tensor(shape, rank), half, rank),
-        "three groups": (
-            tensor(random.standard_normal((n, rank)) + centers[three], rank),
-            three,
-            5,
-        ),
-        "a number on a circle": (tensor(circle, rank), angle, rank),
-        "two columns": (tensor(both, rank), two, rank),
-    }
-
-
-def fair_kinds() -> Iterable[Row]:
-    """Other kinds of dependence: shape alone, three groups, a number, two columns at once.
-
-    A plain fit, a fixed strength and "auto".
-    """
-    jobs = [(name, strength) for name in kinds() for strength in (0.0, 12.0, "auto")]
-    yield from Parallel(n_jobs=-1, return_as="generator")(starmap(delayed(fair_kind), jobs))
-
-
-def fair_kind(name: str, strength: float | str) -> Row:
-    """Fit one kind with a fixed strength, or with "auto"."""
-    torch.set_num_threads(1)
-    tensor, sensitive, rank = kinds()[name]
-    level = 0.02 if name == "a number on a circle" else 0.05
-    model = FairCP(rank, strength=strength, max_leakage=level, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the row shows it
-        model.fit(tensor, sensitive_features=sensitive)
-    chosen = model.record_.strength
-    passed = model.selection_.passed if strength == "auto" else None
-    result = audit(model.embedding_, sensitive_features=sensitive)
-    return row_of(f"{name}, {strength}", model, result, strength=chosen, passed=passed)
 
 
 def baselines() -> Iterable[Row]:

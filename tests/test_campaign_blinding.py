@@ -21,7 +21,15 @@ LEAST = {
 }
 
 
-@pytest.mark.parametrize("number", range(24))
+def some_slow(values, fast):
+    """All values; those after the first few run with the slow tests."""
+    return [
+        value if place < fast else pytest.param(value, marks=pytest.mark.slow)
+        for place, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize("number", some_slow(range(24), 8))
 def test_no_distortion_blinds_the_audit(number):
     found = attempt(np.random.default_rng([2026, number]))
     assert not passes(found), f"{found.kind} after {found.steps}"
@@ -41,7 +49,7 @@ def excess_before(kind, seed):
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_slow(KINDS, 1))
 def test_no_distortion_hides_the_dependence_from_the_criterion(kind, change):
     if kind == "nested" and change in ("mix", "add_noise"):
         pytest.skip("other columns hide a spread")

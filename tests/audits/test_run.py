@@ -105,6 +105,7 @@ class TestChance:
         assert not result.below_chance
         assert {row.chance for row in result.attackers} == {0.5}
 
+    @pytest.mark.slow
     def test_independent_data_is_at_chance_in_95_percent_of_seeds(self, monkeypatch):
         signs, covered = [], []
         for rest in ("paper_rows", "dependence_rows"):  # slow

@@ -212,6 +212,7 @@ def test_with_several_chunks_permutations_are_of_all_pairs():
     torch.testing.assert_close(found, criterion().permuted(ROWS, permutations=5, random_state=0))
 
 
+@pytest.mark.slow
 def test_p_values_of_independent_data_are_uniform():
     p_values = [
         permutation_test(

@@ -142,6 +142,7 @@ def test_the_default_fit_of_generated_data_converges(data, settings, seed):
     assert model.fit_.status is Status.CONVERGED
 
 
+@pytest.mark.slow
 def test_single_precision_ends_at_the_same_residual():
     tensor, groups, rank = draw(mean_shift, 0, 100)
     fits = [

@@ -145,7 +145,7 @@ def test_every_method_has_its_default_and_takes_a_number(marks, settings, expect
     model = fitted(marks[0][:40], marks[1][:40], max_iter=3, **settings)
     assert model.record_.noise == expected
     assert (model.fit_.noiseless is not None) == (expected > 0)
-    assert (model.fit_.noise_cost > 0) == (expected > 0)
+    assert (model.fit_.noise_cost != 0) == (expected > 0)
     assert len(model.fit_.history) == 4 + (expected > 0) + (settings.get("method") == POST)
 
 
@@ -355,7 +355,7 @@ def attack(tensor, groups, *, refine=False, **settings):
     return [auc(given, attacker.predict_proba(rows)[:, 1]) for attacker in attackers]
 
 
-@pytest.mark.parametrize("refine", [False, True])
+@pytest.mark.parametrize("refine", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_attacker_learns_nothing_of_the_features_that_new_people_are_given(refine):
     """The features are random, so whatever an attacker learns comes from the embedding itself.
 

@@ -63,8 +63,8 @@ class Checked(FairCP):
 @parametrize_with_checks(
     [
         Checked(rank=1, method="none"),
-        Checked(rank=1, method="invariant", n_init=1, tol=1e-2),
-        Checked(rank=1, method="invariant", noise=0, n_init=1, tol=1e-2),
+        Checked(rank=1, method="invariant", n_init=1, tol=0.1),
+        Checked(rank=1, method="invariant", noise=0, n_init=1, tol=0.1),
     ],
     expected_failed_checks=lambda estimator: EXCUSED[estimator.method, estimator.noise],
 )

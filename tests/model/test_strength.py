@@ -202,7 +202,7 @@ def test_no_noise_is_warned_of(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:with noise=0")
-@pytest.mark.parametrize("noise", [None, 0.0])
+@pytest.mark.parametrize("noise", [None, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_new_people_are_refined_under_the_chosen_strength(monkeypatch, tmp_path, noise):
     say(monkeypatch, 0.0)
     model = automatic(noise=noise)

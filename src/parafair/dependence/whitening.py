@@ -135,8 +135,7 @@ def _in_robust_units(columns: Tensor) -> tuple[Tensor, Tensor]:
     spread = scatter.diagonal(dim1=-2, dim2=-1).sqrt().unsqueeze(-2)
     columns = centered / spread
     root: Tensor = _InverseRoot.apply(scatter / (spread.mT * spread))  # type: ignore[no-untyped-call]
-    blank = torch.where(finite, 0.0, torch.nan)
-    return columns @ root + blank, columns + blank
+    return (columns @ root).where(finite, torch.nan), columns.where(finite, torch.nan)
 
 
 class _InverseRoot(torch.autograd.Function):
