@@ -5,7 +5,8 @@
 Names: algorithm1, plain_cp, khsic, audit_time (speed); all_at_once (solvers); chance_auto,
 chance_random, chance_seeds, chance_new, baselines, drift, fair_time (fairness); batch, hypervolume
 (frontiers); reproduction (the paper's figures); completion, sparse_sums, ridge, oulad_time,
-oulad_auto (missing entries). The default is all of them.
+oulad_auto (missing entries); gpu_criterion, gpu_fit (only with a CUDA device). The default is all
+of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -34,6 +35,7 @@ from benchmarks import (
     contenders,
     fairness,
     frontiers,
+    gpu,
     marks,
     ratings,
     solvers,
@@ -239,12 +241,15 @@ BENCHMARKS = {
     "ridge": ratings.ridge,
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,
+    "gpu_criterion": gpu.gpu_criterion,
+    "gpu_fit": gpu.gpu_fit,
 }
 
 
 def main() -> None:
     """Run the benchmarks named on the command line, or all of them."""
-    for name in sys.argv[1:] or BENCHMARKS:
+    here = [name for name in BENCHMARKS if torch.cuda.is_available() or "gpu" not in name]
+    for name in sys.argv[1:] or here:
         print(f"\n{BENCHMARKS[name].__doc__}\n")
         rows = list(BENCHMARKS[name]())
         show(rows)
