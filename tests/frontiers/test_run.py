@@ -43,6 +43,7 @@ def test_a_member_of_a_batch_equals_a_batch_of_one(penalty, solver):
             torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_removal_of_converged_members_changes_nothing():
     tensor, sensitive = TensorData.from_array(MATRIX), SensitiveFeatures.of(GROUPS)
     problem = Problem(tensor, 3, 0, Invariant(), sensitive)

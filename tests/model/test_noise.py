@@ -374,6 +374,7 @@ def test_an_attacker_learns_nothing_of_the_features_that_new_people_are_given(re
     np.testing.assert_allclose(np.mean(found, axis=0), 0.5, atol=0.07)
 
 
+@pytest.mark.slow
 def test_noise_hides_most_of_what_piles_of_equal_people_reveal(marks):
     """Without noise, a hair's breadth tells the nearest neighbor the group of a person in a pile.
 
