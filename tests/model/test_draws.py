@@ -94,6 +94,16 @@ def test_the_secret_is_computed_once_per_fit(monkeypatch):
     assert len(calls) == 1
 
 
+@pytest.mark.filterwarnings("ignore::parafair.ConvergenceWarning")
+def test_a_saved_model_does_not_have_the_secret_of_its_noise(tmp_path):
+    data = TensorData.from_array(VALUES)
+    model = FairCP(2, max_iter=3, tol=0).fit(data, sensitive_features=np.arange(30) % 2)
+    model.save(tmp_path / "model")
+    texts = [path.read_bytes() for path in (tmp_path / "model").iterdir()]
+    assert texts
+    assert not any(secret_of(data).encode() in text for text in texts)
+
+
 def table(people, items=6, seed=0):
     return np.random.default_rng(seed).standard_normal((people, items))
 

@@ -37,6 +37,11 @@ def secret_of(data: TensorData) -> str:
     return found.hexdigest()
 
 
+def secret_for_new_people(secret: str) -> str:
+    """Return a secret that a model may keep: the given one, of its training data, stays unknown."""
+    return hashlib.sha256(f"new people {secret}".encode()).hexdigest()
+
+
 def normals_of_people(data: TensorData, mode: int, count: int, *, key: str) -> NDArray[np.float64]:
     """Return standard normal numbers for each person, shape (people, count).
 

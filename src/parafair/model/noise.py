@@ -79,7 +79,8 @@ class Noise:
         level: Its size, as a share of the standard deviation of the rows in every whitened
             direction; 0 for none.
         seed: The seed of the model.
-        secret: A hash of the training data; see `parafair.model.draws`.
+        secret: A hash of the training data, or what a model keeps of it for new people; see
+            `parafair.model.draws`.
     """
 
     level: float

@@ -21,6 +21,7 @@ from parafair.data.modes import has_own_labels, is_labeled
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ConvergenceWarning, missing_column, warn
+from parafair.model.draws import secret_for_new_people
 from parafair.model.out_of_sample import minimize_rows, nearest_trained
 from parafair.penalties import Penalty
 from parafair.solvers.problem import Problem
@@ -53,7 +54,8 @@ class Training:
         entries: Number of observed entries.
         ridge: The ridge.
         loss: The loss.
-        secret: A hash of the entries, from which noise follows; see `parafair.model.draws`.
+        secret: That of new people, from which their noise follows; the noise of the training
+            people does not follow from it. See `parafair.model.draws`.
     """
 
     mode: int
@@ -69,7 +71,13 @@ class Training:
 
     @classmethod
     def of(cls, problem: Problem, offsets: Offsets | None, secret: str) -> Training:
-        """Return the metadata of a solved problem."""
+        """Return the metadata of a solved problem.
+
+        Args:
+            problem: The problem.
+            offsets: Offsets subtracted from the data; None without centering.
+            secret: That of the training data; it is not kept.
+        """
         penalized = problem.penalized
         return cls(
             mode=problem.mode,
@@ -81,7 +89,7 @@ class Training:
             entries=problem.count,
             ridge=problem.ridge,
             loss=problem.loss,
-            secret=secret,
+            secret=secret_for_new_people(secret),
         )
 
     def __repr__(self) -> str:
