@@ -285,3 +285,12 @@ def test_trials_and_audits_are_shown_as_they_happen(capsys, monkeypatch):
     assert audits[0][0] == 1
     assert (audits[0][1], audits[0][1]) in audits
     assert seen.index(audits[0]) < len(seen) - 1  # the trial that it belongs to comes after it
+
+
+def test_what_an_audit_refuses_is_refused_before_any_fit(monkeypatch):
+    monkeypatch.setattr("parafair.model.preparation.Task.fit_plain", None)  # no fit begins
+    tensor = np.random.default_rng(0).random((12, 4, 3))
+    with pytest.raises(ValueError, match="group 'b' of sensitive feature .* only one member"):
+        FairCP(2, strength="auto").fit(tensor, sensitive_features=["a"] * 11 + ["b"])
+    with pytest.raises(ValueError, match="sensitive_features has 3 rows, but an audit needs"):
+        FairCP(2, strength="auto").fit(tensor[:3], sensitive_features=["a", "b", "b"])

@@ -6,9 +6,11 @@ import torch
 
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.errors import Interrupted
 from parafair.penalties import KHSIC, Invariant
 from parafair.solvers import (
     LBFGS,
+    Status,
     Stop,
     decompose,
     decompose_from,
@@ -125,3 +127,18 @@ def test_given_factors_are_where_a_fit_begins():
     begin = LBFGS().init(problem, starts).objective.value
     assert fit.history[0].objective == pytest.approx(float(begin))
     assert "plain iterations" not in fit.counts
+
+
+def test_an_interruption_during_a_repair_leaves_the_plain_decomposition(monkeypatch):
+    problem = problem_of(KINDS[0])
+    (plain,) = plain_of(problem)
+
+    def interrupt(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parafair.solvers.fitting.repair", interrupt)
+    with pytest.raises(Interrupted, match="the embedding is that of a plain") as caught:
+        decompose_from(problem, LBFGS(), plain=[plain], stop=STOP)
+    assert caught.value.strength == 0
+    assert caught.value.fit.status is Status.INTERRUPTED
+    assert torch.equal(caught.value.fit.cp.factors[0], plain.cp.factors[0])

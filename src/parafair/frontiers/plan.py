@@ -147,7 +147,9 @@ class Plan:
         free = BATCH_BYTES
         if prototype.is_cuda:
             free = torch.cuda.mem_get_info(prototype.device)[0] // 2
-        return max(1, free // (numbers * prototype.element_size()))
+        # A member begins as several starts, and later as two contenders.
+        together = max(2, self.task.settings.n_init) if starts_plain(problem) else 1
+        return max(1, free // (together * numbers * prototype.element_size()))
 
     def batches(self, members: Sequence[Member], *, workers: int) -> list[list[Member]]:
         """Return the members in batches, at least one per process, that fit into memory."""

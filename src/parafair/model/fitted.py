@@ -272,7 +272,9 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write the fitted model into a new folder, completely or not at all.
 
-        The folder contains the training people's sensitive features, which `transform` needs.
+        The folder contains the training people's sensitive features and their rows without noise,
+        which `transform` needs. So it is as confidential as they are: publish `embedding_`, not the
+        folder.
         """
         check_is_fitted(self)
         with new_folder(folder, overwrite=overwrite) as target:

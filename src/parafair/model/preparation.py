@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from torch import Tensor
 from parafair.algebra.least_squares import LOSSES
 from parafair.arguments import flag, one_of, whole_number
 from parafair.audits import check_max_leakage
+from parafair.audits.features import check_groups
+from parafair.audits.run import check_count
 from parafair.data.centering import Offsets
 from parafair.data.labels import preview
 from parafair.data.modes import is_labeled
@@ -155,6 +157,10 @@ class Settings:
         problem = Problem(
             centered, model.rank, mode, self.penalty, features, given, other, model.loss
         )
+        if self.automatic:
+            # What an audit would refuse, before any work.
+            check_count(len(problem.penalized_features), name="sensitive_features")
+            check_groups(problem.penalized_features)
         if model.ridge != "auto" or is_complete(data):
             return Task(self, problem, offsets, secret)
         selected = select_ridge(
@@ -201,7 +207,7 @@ class Task:
     settings: Settings
     problem: Problem
     offsets: Offsets | None
-    secret: str
+    secret: str = field(repr=False)
     ridge: RidgeSelection | None = None
 
     def noise(self, level: float, seed: int | None = None) -> Noise:
@@ -307,6 +313,6 @@ def _check_automatic(model: FairCP) -> None:
         able = [name for name, kind in PENALTIES.items() if isinstance(kind, CalibratedPenalty)]
         raise ValueError(
             f"strength='auto' needs a penalty with a `criterion`, such as method="
-            f"{' or '.join(map(repr, able))}; got method={model.method!r}. Pass strength "
-            "as a number"
+            f"{' or '.join(map(repr, able))}; got method={model.method!r}. Use such a method, or "
+            "the default strength=None"
         )

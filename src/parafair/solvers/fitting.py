@@ -138,16 +138,24 @@ def decompose_from(
             on_fit(member, best(finished[member]))
 
     counted = Counted(on_iteration)
-    first = _rough_fits(problem, solver, plain, stop, counted.later())
-    owners = [member for member, _ in first]
-    solve_batch(
-        _of_members(problem, owners),
-        solver,
-        starts=_stack([rough.cp.factors for _, rough in first]),
-        stop=stop,
-        on_iteration=counted.later(),
-        on_fit=finish,
-    )
+    try:
+        first = _rough_fits(problem, solver, plain, stop, counted.later())
+        owners = [member for member, _ in first]
+        solve_batch(
+            _of_members(problem, owners),
+            solver,
+            starts=_stack([rough.cp.factors for _, rough in first]),
+            stop=stop,
+            on_iteration=counted.later(),
+            on_fit=finish,
+        )
+    except Interrupted as interruption:
+        # The best may be a rough fit that had converged, or one of two contenders.
+        fit = replace(interruption.fit, status=Status.INTERRUPTED)
+        raise Interrupted(fit, interruption.strength, interruption.noise) from interruption
+    except KeyboardInterrupt as error:  # during a repair
+        fit = replace(best(list(plain)), status=Status.INTERRUPTED)
+        raise Interrupted(fit, strength=0.0) from error
     return tuple(best(fits) for fits in finished.values())
 
 
@@ -180,7 +188,11 @@ def _rough_fits(
     return [
         (owner, fit)
         for fit, owner in zip(found, owners, strict=True)
-        if fit is lowest[owner] or fit.objective <= (1 + CLOSE) * lowest[owner].objective
+        if fit is lowest[owner]
+        or (
+            fit.status is not Status.DIVERGED
+            and fit.objective <= (1 + CLOSE) * lowest[owner].objective
+        )
     ]
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, cross_gram, gram
-from parafair.dependence.whitening import Standardized
+from parafair.dependence.whitening import RIDGE, Standardized
 from parafair.penalties import BoundInvariant
 from parafair.solvers.problem import Problem
 
@@ -130,7 +130,7 @@ def _span(factor: Tensor) -> Tensor:
     columns = Standardized.of(factor).columns
     values, vectors = torch.linalg.eigh(gram(columns))
     largest = values[..., -1:]
-    kept = values > torch.finfo(factor.dtype).eps * largest
+    kept = values > RIDGE * largest
     scale = torch.where(kept, values, torch.inf).rsqrt()
     found: Tensor = (columns @ (vectors * scale.unsqueeze(-2))).to(factor.dtype)
     return found
