@@ -36,8 +36,8 @@ def check_scale(data: TensorData) -> None:
     norm, limits = check_finite(data.values, "X", missing=True), torch.finfo(data.values.dtype)
     if norm == 0 and not data.values.nan_to_num(0.0).any():
         raise ValueError(
-            "X is zero everywhere; there is nothing to decompose. Pass other data; if it is constant, "
-            "use center=False"
+            "X is zero everywhere; there is nothing to decompose. Pass other data, or center=False "
+            "if it is constant"
         )
     # Fourth powers of the norm occur on the way, in products of Gram matrices.
     least, most = limits.tiny**0.25, limits.max**0.25
