@@ -22,6 +22,10 @@ Factors = Sequence[Tensor]
 # Slices of the first mode contracted at once.
 SLICES = 32
 
+# Up to this many entries in a slice of the first mode, the products of the other factors' rows are
+# formed.
+KHATRI_RAO = 1024
+
 
 @dataclass(frozen=True, eq=False)
 class CPTensor:
@@ -204,18 +208,31 @@ def _share_batch(tensor: Tensor, factors: Factors) -> tuple[Tensor, Factors]:
 
 
 def _mttkrp_first(tensor: Tensor, factors: Factors) -> Tensor:
-    """`mttkrp` for mode 0: contract the last mode with one product, then the middle modes."""
+    """`mttkrp` for mode 0; the tensor is read once."""
     order, rank = len(factors), factors[0].shape[-1]
     batch = factors[-1].shape[:-2]
     if tensor.ndim > order:
-        others = list(factors[1:])
+        return _contract_last(tensor, factors[1:])
+    # Members of the batch become columns: (size, batch * rank).
+    others = [factor.movedim(-2, 0).reshape(factor.shape[-2], -1) for factor in factors[1:]]
+    if prod(tensor.shape[1:]) <= KHATRI_RAO:
+        partial = tensor.flatten(1) @ khatri_rao(others)
+    elif order > 2 and tensor.device.type == "cpu":
+        # Slice by slice: a product with few rows is faster than one with few columns.
+        partial = others[0].mT.contiguous() @ tensor.flatten(2)
+        for factor in reversed(others[1:]):
+            blocks = partial.reshape(*partial.shape[:2], -1, len(factor))
+            partial = (blocks * factor.mT.unsqueeze(1)).sum(-1)
+        partial = partial.squeeze(-1)
     else:
-        # Members of the batch become columns: (size, batch * rank).
-        others = [factor.movedim(-2, 0).reshape(factor.shape[-2], -1) for factor in factors[1:]]
-    partial = tensor.flatten(-order, -2) @ others[-1]
+        partial = _contract_last(tensor, others)
+    return partial.reshape(-1, *batch, rank).movedim(0, -2)
+
+
+def _contract_last(tensor: Tensor, others: Factors) -> Tensor:
+    """Contract all modes but the first: the last with one product, then the middle ones."""
+    partial = tensor.flatten(-len(others) - 1, -2) @ others[-1]
     for factor in reversed(others[:-1]):
         blocks = partial.reshape(*factor.shape[:-2], -1, *factor.shape[-2:])
         partial = (blocks * factor.unsqueeze(-3)).sum(-2)
-    if tensor.ndim > order:
-        return partial
-    return partial.reshape(-1, *batch, rank).movedim(0, -2)
+    return partial

@@ -34,7 +34,7 @@ from parafair.dependence.views import (
     compare_rows,
     row_sums,
 )
-from parafair.dependence.weights import Weights, feature_factors
+from parafair.dependence.weights import Alike, Weights, feature_factors
 from parafair.dependence.whitening import RowViews
 
 # Shares of whole rows, single columns and pairs of columns in the criterion.
@@ -204,6 +204,12 @@ class Criterion:
         return Weights.of(self._factors, everybody, present).to(self.prototype)
 
     @cached_property
+    def alike(self) -> Alike | None:
+        """People with equal features, if there are many of them."""
+        found = Alike.of(self.sensitive)
+        return None if found is None else found.to(self.prototype.device)
+
+    @cached_property
     def _factors(self) -> list[Tensor]:
         return feature_factors(self.sensitive)
 
@@ -247,7 +253,9 @@ class Criterion:
         whitened, robust = self._rows(views)
         usual, for_whitened = compare_rows(whitened, scorers.rows, self.places)
         middle, for_robust = compare_rows(robust, scorers.robust, self.places)
-        single, for_columns = compare_columns(self._columns(views), scorers.columns, scorers.pairs)
+        single, for_columns = compare_columns(
+            self._columns(views), scorers.columns, scorers.pairs, self.alike
+        )
         for_components, through_robust = for_columns.double().chunk(2, -1)
         through_robust = through_robust + for_robust.double() * compression_slope(views.robust)
         gradient = views.pull_back(for_whitened.double(), through_robust, for_components)

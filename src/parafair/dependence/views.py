@@ -8,7 +8,7 @@ column. The cost of all of them is linear in the number of people.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -25,7 +25,7 @@ from parafair.dependence.scales import (
     compression_slope,
     spectrum,
 )
-from parafair.dependence.weights import Weights
+from parafair.dependence.weights import Alike, Weights
 
 # Bytes of the Gram matrices computed at once: on a CPU, they must fit into the cache.
 GRAM_BYTES = {"cpu": 2**21, "cuda": 2**30}
@@ -65,21 +65,20 @@ def compare_rows(rows: Tensor, scorer: Score, places: Tensor) -> tuple[Tensor, T
     gammas = row_gammas(rows)
     for part in _parts(rows, places):
         own, points = scorer.weights.columns[part], rows[:, places[part]]
-        # One product with each kernel gives the sums and all that their gradient needs.
-        extended = torch.cat([points, torch.ones_like(points[..., :1])], -1).unsqueeze(-2)
-        extended = (own.unsqueeze(-1) * extended).flatten(-2)
-        images = [
-            (gram @ extended).unflatten(-1, (own.shape[-1], -1))
-            for gram in row_grams(points, gammas[0])
-        ]
-        sums = torch.stack([(image[..., -1] * own).sum(-2) for image in images], -2)
-        scored, slopes = scorer.take(part).score(sums)
+        # One product with each kernel gives the sums and all that their gradient needs. The many
+        # people are columns: products with few columns are slow.
+        extended = torch.cat([points, torch.ones_like(points[..., :1])], -1).mT.unsqueeze(-3)
+        extended = (own.mT.unsqueeze(-2) * extended).flatten(-3, -2)
+        images = torch.stack([extended @ gram for gram in row_grams(points, gammas[0])], -3)
+        images = images.unflatten(-2, (own.shape[-1], -1))  # (..., kernels, r, d + 1, people)
+        scored, slopes = scorer.take(part).score(
+            (images[..., -1, :] * own.mT.unsqueeze(-3)).sum(-1)
+        )
         value += scored
-        moved = torch.zeros_like(points)
-        for k, (image, gamma) in enumerate(zip(images, gammas, strict=True)):
-            pull = (4 * gamma * slopes[..., k, :]).unsqueeze(-2) * own
-            moved += (pull.unsqueeze(-1) * image[..., :-1]).sum(-2)
-            moved -= (pull * image[..., -1]).sum(-1, keepdim=True) * points
+        pull = 4 * slopes * slopes.new_tensor(gammas).unsqueeze(-1)
+        pulled = (pull[..., None, None] * images).sum(-4) * own.mT.unsqueeze(-2)
+        pulled = pulled.sum(-3).mT
+        moved = pulled[..., :-1] - pulled[..., -1:] * points
         # Filled-up places have weight zero, so adding them changes nothing.
         gradient.index_add_(1, places[part].flatten(), moved.flatten(1, 2))
     return value, gradient
@@ -99,7 +98,7 @@ def row_sums(rows: Tensor, columns: Tensor, places: Tensor) -> Tensor:
     for part in _parts(rows, places):
         own, points = columns[part], rows[:, places[part]]
         grams = row_grams(points, row_gammas(rows)[0])
-        found.append(torch.stack([((gram @ own) * own).sum(-2) for gram in grams], -2))
+        found.append(torch.stack([((own.mT @ gram) * own.mT).sum(-1) for gram in grams], -2))
     return torch.cat(found, 1)
 
 
@@ -133,7 +132,9 @@ def row_grams(points: Tensor, gamma: float) -> Iterator[Tensor]:
         yield gram.clamp_(min=smallest).square_().square_()
 
 
-def compare_columns(columns: Tensor, single: Score, pairs: Score) -> tuple[Tensor, Tensor]:
+def compare_columns(
+    columns: Tensor, single: Score, pairs: Score, alike: Alike | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the score of columns, shape (batch,), and its gradient, shape (batch, n, columns).
 
     Args:
@@ -141,19 +142,23 @@ def compare_columns(columns: Tensor, single: Score, pairs: Score) -> tuple[Tenso
             whitened columns. Within each half they are also compared in pairs.
         single: The score of single columns, with the columns in the place of chunks.
         pairs: The score of pairs, with the pairs in the place of chunks.
+        alike: People with equal weights, if they are known.
     """
-    waves = Waves(columns, single.weights.columns[0])
+    weights, sizes = single.weights.columns[0], None
+    if alike is not None:
+        columns, weights, sizes = columns[:, alike.order], weights[alike.order], alike.sizes
+    waves = Waves(columns, weights, sizes)
     tiles = list(waves.tiles())
-    kept = {tiles[0].start: waves.of(tiles[0])} if len(tiles) == 1 else {}
-    of_single, of_pairs = waves.total(kept)
+    kept = waves.kept(tiles)
+    of_single, of_pairs = waves.total(tiles, kept)
     value, for_single = waves.score_single(of_single, single)
     more, for_pairs = waves.score_pairs(of_pairs, pairs)
     gradient = torch.empty_like(columns)
     for people in tiles:
         phases = kept.get(people.start) or waves.of(people)
         gradient[:, people] = waves.pull(phases, people, for_single, for_pairs)
-        gradient[:, people] *= compression_slope(columns[:, people])
-    return value + more, gradient
+    gradient *= compression_slope(columns)
+    return value + more, gradient if alike is None else gradient[:, alike.back]
 
 
 def column_sums(columns: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,7 +169,7 @@ def column_sums(columns: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         weights: The columns ``u``, shape (n, r).
     """
     waves = Waves(columns, weights)
-    of_single, of_pairs = waves.total({})
+    of_single, of_pairs = waves.total(waves.tiles(), {})
     return waves.squares_single(of_single), waves.squares_pairs(of_pairs)
 
 
@@ -174,11 +179,16 @@ class Waves:
     Args:
         columns: As in `compare_columns`.
         weights: The columns ``u``, shape (n, r).
+        sizes: Numbers of people who follow each other and have equal weights, if known. Sums over
+            them are computed once for all columns ``u``.
     """
 
-    def __init__(self, columns: Tensor, weights: Tensor) -> None:
+    def __init__(
+        self, columns: Tensor, weights: Tensor, sizes: tuple[int, ...] | None = None
+    ) -> None:
         self.columns = columns
         self.weights = weights
+        self.sizes = sizes
         # What every person contributes with itself, because a wave agrees with itself.
         self.alone = weights.square().sum(0)
         self.paired = min(columns.shape[-1] // 2, MOST_PAIRED)
@@ -193,10 +203,29 @@ class Waves:
 
     def tiles(self) -> Iterator[slice]:
         """Yield the people that are computed at once."""
-        batch, n, width = self.columns.shape
+        begin = 0
+        for people in self.sizes or (self.columns.shape[1],):
+            end = begin + people
+            for start in range(begin, end, self._tile):
+                yield slice(start, min(start + self._tile, end))
+            begin = end
+
+    @property
+    def _tile(self) -> int:
+        """How many people are computed at once."""
+        batch, _, width = self.columns.shape
         row = (4 + self.weights.shape[1]) * len(self.frequencies) * batch * width
-        size = max(1, by_device(WAVE_BYTES, self.columns) // (row * self.columns.element_size()))
-        return (slice(start, min(start + size, n)) for start in range(0, n, size))
+        return max(1, by_device(WAVE_BYTES, self.columns) // (row * self.columns.element_size()))
+
+    def kept(self, tiles: Sequence[slice]) -> dict[int, tuple[Tensor, Tensor]]:
+        """Return the waves of all tiles, by first person, if they fit into memory together."""
+        few = self.columns.shape[1] <= self._tile
+        return {people.start: self.of(people) for people in tiles} if few else {}
+
+    def _weights_of(self, people: slice) -> Tensor:
+        """Return the weights of a tile, shape (people, r), or (1, r) if all are equal."""
+        found: Tensor = self.weights[people][: 1 if self.sizes else None]
+        return found
 
     def of(self, people: slice) -> tuple[Tensor, Tensor]:
         """Return cosines and sines, two of shape (batch, people, columns, frequencies)."""
@@ -213,10 +242,13 @@ class Waves:
         found: Tensor = waves.unflatten(2, (2, -1))[:, :, :, : self.paired, : self.coarse]
         return found
 
-    def total(self, kept: dict[int, tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    def total(
+        self, tiles: Iterable[slice], kept: dict[int, tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor]:
         """Return sums over all people of waves, and of products of features of two columns.
 
         Args:
+            tiles: The people that are computed at once.
             kept: Waves that are already computed, by the first person.
 
         Returns:
@@ -224,11 +256,15 @@ class Waves:
             and one column for each feature of each paired column of a half.
         """
         single, pairs = None, None
-        for people in self.tiles():
-            phases, own = kept.get(people.start) or self.of(people), self.weights[people]
-            both = [(p.flatten(2).mT @ own).unflatten(1, p.shape[2:]) for p in phases]
+        for people in tiles:
+            phases, own = kept.get(people.start) or self.of(people), self._weights_of(people)
             features = self.features(phases)
-            products = features.mT @ (own.mT[:, :, None] * features)
+            if self.sizes:
+                both = [p.sum(1).unsqueeze(-1) * own[0] for p in phases]
+                products = (features.mT @ features) * own.mT[:, :, None]
+            else:
+                both = [(p.flatten(2).mT @ own).unflatten(1, p.shape[2:]) for p in phases]
+                products = features.mT @ (own.mT[:, :, None] * features)
             single = torch.stack(both) if single is None else single.add_(torch.stack(both))
             pairs = products if pairs is None else pairs.add_(products)
         assert single is not None
@@ -257,20 +293,23 @@ class Waves:
 
     def squares_pairs(self, sums: Tensor) -> Tensor:
         """Return the sums of pairs of columns, shape (batch, pairs, kernels, r)."""
-        squares, weights = self._blocks(sums).square(), self.pair_weights
-        found: Tensor = torch.einsum("kf,pbhrfg,kg->bhpkr", weights, squares, weights)
+        return self._squares_of(self._blocks(sums))
+
+    def _squares_of(self, blocks: Tensor) -> Tensor:
+        weights = self.pair_weights
+        found: Tensor = torch.einsum("kf,pbhrfg,kg->bhpkr", weights, blocks.square(), weights)
         return found.flatten(1, 2) - self.alone
 
     def score_pairs(self, sums: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
         """Return the score of pairs, and its derivative in `sums`, as if it were not symmetric."""
-        value, slopes = scorer.score(self.squares_pairs(sums))
+        blocks = self._blocks(sums)
+        value, slopes = scorer.score(self._squares_of(blocks))
         weights, found = self.pair_weights, torch.zeros_like(sums)
         slopes = 2 * slopes.unflatten(1, (2, -1))
-        pulled = torch.einsum("kf,bhpkr,kg->pbhrfg", weights, slopes, weights)
-        pulled = pulled * self._blocks(sums)
-        blocks = self._apart(found)
-        blocks[..., self.first, :, self.second, :] = pulled
-        blocks[..., self.second, :, self.first, :] = pulled.mT
+        pulled = torch.einsum("kf,bhpkr,kg->pbhrfg", weights, slopes, weights) * blocks
+        apart = self._apart(found)
+        apart[..., self.first, :, self.second, :] = pulled
+        apart[..., self.second, :, self.first, :] = pulled.mT
         return value, found
 
     def pull(
@@ -281,12 +320,19 @@ class Waves:
         for_pairs: Tensor,
     ) -> Tensor:
         """Return the gradient in compressed columns, shape (batch, people, columns)."""
-        (cosine, sine), weights = phases, self.weights[people]
+        (cosine, sine), weights = phases, self._weights_of(people)
         for_cosine, for_sine = (
-            (weights @ part.flatten(1, 2).mT).unflatten(-1, part.shape[1:3]) for part in for_single
+            (weights @ part.flatten(1, 2).mT)
+            .unflatten(-1, part.shape[1:3])
+            .repeat(1, cosine.shape[1] // len(weights), 1, 1)
+            for part in for_single
         )
-        pulled = self.features(phases) @ for_pairs * weights.mT[:, :, None]
-        pulled = pulled.sum(2).unflatten(-1, (self.paired, -1)).movedim(1, 2)
+        own = weights.mT[:, :, None]
+        if self.sizes:
+            pulled = self.features(phases).squeeze(2) @ (for_pairs * own).sum(2)
+        else:
+            pulled = (self.features(phases) @ for_pairs * own).sum(2)
+        pulled = pulled.unflatten(-1, (self.paired, -1)).movedim(1, 2)
         self._paired(for_cosine).add_(pulled[..., : self.coarse])
         self._paired(for_sine)[..., 1:].add_(pulled[..., self.coarse :])
         found: Tensor = ((for_sine * cosine - for_cosine * sine) * self.frequencies).sum(-1)

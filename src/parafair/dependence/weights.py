@@ -26,6 +26,10 @@ ACCURACY = 1e-2
 # there are more, they are numbers, whose Gram matrix has a low rank.
 MOST_DISTINCT = 1000
 
+# People with equal features are summed up together if there are at most this many combinations of
+# values, with at least this many people each on average.
+MOST_ALIKE, LEAST_ALIKE = 16, 32
+
 # The smallest mean similarity: that of a kernel which sees no pair at all in the reference sample.
 LEAST_MEAN = 1e-12
 
@@ -125,6 +129,35 @@ class Weights:
     def to(self, like: Tensor) -> Weights:
         """Return the weights with the dtype and on the device of a tensor."""
         return Weights(**{name: part.to(like) for name, part in vars(self).items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """People with equal features, who have equal weights.
+
+    Attributes:
+        order: Everybody, those with equal features one after the other, shape (n,).
+        back: The place of each person in `order`, shape (n,).
+        sizes: The number of people with each combination of values.
+    """
+
+    order: Tensor
+    back: Tensor
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sensitive: SensitiveFeatures) -> Alike | None:
+        """Return the people with equal features; None if they are few."""
+        _, groups = torch.unique(sensitive_sample(sensitive)[0], dim=0, return_inverse=True)
+        sizes = torch.bincount(groups)
+        if len(sizes) > MOST_ALIKE or len(groups) < LEAST_ALIKE * len(sizes):
+            return None
+        order = torch.argsort(groups, stable=True)
+        return cls(order, torch.argsort(order), tuple(sizes.tolist()))
+
+    def to(self, device: torch.device) -> Alike:
+        """Return the same on another device."""
+        return Alike(self.order.to(device), self.back.to(device), self.sizes)
 
 
 @dataclass(frozen=True)

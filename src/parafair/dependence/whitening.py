@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -102,58 +102,121 @@ class RowViews:
 
     def __init__(self, rows: Tensor) -> None:
         self._usual = Standardized.of(rows)
+        self._robust = RobustUnits(self._usual.columns)
         self.whitened = self._usual.whitened
-        with torch.enable_grad():
-            self._columns = self._usual.columns.detach().requires_grad_()
-            self._outputs = _in_robust_units(self._columns)
-        self.robust, self.components = (part.detach() for part in self._outputs)
+        self.robust, self.components = self._robust.whitened, self._robust.columns
 
     def pull_back(self, for_whitened: Tensor, for_robust: Tensor, for_components: Tensor) -> Tensor:
         """Return the gradient in the rows from the gradients in each kind of columns."""
-        (gradient,) = torch.autograd.grad(
-            self._outputs, (self._columns,), (for_robust, for_components)
-        )
-        return self._usual.pull_back(for_whitened, gradient)
+        for_columns = self._robust.pull_back(for_robust, for_components)
+        return self._usual.pull_back(for_whitened, for_columns)
 
 
-def _in_robust_units(columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Return whitened rows and columns in robust units."""
-    n, rank = columns.shape[-2:]
-    unit = identity(rank, columns)
-    # A member that has overflowed must become NaN without failing the whole batch.
-    finite = torch.isfinite(columns).all(-1, keepdim=True).all(-2, keepdim=True)
-    centered = columns.where(finite, 0.0)
-    scatter = centered.mT @ centered / n + RIDGE * unit
-    for _ in range(REWEIGHTINGS):
+class Reweighting(NamedTuple):
+    """One step towards the robust mean and covariance.
+
+    Attributes:
+        before: Centered rows, shape (batch, n, rank).
+        inverse: That of the Cholesky factor of their scatter, shape (batch, rank, rank).
+        weights: The new weight of each person, shape (batch, n, 1).
+        after: Rows without their weighted mean, shape (batch, n, rank).
+    """
+
+    before: Tensor
+    inverse: Tensor
+    weights: Tensor
+    after: Tensor
+
+    @classmethod
+    def of(cls, centered: Tensor, scatter: Tensor) -> Reweighting:
+        """Return the step from these rows and their scatter."""
+        rank = centered.shape[-1]
         lower = torch.linalg.cholesky(scatter)
         # The inverse is small, and a product with it is far faster than a system for every person.
-        inverse = torch.linalg.solve_triangular(lower, unit, upper=False)
-        weights = (rank + FREEDOM) / (FREEDOM + (centered @ inverse.mT).square().sum(-1))
-        mean = (weights.unsqueeze(-1) * centered).sum(-2, keepdim=True)
-        centered = centered - mean / weights.sum(-1)[..., None, None]
-        scatter = (weights.unsqueeze(-1) * centered).mT @ centered / n + RIDGE * unit
-    spread = scatter.diagonal(dim1=-2, dim2=-1).sqrt().unsqueeze(-2)
-    columns = centered / spread
-    root: Tensor = _InverseRoot.apply(scatter / (spread.mT * spread))  # type: ignore[no-untyped-call]
-    return (columns @ root).where(finite, torch.nan), columns.where(finite, torch.nan)
+        inverse = torch.linalg.solve_triangular(lower, identity(rank, lower), upper=False)
+        distances = (centered @ inverse.mT).square().sum(-1, keepdim=True)
+        weights = (rank + FREEDOM) / (FREEDOM + distances)
+        mean = weights.mT @ centered / weights.sum(-2, keepdim=True)
+        return cls(centered, inverse, weights, centered - mean)
+
+    @property
+    def scatter(self) -> Tensor:
+        """The weighted scatter after the step."""
+        return _scatter(self.weights * self.after, self.after)
+
+    def pull_back(self, for_after: Tensor, for_scatter: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients in `before` and in its scatter from those in `after` and its own.
+
+        Gradients in a scatter are symmetric.
+        """
+        n, rank = self.before.shape[-2:]
+        through = self.after @ for_scatter / n
+        for_after = for_after + 2 * self.weights * through
+        for_weights = (through * self.after).sum(-1, keepdim=True)
+        for_mean = -for_after.sum(-2, keepdim=True) / self.weights.sum(-2, keepdim=True)
+        for_weights = for_weights + self.after @ for_mean.mT
+        for_distances = -for_weights * self.weights.square() / (rank + FREEDOM)
+        precision = self.inverse.mT @ self.inverse
+        near = self.before @ precision
+        for_before = for_after + self.weights * for_mean + 2 * for_distances * near
+        return for_before, -(for_distances * near).mT @ near
 
 
-class _InverseRoot(torch.autograd.Function):
-    """``C^(-1/2)`` of symmetric matrices; unlike eigenvectors, it is smooth where they meet."""
+class RobustUnits:
+    """Columns in robust units, as `RowViews` describes them.
 
-    @staticmethod
-    def forward(ctx: Any, matrix: Tensor) -> Tensor:
-        values, vectors = torch.linalg.eigh(matrix)
-        scales = (values.clamp_min(0) + RIDGE).sqrt()
-        ctx.save_for_backward(scales, vectors)
-        root: Tensor = (vectors / scales.unsqueeze(-2)) @ vectors.mT
-        return root
+    Attributes:
+        whitened: Uncorrelated columns, shape (batch, n, rank).
+        columns: The columns of the embedding, shape (batch, n, rank).
+    """
 
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> Tensor:
-        scales, vectors = ctx.saved_tensors
-        one, two = scales.unsqueeze(-1), scales.unsqueeze(-2)
-        inner = -(vectors.mT @ upstream @ vectors) / (one * two * (one + two))
-        found: Tensor = vectors @ inner @ vectors.mT
+    whitened: Tensor
+    columns: Tensor
+
+    def __init__(self, columns: Tensor) -> None:
+        # A member that has overflowed must become NaN without failing the whole batch.
+        finite = torch.isfinite(columns).all(-1, keepdim=True).all(-2, keepdim=True)
+        centered = columns.where(finite, 0.0)
+        scatter = _scatter(centered, centered)
+        self._steps: list[Reweighting] = []
+        for _ in range(REWEIGHTINGS):
+            step = Reweighting.of(centered, scatter)
+            centered, scatter = step.after, step.scatter
+            self._steps.append(step)
+        self._spread = scatter.diagonal(dim1=-2, dim2=-1).sqrt().unsqueeze(-2)
+        self._correlations = scatter / (self._spread.mT * self._spread)
+        values, self._vectors = torch.linalg.eigh(self._correlations)
+        self._scales = (values.clamp_min(0) + RIDGE).sqrt()
+        # The symmetric root is smooth where eigenvalues meet, unlike eigenvectors.
+        self._root = (self._vectors / self._scales.unsqueeze(-2)) @ self._vectors.mT
+        self._columns = centered / self._spread
+        self.columns = self._columns.where(finite, torch.nan)
+        self.whitened = (self._columns @ self._root).where(finite, torch.nan)
+
+    def pull_back(self, for_whitened: Tensor, for_columns: Tensor) -> Tensor:
+        """Return the gradient in the given columns from the gradients in both outputs."""
+        columns, spread, vectors = self._columns, self._spread, self._vectors
+        one, two = self._scales.unsqueeze(-1), self._scales.unsqueeze(-2)
+        for_root = columns.mT @ for_whitened
+        for_root = (for_root + for_root.mT) / 2
+        inner = -(vectors.mT @ for_root @ vectors) / (one * two * (one + two))
+        for_correlations = vectors @ inner @ vectors.mT
+        for_columns = for_columns + for_whitened @ self._root
+        for_spread = (for_columns * columns).sum(-2, keepdim=True)
+        for_spread = for_spread + 2 * (for_correlations * self._correlations).sum(-2, keepdim=True)
+        for_scatter = for_correlations / (spread.mT * spread)
+        along = (for_spread / (2 * spread.square())).squeeze(-2)
+        for_scatter = for_scatter - torch.diag_embed(along)
+        gradient = for_columns / spread
+        for step in reversed(self._steps):
+            gradient, for_scatter = step.pull_back(gradient, for_scatter)
+        begin = self._steps[0].before
+        found: Tensor = gradient + 2 * begin @ for_scatter / begin.shape[-2]
         return found
+
+
+def _scatter(first: Tensor, second: Tensor) -> Tensor:
+    """Return ``first.T @ second`` over the number of people, with a small ridge."""
+    n, rank = second.shape[-2:]
+    found: Tensor = first.mT @ second / n + RIDGE * identity(rank, second)
+    return found

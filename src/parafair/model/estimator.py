@@ -24,9 +24,9 @@ from parafair.model.strength import OnAudit, OnTrial, Selection, select_strength
 from parafair.model.training import Training
 from parafair.penalties import Penalty, Postprocessing
 from parafair.solvers import Fit, Solver, Status
-from parafair.solvers.fitting import Counted, complete
+from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName
-from parafair.solvers.loop import OnIteration
+from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import best
 from parafair.stored import reading

@@ -37,9 +37,9 @@ from parafair.solvers import (
     decompose_from,
     decompose_plain,
 )
-from parafair.solvers.fitting import Counted, starts_plain
+from parafair.solvers.fitting import starts_plain
 from parafair.solvers.init import MOST_STARTS, RANDOM_INITS, make_starts
-from parafair.solvers.loop import OnIteration
+from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.problem import Problem, check_rank
 from parafair.solvers.registry import resolve_solver
 from parafair.solvers.result import best

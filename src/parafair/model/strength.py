@@ -12,13 +12,16 @@ from parafair.audits import STAGES, Verdict, audit, panel
 from parafair.errors import Interrupted
 from parafair.model.preparation import Task
 from parafair.penalties import CalibratedPenalty, Dependence
-from parafair.solvers import Fit, Status, decompose_from, solve_batch
-from parafair.solvers.fitting import Counted, complete, roughly
-from parafair.solvers.loop import OnIteration
+from parafair.solvers import Fit, Status, decompose_from
+from parafair.solvers.fitting import ROUNDS, complete
+from parafair.solvers.loop import Counted, OnIteration
+from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
 
 # Rough fits follow a path of strengths until the criterion is at chance.
-FIRST_STRENGTH, ROUGH_STEP, LAST_STRENGTH = 2.0**-4, 4.0, 2.0**12
+FIRST_STRENGTH, LAST_STRENGTH = 2.0**-4, 2.0**12
+# The next strength is this multiple of the last, if that was clearly dependent, and otherwise.
+FAR_STEP, NEAR_STEP = 16.0, 4.0
 # From there on, fits in full are audited: at these multiples of the strength and of the noise.
 AUDITED = ((1.0, 1.0), (4.0, 1.0), (16.0, 1.0), (16.0, 2.0), (16.0, 4.0))
 
@@ -27,6 +30,8 @@ AUDITED = ((1.0, 1.0), (4.0, 1.0), (16.0, 1.0), (16.0, 2.0), (16.0, 4.0))
 # fit is: statistics that a fit has made small may be offset by others that it has made negative, so
 # they must be far smaller than those of independent rows.
 CLEARLY_DEPENDENT, AT_CHANCE = 3.0, 0.25
+# Below this value, a fit in full at the next strength is likely at chance.
+NEARLY_AT_CHANCE = 0.75
 
 # The search audits fewer people than an audit does by default, and only the audit by all attackers
 # has as many folds.
@@ -149,16 +154,21 @@ def select_strength(
             strength, rough = FIRST_STRENGTH, plain
             while strength < LAST_STRENGTH:
                 rough = search.rough(strength, rough)
-                if search.deviation(rough) <= AT_CHANCE:
+                deviation = search.deviation(rough)
+                if deviation <= AT_CHANCE:
                     break
                 keep(*search.judge(strength, complete(problem, rough), AT_CHANCE))
-                strength *= ROUGH_STEP
+                strength *= FAR_STEP if deviation > CLEARLY_DEPENDENT else NEAR_STEP
+                if deviation <= NEARLY_AT_CHANCE:
+                    break
             fits: dict[float, Fit] = {}
             for more, noisier in AUDITED:
                 audited = strength * more
                 if audited not in fits:
                     fits[audited] = search.fit(audited)
-                if keep(*search.judge(audited, fits[audited], noisier=noisier)):
+                # The strongest is audited in any case.
+                most = AT_CHANCE if more < AUDITED[-1][0] else float("inf")
+                if keep(*search.judge(audited, fits[audited], most, noisier=noisier)):
                     break
     except KeyboardInterrupt as error:
         # The last finished strength is better than an unfinished one.
@@ -196,12 +206,11 @@ class _Search:
 
     def rough(self, strength: float, start: Fit) -> Fit:
         """Return a rough fit from another one."""
-        starts = tuple(factor.unsqueeze(0) for factor in start.cp.factors)
-        (fit,) = solve_batch(
+        (fit,) = solve_single(
             self.at(strength),
             self.task.settings.solver,
-            starts=starts,
-            stop=roughly(self.task.settings.stop),
+            starts=tuple(factor.unsqueeze(0) for factor in start.cp.factors),
+            stop=ROUNDS[0].stop(self.task.settings.stop),
             on_iteration=self.counted.later(),
         )
         return fit

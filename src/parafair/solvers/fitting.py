@@ -8,7 +8,7 @@ repair, where all groups have the same distribution. The lower objective wins.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -21,20 +21,43 @@ from parafair.penalties import Transport
 from parafair.penalties.base import is_scale_free
 from parafair.penalties.postprocessing import Postprocessing, SeededPostprocessing
 from parafair.solvers.block import BlockDescent
+from parafair.solvers.compression import compressed_starts
 from parafair.solvers.decomposition import Decomposition, repair
-from parafair.solvers.loop import OnFit, OnIteration, Solver, solve_batch
-from parafair.solvers.problem import Objective, Problem
+from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
+from parafair.solvers.precision import solve_single, solve_twice
+from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop, best
 
 # The repair of more people takes longer than the fit.
 MOST_REPAIRED = 1000
 
-# Rough fits decide between starts: the decrease of the objective per iteration at which they stop,
-# and the iterations to average over.
-ROUGH_TOL, ROUGH_WINDOW = 1e-3, 5
 
-# Starts whose rough objectives exceed the lowest by no more than this share are all finished.
-CLOSE = 0.05
+@dataclass(frozen=True)
+class Round:
+    """A round of the contest between starts.
+
+    Attributes:
+        tol: The decrease of the objective per iteration at which its fits stop.
+        window: Iterations to average over.
+        close: Fits whose objectives exceed the lowest by no more than this share stay in.
+    """
+
+    tol: float
+    window: int
+    close: float
+
+    def stop(self, stop: Stop) -> Stop:
+        """Return when fits of this round stop; as late as given, at the latest."""
+        return replace(
+            stop,
+            tol=max(stop.tol, self.tol) if stop.tol else 0.0,
+            window=min(stop.window, self.window),
+        )
+
+
+# Rough fits decide between starts. Some that are close after the first round end far apart, but
+# none that are after the second.
+ROUNDS = (Round(1e-3, 5, 0.05), Round(2e-4, 10, 0.0))
 
 
 def decompose(
@@ -98,9 +121,11 @@ def decompose_plain(
 ) -> tuple[Fit, ...]:
     """Return the decomposition without the penalty for every start of a batch."""
     plain = replace(problem, penalty=None, other_sensitive={})
+    counted = Counted(on_iteration)
     try:
-        return solve_batch(
-            plain, BlockDescent(), starts=starts, stop=stop, on_iteration=on_iteration
+        starts = compressed_starts(plain, starts, stop=stop, on_iteration=counted.later())
+        return solve_twice(
+            plain, BlockDescent(), starts=starts, stop=stop, on_iteration=counted.later()
         )
     except Interrupted as interruption:
         raise Interrupted(interruption.fit, strength=0.0) from interruption
@@ -117,8 +142,7 @@ def decompose_from(
 ) -> tuple[Fit, ...]:
     """Return one fit per plain decomposition: from it or from its repair.
 
-    Rough fits from both come first. The one with the higher objective continues only if it is
-    close; then the lower objective at the end wins.
+    Rough fits from both come first; the lower objective wins. See `ROUNDS`.
 
     Args:
         problem: What to minimize; its members may differ in strength.
@@ -129,71 +153,98 @@ def decompose_from(
             of the others.
         on_fit: Called with the position of a member and its fit as soon as it is finished.
     """
-    finished: dict[int, list[Fit]] = {member: [] for member in range(len(plain))}
+    finished: dict[int, Fit] = {}
 
-    def finish(place: int, fit: Fit) -> None:
-        member, rough = first[place]
-        finished[member].append(_after(complete(problem, fit), plain[member], rough))
-        if on_fit is not None and len(finished[member]) == owners.count(member):
-            on_fit(member, best(finished[member]))
+    def finish(member: int, fit: Fit) -> None:
+        finished[member] = _after(complete(problem, fit), plain[member], first[member])
+        if on_fit is not None:
+            on_fit(member, finished[member])
 
     counted = Counted(on_iteration)
     try:
-        first = _rough_fits(problem, solver, plain, stop, counted.later())
-        owners = [member for member, _ in first]
-        solve_batch(
-            _of_members(problem, owners),
+        first = _winners(problem, solver, plain=plain, stop=stop, counted=counted)
+        solve_twice(
+            problem,
             solver,
-            starts=_stack([rough.cp.factors for _, rough in first]),
+            starts=_stack([winner.factors for winner in first]),
             stop=stop,
             on_iteration=counted.later(),
             on_fit=finish,
         )
     except Interrupted as interruption:
-        # The best may be a rough fit that had converged, or one of two contenders.
+        # The best may be a rough fit that had converged.
         fit = replace(interruption.fit, status=Status.INTERRUPTED)
         raise Interrupted(fit, interruption.strength, interruption.noise) from interruption
     except KeyboardInterrupt as error:  # during a repair
         fit = replace(best(list(plain)), status=Status.INTERRUPTED)
         raise Interrupted(fit, strength=0.0) from error
-    return tuple(best(fits) for fits in finished.values())
+    return tuple(finished[member] for member in range(len(plain)))
 
 
-def _rough_fits(
-    problem: Problem,
-    solver: Solver[Any],
-    plain: Sequence[Fit],
-    stop: Stop,
-    on_iteration: OnIteration | None,
-) -> list[tuple[int, Fit]]:
-    """Return the rough fits that continue, from plain decompositions and from repairs.
+@dataclass(frozen=True, eq=False)
+class Contender:
+    """A start of a member, and its rough fits so far.
 
-    Each has the position of its member before it; all members have at least one.
+    Attributes:
+        member: The position of the member.
+        factors: One factor (size, rank) per mode.
+        rough: The last rough fit; None before the first.
+        n_iter: Iterations of all rough fits.
+        seconds: Their time.
     """
-    repairs = _repairs(problem, plain)
-    each = [(member, fit.cp.factors) for member, fit in enumerate(plain)]
-    each += [(member, factors) for member, factors in enumerate(repairs) if factors is not None]
-    owners = [member for member, _ in each]
-    found = solve_batch(
-        _of_members(problem, owners),
-        solver,
-        starts=_stack([factors for _, factors in each]),
-        stop=roughly(stop),
-        on_iteration=on_iteration,
-    )
-    lowest = [
-        best([fit for fit, owner in zip(found, owners, strict=True) if owner == member])
-        for member in range(len(plain))
-    ]
-    return [
-        (owner, fit)
-        for fit, owner in zip(found, owners, strict=True)
-        if fit is lowest[owner]
-        or (
-            fit.status is not Status.DIVERGED
-            and fit.objective <= (1 + CLOSE) * lowest[owner].objective
+
+    member: int
+    factors: tuple[Tensor, ...]
+    rough: Fit | None = None
+    n_iter: int = 0
+    seconds: float = 0.0
+
+    def after(self, rough: Fit) -> Contender:
+        """Return the contender after one more rough fit."""
+        n_iter, seconds = self.n_iter + rough.n_iter, self.seconds + rough.seconds
+        return Contender(self.member, rough.cp.factors, rough, n_iter, seconds)
+
+
+def _winners(
+    problem: Problem, solver: Solver[Any], *, plain: Sequence[Fit], stop: Stop, counted: Counted
+) -> list[Contender]:
+    """Return the best start of each member, from its plain decomposition or from the repair."""
+    of_members = [[Contender(member, fit.cp.factors)] for member, fit in enumerate(plain)]
+    for member, factors in enumerate(_repairs(problem, plain)):
+        if factors is not None:
+            of_members[member].append(Contender(member, factors))
+    for current in ROUNDS:
+        each = [one for contenders in of_members if len(contenders) > 1 for one in contenders]
+        if not each:
+            break
+        found = solve_single(
+            _of_members(problem, [contender.member for contender in each]),
+            solver,
+            starts=_stack([contender.factors for contender in each]),
+            stop=current.stop(stop),
+            on_iteration=counted.later(),
         )
+        tried = [contender.after(fit) for contender, fit in zip(each, found, strict=True)]
+        for member in dict.fromkeys(contender.member for contender in tried):
+            own = [contender for contender in tried if contender.member == member]
+            of_members[member] = _close(own, current.close)
+    return [contenders[0] for contenders in of_members]
+
+
+def _close(contenders: list[Contender], close: float) -> list[Contender]:
+    """Return the contenders that stay in, the best one first."""
+    fits = [contender.rough for contender in contenders if contender.rough is not None]
+    winner = contenders[fits.index(best(fits))]
+    most = (1 + close) * best(fits).objective
+    others = [
+        contender
+        for contender, fit in zip(contenders, fits, strict=True)
+        if contender is not winner
+        and fit.status is not Status.DIVERGED
+        and close
+        and fit.objective <= most
     ]
+    return [winner, *others]
 
 
 def _of_members(problem: Problem, members: Sequence[int]) -> Problem:
@@ -202,15 +253,6 @@ def _of_members(problem: Problem, members: Sequence[int]) -> Problem:
         return problem
     device = problem.strengths.device
     return problem.take(torch.tensor(members, dtype=torch.long, device=device))
-
-
-def roughly(stop: Stop) -> Stop:
-    """Return a rule that stops early."""
-    return replace(
-        stop,
-        tol=max(stop.tol, ROUGH_TOL) if stop.tol else 0.0,
-        window=min(stop.window, ROUGH_WINDOW),
-    )
 
 
 def _stack(factors: Sequence[Sequence[Tensor]]) -> tuple[Tensor, ...]:
@@ -248,31 +290,12 @@ def _repairable(problem: Problem) -> bool:
     return len(problem.penalized_features) <= MOST_REPAIRED
 
 
-def _after(fit: Fit, plain: Fit, first: Fit) -> Fit:
+def _after(fit: Fit, plain: Fit, first: Contender) -> Fit:
     """Return a fit with the time of the fits before it, and with their iterations as counts."""
     seconds = plain.seconds + first.seconds
     history = tuple(replace(entry, seconds=entry.seconds + seconds) for entry in fit.history)
     counts = {"plain iterations": plain.n_iter, "rough iterations": first.n_iter}
     return replace(fit, history=history, counts={**fit.counts, **counts})
-
-
-class Counted:
-    """Numbers the iterations of several fits one after the other."""
-
-    def __init__(self, on_iteration: OnIteration | None) -> None:
-        self.on_iteration = on_iteration
-        self.last = 0
-
-    def later(self) -> OnIteration:
-        """Return a callback for the next fit."""
-        before = self.last
-
-        def count(number: int, objective: Objective) -> None:
-            self.last = before + number
-            if self.on_iteration is not None:
-                self.on_iteration(self.last, objective)
-
-        return count
 
 
 def complete(problem: Problem, fit: Fit) -> Fit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
@@ -69,6 +69,25 @@ OnIteration = Callable[[int, Objective], None]
 OnFit = Callable[[int, Fit], None]
 
 
+class Counted:
+    """Numbers the iterations of several fits one after the other."""
+
+    def __init__(self, on_iteration: OnIteration | None) -> None:
+        self.on_iteration = on_iteration
+        self.last = 0
+
+    def later(self) -> OnIteration:
+        """Return a callback for the next fit."""
+        before = self.last
+
+        def count(number: int, objective: Objective) -> None:
+            self.last = before + number
+            if self.on_iteration is not None:
+                self.on_iteration(self.last, objective)
+
+        return count
+
+
 def solve_batch(
     problem: Problem,
     solver: Solver[S],
@@ -77,6 +96,7 @@ def solve_batch(
     stop: Stop | None = None,
     on_iteration: OnIteration | None = None,
     on_fit: OnFit | None = None,
+    before: Sequence[Fit] = (),
 ) -> tuple[Fit, ...]:
     """Run a solver from many starts at once; a finished member leaves the batch.
 
@@ -88,6 +108,8 @@ def solve_batch(
         on_iteration: Called after each iteration with its number and the objective of the members
             still running.
         on_fit: Called with the number of a member and its fit as soon as it is finished.
+        before: Fits that ended at the starts. Their iterations, time and counts are continued, and
+            the limits of `stop` count for all together.
 
     Returns:
         One fit per start, in order.
@@ -98,9 +120,13 @@ def solve_batch(
     stop = stop or Stop()
     # A smaller objective is rounding error.
     floor = torch.finfo(problem.prototype.dtype).eps ** 2 * problem.norm_squared / problem.count
-    begin = perf_counter()
+    begin = perf_counter() - max((fit.seconds for fit in before), default=0.0)
     state = solver.init(problem, starts)
     histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]
+    if before:
+        histories = [list(fit.history) for fit in before]
+    begun = [len(history) for history in histories]
+    counted = [fit.counts for fit in before] or [{}] * len(histories)
     sound = torch.isfinite(state.objective.value)
     if not sound.any():
         raise ValueError(
@@ -109,7 +135,7 @@ def solve_batch(
         )
     fits: dict[int, Fit] = {}
     for member in (~sound).nonzero().flatten().tolist():
-        fits[member] = _finish(state, member, Status.DIVERGED, histories[member])
+        fits[member] = _finish(state, member, Status.DIVERGED, histories[member], counted[member])
         if on_fit is not None:
             on_fit(member, fits[member])
     if fits:
@@ -133,9 +159,10 @@ def solve_batch(
                     kept.append(position)
                     continue
                 if status is Status.DIVERGED:
-                    fits[member] = _finish(previous, position, status, histories[member][:-1])
-                else:
-                    fits[member] = _finish(state, position, status, histories[member])
+                    histories[member].pop()
+                end = previous if status is Status.DIVERGED else state
+                history = histories[member]
+                fits[member] = _finish(end, position, status, history, counted[member])
                 if on_fit is not None:
                     on_fit(member, fits[member])
             objective = state.objective
@@ -148,8 +175,9 @@ def solve_batch(
     except KeyboardInterrupt as error:
         state, running, iterations = current
         for position, member in enumerate(running):
-            history = histories[member][: iterations + 1]
-            fits[member] = _finish(state, position, Status.INTERRUPTED, history)
+            history = histories[member][: begun[member] + iterations]
+            status = Status.INTERRUPTED
+            fits[member] = _finish(state, position, status, history, counted[member])
         raise Interrupted(best(list(fits.values()))) from error
     return tuple(fits[member] for member in range(len(histories)))
 
@@ -173,8 +201,22 @@ def _ends(state: State) -> dict[int, Status]:
     }
 
 
-def _finish(state: State, position: int, status: Status, history: list[Iteration]) -> Fit:
-    """Return the fit of one member, with its own copy of the factors."""
+def _finish(
+    state: State,
+    position: int,
+    status: Status,
+    history: list[Iteration],
+    counted: Mapping[str, int],
+) -> Fit:
+    """Return the fit of one member, with its own copy of the factors.
+
+    Args:
+        state: The state of all members.
+        position: That of the member in it.
+        status: Why the member stopped.
+        history: Its iterations.
+        counted: Counts to add to those of the state.
+    """
     cp = CPTensor.from_factors([factor[position].clone() for factor in state.factors])
-    counts = {name: int(count[position]) for name, count in state.counts.items()}
+    counts = {name: int(c[position]) + counted.get(name, 0) for name, c in state.counts.items()}
     return Fit(cp, status, tuple(history), counts)

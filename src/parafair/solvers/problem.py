@@ -280,6 +280,8 @@ class Problem:
             raise ValueError("strengths need a penalty, but the problem has none")
         # Computed now, so that all copies share them.
         self._bound_at_strength_one, self.norm_squared  # noqa: B018
+        if is_scale_free(self.penalty):
+            self._single  # noqa: B018
         return self._with(strengths)
 
     def take(self, members: Tensor) -> Problem:
@@ -291,6 +293,23 @@ class Problem:
         object.__setattr__(other, "strengths", strengths)
         other.__dict__.pop("bound_by_mode", None)
         return other
+
+    @property
+    def single(self) -> Problem:
+        """This problem in single precision; itself if its data has that, or has no such size."""
+        if self._single is None:
+            return self
+        single = self._single
+        return single if self.strengths is None else single.with_strengths(self.strengths)
+
+    @cached_property
+    def _single(self) -> Problem | None:
+        limits, norm = torch.finfo(torch.float32), self.norm_squared**0.5
+        # As in check_scale.
+        sized = limits.tiny**0.25 < norm < limits.max**0.25
+        if self.prototype.dtype != torch.float64 or not sized:
+            return None
+        return replace(self, data=self.data.to(dtype=torch.float32))
 
     def evaluate(self, factors: Factors) -> Objective:
         """Return the objective of factors of shape (batch, size, rank), from any source."""

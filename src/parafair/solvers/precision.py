@@ -1,0 +1,96 @@
+"""Fits in single precision first: in half the time, with more digits than they need on the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import CPTensor
+from parafair.errors import Interrupted
+from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit, Status, Stop
+
+# Below this tolerance, a fit in single precision would follow rounding errors.
+LEAST_TOL = 1e-6
+
+
+def solve_single(
+    problem: Problem,
+    solver: Solver[Any],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    on_iteration: OnIteration | None = None,
+) -> tuple[Fit, ...]:
+    """Return the fits of `solve_batch` in single precision, with factors of the problem's dtype."""
+    single = problem.single
+    if single is problem:
+        return solve_batch(problem, solver, starts=starts, stop=stop, on_iteration=on_iteration)
+    try:
+        found = solve_batch(
+            single,
+            solver,
+            starts=tuple(factor.to(single.prototype.dtype) for factor in starts),
+            stop=stop,
+            on_iteration=on_iteration,
+        )
+    except Interrupted as interruption:
+        raise Interrupted(_like(interruption.fit, problem)) from interruption
+    return tuple(_like(fit, problem) for fit in found)
+
+
+def solve_twice(
+    problem: Problem,
+    solver: Solver[Any],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    on_iteration: OnIteration | None = None,
+    on_fit: OnFit | None = None,
+) -> tuple[Fit, ...]:
+    """Run a solver in single precision and then, from there, in the precision of the problem.
+
+    Arguments and fits are those of `solve_batch`. Limits count for both runs together. If the
+    problem has single precision itself, there is only one.
+    """
+    if problem.single is problem or stop.max_iter == 1:
+        return solve_batch(
+            problem, solver, starts=starts, stop=stop, on_iteration=on_iteration, on_fit=on_fit
+        )
+    counted = Counted(on_iteration)
+    first = solve_single(
+        problem,
+        solver,
+        starts=starts,
+        stop=replace(stop, tol=max(stop.tol, LEAST_TOL), max_iter=stop.max_iter - 1),
+        on_iteration=counted.later(),
+    )
+    # What diverged in single precision starts again.
+    begun = [
+        tuple(factor[member] for factor in starts)
+        if fit.status is Status.DIVERGED
+        else fit.cp.factors
+        for member, fit in enumerate(first)
+    ]
+    before = [
+        replace(fit, history=fit.history[:1]) if fit.status is Status.DIVERGED else fit
+        for fit in first
+    ]
+    return solve_batch(
+        problem,
+        solver,
+        starts=tuple(torch.stack(mode) for mode in zip(*begun, strict=True)),
+        stop=stop,
+        on_iteration=counted.later(),
+        on_fit=on_fit,
+        before=before,
+    )
+
+
+def _like(fit: Fit, problem: Problem) -> Fit:
+    factors = [factor.to(problem.prototype.dtype) for factor in fit.cp.factors]
+    return replace(fit, cp=CPTensor.from_factors(factors))
