@@ -177,12 +177,44 @@ def test_iterations_of_all_trials_are_numbered_one_after_the_other(monkeypatch):
     assert len(numbers) > model.n_iter_
 
 
-def test_the_penalty_is_bound_once(monkeypatch):
+def test_the_penalty_is_bound_once_in_each_precision(monkeypatch):
     say(monkeypatch, 0.3, 0.3, 0.0)
     bound, bind = [], Invariant.bind
-    monkeypatch.setattr(Invariant, "bind", lambda *given: bound.append(1) or bind(*given))
+
+    def note(self, sensitive, tensor):
+        bound.append(tensor.dtype)
+        return bind(self, sensitive, tensor)
+
+    monkeypatch.setattr(Invariant, "bind", note)
     automatic()
-    assert len(bound) == 1
+    assert sorted(map(str, bound)) == ["torch.float32", "torch.float64"]
+
+
+def test_many_people_are_sampled_on_the_way(monkeypatch):
+    say(monkeypatch, 0.0)
+    monkeypatch.setattr("parafair.model.strength.MOST_ON_THE_WAY", 80)
+    found = automatic()
+    plain, *rough, last = found.selection_.trials
+    assert plain.people is None
+    assert rough
+    assert {trial.people for trial in rough} == {80}
+    assert "(80 people)" in str(rough[0])
+    assert last.people is None
+    assert last.passes
+    assert len(found.embedding_) == len(MATRIX)
+
+
+def test_interrupting_with_a_sample_leaves_the_plain_decomposition(monkeypatch):
+    monkeypatch.setattr("parafair.model.strength.MOST_ON_THE_WAY", 80)
+
+    def stop(trial):
+        if trial.strength:
+            raise KeyboardInterrupt
+
+    model = FairCP(3, strength="auto", random_state=0, n_init=1, tol=1e-3)
+    with pytest.raises(Interrupted, match="that of a plain decomposition"):
+        model.fit(MATRIX, sensitive_features=GROUPS, on_trial=stop)
+    assert len(model.embedding_) == len(MATRIX)
 
 
 def test_a_given_noise_is_that_of_every_trial(monkeypatch):

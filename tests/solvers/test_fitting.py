@@ -18,7 +18,7 @@ from parafair.solvers import (
     repair,
     solve_batch,
 )
-from parafair.solvers.fitting import roughly, starts_plain
+from parafair.solvers.fitting import ROUNDS, starts_plain
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
 from tests.reference.kinds import KINDS, draw
@@ -49,7 +49,7 @@ def test_a_fit_is_no_worse_than_a_rough_fit_from_either_end(kind):
     (fit,) = decompose_from(problem, LBFGS(), plain=[plain], stop=STOP)
     for factors in (plain.cp.factors, repair(replace(problem, penalty=None), plain.cp.factors)):
         starts = tuple(factor[None] for factor in factors)
-        (rough,) = solve_batch(problem, LBFGS(), starts=starts, stop=roughly(STOP))
+        (rough,) = solve_batch(problem, LBFGS(), starts=starts, stop=ROUNDS[0].stop(STOP))
         assert fit.objective <= rough.objective
 
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 
+from parafair.algebra.cp_tensor import CPTensor
 from parafair.audits import STAGES, Verdict, audit, panel
 from parafair.errors import Interrupted
 from parafair.model.preparation import Task
@@ -22,6 +24,8 @@ from parafair.solvers.problem import Problem
 FIRST_STRENGTH, LAST_STRENGTH = 2.0**-4, 2.0**12
 # The next strength is this multiple of the last, if that was clearly dependent, and otherwise.
 FAR_STEP, NEAR_STEP = 16.0, 4.0
+# They need no more people than this: the strength at chance hardly depends on their number.
+MOST_ON_THE_WAY = 3000
 # From there on, fits in full are audited: at these multiples of the strength and of the noise.
 AUDITED = ((1.0, 1.0), (4.0, 1.0), (16.0, 1.0), (16.0, 2.0), (16.0, 4.0))
 
@@ -54,6 +58,7 @@ class Trial:
         verdict: The audit's verdict, such as "passes", or "not audited".
         panel: The last panel of attackers in the audit: "quick" if they found it to leak, "slow"
             for all attackers; None without an audit.
+        people: Number of people of a rough fit to a sample of them; None for everybody.
     """
 
     strength: float
@@ -63,6 +68,7 @@ class Trial:
     leakage: float | None = None
     verdict: str = NOT_AUDITED
     panel: str | None = None
+    people: int | None = None
 
     @property
     def passes(self) -> bool:
@@ -71,9 +77,10 @@ class Trial:
 
     def __str__(self) -> str:
         leakage = "" if self.leakage is None else f", leakage {self.leakage:.3f}"
+        people = "" if self.people is None else f" ({self.people:,} people)"
         return (
-            f"strength {self.strength:.3g}, noise {self.noise:g}: residual {self.residual:.4f}, "
-            f"criterion at {self.deviation:.2f} sd{leakage}: {self.verdict}"
+            f"strength {self.strength:.3g}, noise {self.noise:g}{people}: residual "
+            f"{self.residual:.4f}, criterion at {self.deviation:.2f} sd{leakage}: {self.verdict}"
         )
 
 
@@ -121,11 +128,11 @@ def select_strength(
     """Return the fit at the smallest strength that passes the audit.
 
     The plain fit is audited first, unless the criterion finds it clearly dependent. Then rough
-    fits, each from the last, follow a path of strengths until the criterion's statistics are at
-    chance. That strength and larger ones, the last with more and more noise, are fitted as `FairCP`
-    does it and audited by all attackers, up to the first that passes. Because the criterion has its
-    minimum at chance, a strength that is too large costs residual, but does not match people across
-    groups.
+    fits, each from the last and to a sample if there are many people, follow a path of strengths
+    until the criterion's statistics are at chance. That strength and larger ones, the last with
+    more and more noise, are fitted as `FairCP` does it and audited by all attackers, up to the
+    first that passes. Because the criterion has its minimum at chance, a strength that is too large
+    costs residual, but does not match people across groups.
 
     Args:
         task: A fit with a `CalibratedPenalty`; its strength is replaced. A given noise is the
@@ -142,25 +149,19 @@ def select_strength(
     problem = task.problem
     search = _Search(task, plain, Counted(on_iteration), on_audit)
     found: list[tuple[Fit, Trial]] = []
+    trials: list[Trial] = []
 
     def keep(fit: Fit, trial: Trial) -> bool:
-        found.append((fit, trial))
+        trials.append(trial)
+        if trial.people is None:
+            found.append((fit, trial))
         if on_trial is not None:
             on_trial(trial)
         return trial.passes
 
     try:
         if not keep(*search.judge(0.0, complete(problem, plain), CLEARLY_DEPENDENT)):
-            strength, rough = FIRST_STRENGTH, plain
-            while strength < LAST_STRENGTH:
-                rough = search.rough(strength, rough)
-                deviation = search.deviation(rough)
-                if deviation <= AT_CHANCE:
-                    break
-                keep(*search.judge(strength, complete(problem, rough), AT_CHANCE))
-                strength *= FAR_STEP if deviation > CLEARLY_DEPENDENT else NEAR_STEP
-                if deviation <= NEARLY_AT_CHANCE:
-                    break
+            strength = search.on_the_way().first_strength(keep)
             fits: dict[float, Fit] = {}
             for more, noisier in AUDITED:
                 audited = strength * more
@@ -178,7 +179,7 @@ def select_strength(
             strength=0.0 if trial is None else trial.strength,
             noise=0.0 if trial is None else trial.noise,
         ) from error
-    return _choose(found)
+    return _choose(found, tuple(trials))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +190,47 @@ class _Search:
     plain: Fit
     counted: Counted
     on_audit: OnAudit | None
+    people: int | None = None
+
+    def on_the_way(self) -> _Search:
+        """Return the search for the first strength: with a sample, if there are many people."""
+        problem = self.task.problem
+        features = problem.penalized_features
+        if len(features) <= MOST_ON_THE_WAY:
+            return self
+        random = np.random.RandomState(self.task.settings.seed % 2**32)
+        drawn = features.sample(MOST_ON_THE_WAY, random)
+        everybody = problem.penalized
+        places = drawn if everybody is None else everybody.cpu().numpy()[drawn]
+        few = replace(
+            problem, data=problem.data.take(problem.mode, places), sensitive=features.take(drawn)
+        )
+        factors = list(self.plain.cp.factors)
+        factors[problem.mode] = factors[problem.mode][torch.from_numpy(places)]
+        return replace(
+            self,
+            task=replace(self.task, problem=few),
+            plain=replace(self.plain, cp=CPTensor.from_factors(factors)),
+            people=len(places),
+        )
+
+    def first_strength(self, keep: Callable[[Fit, Trial], bool]) -> float:
+        """Return the first strength whose fit is likely at chance.
+
+        Args:
+            keep: Called with each rough fit that is not at chance.
+        """
+        strength, rough = FIRST_STRENGTH, self.plain
+        while strength < LAST_STRENGTH:
+            rough = self.rough(strength, rough)
+            released, trial = self.release(strength, complete(self.task.problem, rough))
+            if trial.deviation <= AT_CHANCE:
+                break
+            keep(released, trial)
+            strength *= FAR_STEP if trial.deviation > CLEARLY_DEPENDENT else NEAR_STEP
+            if trial.deviation <= NEARLY_AT_CHANCE:
+                break
+        return strength
 
     @cached_property
     def criterion(self) -> Dependence:
@@ -231,10 +273,24 @@ class _Search:
         rows = problem.penalized_rows(fit.cp.factors[problem.mode])
         return float(self.criterion.deviations(rows).double().square().mean().sqrt())
 
+    def release(self, strength: float, fit: Fit, *, noisier: float = 1.0) -> tuple[Fit, Trial]:
+        """Return a fit with noise, and its trial, not audited.
+
+        Args:
+            strength: The strength of the fit.
+            fit: The fit, without noise.
+            noisier: Multiple of the noise.
+        """
+        level = self.task.settings.noise_at(strength) * noisier
+        released = self.task.noise(level).release(self.at(strength), fit)
+        return released, Trial(
+            strength, level, released.residual, self.deviation(fit), people=self.people
+        )
+
     def judge(
-        self, strength: float, fit: Fit, most: float = float("inf"), *, noisier: float = 1.0
+        self, strength: float, fit: Fit, most: float, *, noisier: float = 1.0
     ) -> tuple[Fit, Trial]:
-        """Return the released fit and its trial.
+        """Return a fit with noise, and its trial, audited.
 
         Args:
             strength: The strength of the fit.
@@ -242,12 +298,10 @@ class _Search:
             most: The largest deviation that is audited.
             noisier: Multiple of the noise.
         """
-        problem, settings = self.at(strength), self.task.settings
-        level = settings.noise_at(strength) * noisier
-        released = self.task.noise(level).release(problem, fit)
-        trial = Trial(strength, level, released.residual, self.deviation(fit))
+        released, trial = self.release(strength, fit, noisier=noisier)
         if trial.deviation > most:
             return released, trial
+        problem, settings = self.task.problem, self.task.settings
         rows = problem.penalized_rows(released.cp.factors[problem.mode]).cpu()
         # Most fits that leak fail at the quick attackers, so the slow ones run rarely.
         for stage in (STAGES[0], STAGES[-1]):
@@ -267,12 +321,11 @@ class _Search:
         return released, replace(trial, leakage=result.leakage, verdict=verdict.value, panel=stage)
 
 
-def _choose(found: list[tuple[Fit, Trial]]) -> Selection:
+def _choose(found: list[tuple[Fit, Trial]], trials: tuple[Trial, ...]) -> Selection:
     """Select the smallest residual that passed, else the least leakage.
 
     More attackers find more, so leakages are compared among trials audited by all of them, if any.
     """
-    trials = tuple(trial for _, trial in found)
     passed = [pair for pair in found if pair[1].passes]
     if passed:
         fit, trial = min(passed, key=lambda pair: pair[1].residual)

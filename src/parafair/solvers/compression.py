@@ -13,8 +13,10 @@ from math import prod
 import torch
 from torch import Tensor
 
+from parafair.algebra.cp_tensor import CPTensor
 from parafair.algebra.observed import CompleteObservations
 from parafair.data.tensor_data import TensorData
+from parafair.errors import Interrupted
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.loop import OnIteration, solve_batch
 from parafair.solvers.problem import Problem
@@ -57,15 +59,26 @@ def compressed_starts(
     for basis in bases:  # each contraction moves the next mode to the front
         tensor = torch.tensordot(tensor, basis, ([0], [0]))
     small = replace(problem, data=TensorData(tensor), sensitive=None)
-    found = solve_batch(
-        small,
-        BlockDescent(),
-        starts=tuple(basis.mT @ start for basis, start in zip(bases, starts, strict=True)),
-        stop=stop,
-        on_iteration=on_iteration,
+    try:
+        found = solve_batch(
+            small,
+            BlockDescent(),
+            starts=tuple(basis.mT @ start for basis, start in zip(bases, starts, strict=True)),
+            stop=stop,
+            on_iteration=on_iteration,
+        )
+    except Interrupted as interruption:
+        fit = interruption.fit
+        raise Interrupted(replace(fit, cp=_expanded(fit.cp, bases))) from interruption
+    each = [_expanded(fit.cp, bases).factors for fit in found]
+    return tuple(torch.stack(mode) for mode in zip(*each, strict=True))
+
+
+def _expanded(cp: CPTensor, bases: list[Tensor]) -> CPTensor:
+    """Return a decomposition of the compressed tensor in the original units."""
+    return CPTensor.from_factors(
+        [basis @ factor for basis, factor in zip(bases, cp.factors, strict=True)]
     )
-    factors = zip(*(fit.cp.factors for fit in found), strict=True)
-    return tuple(basis @ torch.stack(mode) for basis, mode in zip(bases, factors, strict=True))
 
 
 def _directions(tensor: Tensor, mode: int, count: int) -> Tensor:

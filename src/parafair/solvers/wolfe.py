@@ -86,7 +86,7 @@ def search(evaluate: Callable[[Tensor, Tensor], Point], start: Point, direction:
     high = torch.full_like(slope, torch.inf)
     trials = torch.zeros_like(slope, dtype=torch.long)
     members = (slope < 0).nonzero().flatten()
-    rounding = torch.finfo(direction.dtype).eps
+    rounding = torch.finfo(direction.dtype).eps * start.objective.value.abs()
     for trial in range(MOST_TRIALS):
         if not len(members):
             break
@@ -107,7 +107,7 @@ def search(evaluate: Callable[[Tensor, Tensor], Point], start: Point, direction:
         high[members] = torch.where(good, high[members], length)
         lengthen = good & (after < FLATTER * promised) & (trial < MOST_LONGER)
         # A promise below rounding error cannot be seen in the objective.
-        visible = -length * promised > rounding * point.objective.value.abs().nan_to_num(0.0)
+        visible = -length * promised > rounding[members]
         shorten = ~good & (low[members] == 0) & visible
         longer = _longer(length, promised, after, high[members])
         step[members] = torch.where(good, longer, _shorter(length, promised, gained))
