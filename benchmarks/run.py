@@ -51,7 +51,8 @@ from parafair.dependence.kernels import Gaussian
 from parafair.penalties import KHSIC
 from parafair.solvers import GradientBCD
 from parafair.solvers.init import make_starts
-from parafair.solvers.problem import Problem, Sweep
+from parafair.solvers.problem import Problem
+from parafair.solvers.sweep import Sweep
 from parafair.testing import example_groups, example_rows
 
 RESULTS = Path(__file__).parent / "results"

@@ -9,7 +9,7 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import fused
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.hsic import khsic
-from parafair.dependence.views import compare_rows, row_sums
+from parafair.dependence.views import compare_columns, compare_rows, row_sums
 from parafair.dependence.whitening import RowViews
 from parafair.paper import make_tables
 from parafair.paper.table import read_rows
@@ -63,7 +63,9 @@ def test_all_factors_at_once_agree_with_the_cpu(data, method, share, sparse):
         for device in ("cpu", "cuda")
     )
     assert cuda.cp_.factors[0].is_cuda
-    np.testing.assert_allclose(cuda.embedding_, cpu.embedding_, rtol=1e-5, atol=1e-7)
+    # Fits with the default penalty begin in single precision.
+    digits = 1e-5 if method == "none" else 1e-2
+    np.testing.assert_allclose(cuda.embedding_, cpu.embedding_, rtol=digits, atol=digits / 10)
 
 
 def test_data_on_the_device_stays_there(data):
@@ -114,7 +116,7 @@ def test_missing_entries_and_new_people_on_the_device():
                 found.take(0, range(50, 60)), sensitive_features=data.sensitive_features[:10]
             )
             rows.append((model.embedding_, new))
-        np.testing.assert_allclose(rows[0][0], rows[1][0], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(rows[0][0], rows[1][0], rtol=1e-2, atol=1e-3)
         assert np.isfinite(rows[1][1]).all()
 
 
@@ -196,3 +198,19 @@ def test_sums_over_entries_are_the_same_every_time():
         first, second = (entries.sums(factors) for _ in range(2))
         assert torch.equal(first.target(mode), second.target(mode))
         assert torch.equal(first.gram(mode), second.gram(mode))
+
+
+def test_waves_of_many_people_agree_with_double_precision():
+    n = 30_000
+    rows = example_rows(n, 5, seed=0).cuda()
+    groups = SensitiveFeatures.of(np.arange(n) % 7 < 2)
+    values, gradients = [], []
+    for dtype in (torch.float32, torch.float64):
+        criterion = Criterion(groups, rows[:0].to(dtype))
+        columns = criterion._columns(RowViews(rows[None]))
+        scorers = criterion.scorers(5)
+        value, gradient = compare_columns(columns, scorers.columns, scorers.pairs, criterion.alike)
+        values.append(value.double())
+        gradients.append(gradient.double())
+    torch.testing.assert_close(values[0], values[1], rtol=1e-3, atol=1e-8)
+    assert float((gradients[0] - gradients[1]).norm() / gradients[1].norm()) < 1e-3

@@ -3,7 +3,7 @@ import torch
 
 from parafair.algebra.least_squares.shared import geometric
 from parafair.algebra.quadratic import QuadraticForm
-from parafair.solvers.problem import Sweep
+from parafair.solvers.sweep import Sweep
 from parafair.testing import example_rows
 from tests.conftest import dense_of, small_problem
 from tests.reference import paper_bcd

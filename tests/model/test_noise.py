@@ -228,11 +228,11 @@ def test_a_frontier_has_the_noise_of_its_models(marks, tmp_path):
             member = source.model(point)
             alone = fitted(tensor, groups, strength=2.0, random_state=point.member.seed, max_iter=5)
             # A batch differs from a single fit by rounding errors.
-            np.testing.assert_allclose(member.embedding_, alone.embedding_, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(member.embedding_, alone.embedding_, rtol=1e-5, atol=1e-6)
             assert point.fit.noise_cost == pytest.approx(alone.fit_.noise_cost, rel=1e-6)
             assert point.fit.objective == pytest.approx(alone.fit_.objective, rel=1e-6)
             rows = [m.transform(tensor, sensitive_features=groups) for m in (member, alone)]
-            np.testing.assert_allclose(*rows, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(*rows, rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match=r"results with other settings \(.*noise"):
         run(FairCP(3, noise=0.2, **few), tensor, groups, strengths=[2.0], out=tmp_path)
     given = run(FairCP(3, noise=0.2, **few), tensor, groups, strengths=2)

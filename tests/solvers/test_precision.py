@@ -17,6 +17,11 @@ from tests.reference.kinds import KINDS, draw
 STOP = Stop(max_iter=400, tol=1e-5)
 
 
+@pytest.fixture(autouse=True)
+def few_entries_are_enough(monkeypatch):
+    monkeypatch.setattr("parafair.solvers.problem.LEAST_IN_SINGLE", 0)
+
+
 def problem_of(scale=1.0, dtype=torch.float64, strength=3.0):
     tensor, groups, rank = draw(KINDS[0], 0, 60)
     data = TensorData.from_array(torch.from_numpy(scale * np.asarray(tensor)).to(dtype))
@@ -110,9 +115,15 @@ def test_an_interruption_returns_factors_in_the_precision_of_the_data():
         if number == 3:
             raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted) as caught:
+    with pytest.raises(Interrupted, match="interrupted after 3 iterations") as caught:
         solve_twice(
             problem, LBFGS(), starts=starts_of(problem, 1), stop=STOP, on_iteration=interrupt
         )
     assert caught.value.fit.cp.factors[0].dtype == torch.float64
     assert caught.value.fit.n_iter == 3
+
+
+def test_few_entries_are_fitted_in_double(monkeypatch):
+    monkeypatch.undo()
+    problem = problem_of()
+    assert problem.single is problem

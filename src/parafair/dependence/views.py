@@ -33,6 +33,9 @@ GRAM_BYTES = {"cpu": 2**21, "cuda": 2**30}
 # square.
 MOST_PAIRED = 12
 
+# People of one product over people on a GPU.
+PEOPLE_AT_ONCE = 2048
+
 # Bytes of the waves computed at once.
 WAVE_BYTES = {"cpu": 2**25, "cuda": 2**31}
 
@@ -261,10 +264,10 @@ class Waves:
             features = self.features(phases)
             if self.sizes:
                 both = [p.sum(1).unsqueeze(-1) * own[0] for p in phases]
-                products = (features.mT @ features) * own.mT[:, :, None]
+                products = _over_people(features, features) * own.mT[:, :, None]
             else:
                 both = [(p.flatten(2).mT @ own).unflatten(1, p.shape[2:]) for p in phases]
-                products = features.mT @ (own.mT[:, :, None] * features)
+                products = _over_people(features, own.mT[:, :, None] * features)
             single = torch.stack(both) if single is None else single.add_(torch.stack(both))
             pairs = products if pairs is None else pairs.add_(products)
         assert single is not None
@@ -321,19 +324,39 @@ class Waves:
     ) -> Tensor:
         """Return the gradient in compressed columns, shape (batch, people, columns)."""
         (cosine, sine), weights = phases, self._weights_of(people)
-        for_cosine, for_sine = (
-            (weights @ part.flatten(1, 2).mT)
-            .unflatten(-1, part.shape[1:3])
-            .repeat(1, cosine.shape[1] // len(weights), 1, 1)
-            for part in for_single
-        )
+        along = for_single * self.frequencies.unsqueeze(-1)
         own = weights.mT[:, :, None]
         if self.sizes:
+            for_cosine, for_sine = along @ weights[0]
+            found = torch.einsum("bpcf,bcf->bpc", cosine, for_sine)
+            found -= torch.einsum("bpcf,bcf->bpc", sine, for_cosine)
             pulled = self.features(phases).squeeze(2) @ (for_pairs * own).sum(2)
         else:
+            for_cosine, for_sine = (
+                (weights @ part.flatten(1, 2).mT).unflatten(-1, part.shape[1:3]) for part in along
+            )
+            found = (for_sine * cosine).sum(-1) - (for_cosine * sine).sum(-1)
             pulled = (self.features(phases) @ for_pairs * own).sum(2)
         pulled = pulled.unflatten(-1, (self.paired, -1)).movedim(1, 2)
-        self._paired(for_cosine).add_(pulled[..., : self.coarse])
-        self._paired(for_sine)[..., 1:].add_(pulled[..., self.coarse :])
-        found: Tensor = ((for_sine * cosine - for_cosine * sine) * self.frequencies).sum(-1)
+        paired = pulled[..., self.coarse :] * self._paired(cosine)[..., 1:]
+        paired -= pulled[..., 1 : self.coarse] * self._paired(sine)[..., 1:]
+        # The wave of frequency 0 is constant.
+        paired = paired @ self.frequencies[1 : self.coarse]
+        found.unflatten(2, (2, -1))[..., : self.paired].add_(paired)
         return found
+
+
+def _over_people(first: Tensor, second: Tensor) -> Tensor:
+    """Return ``first.T @ second``, summed over the people (..., people, size).
+
+    On a GPU, one product over all people has too few rows and columns to keep it busy.
+    """
+    people = by_device({"cpu": first.shape[-2], "cuda": PEOPLE_AT_ONCE}, first)
+    parts = first.shape[-2] // people
+    if parts < 2:
+        return first.mT @ second
+    most = parts * people
+    one, two = (part[..., :most, :].unflatten(-2, (parts, people)) for part in (first, second))
+    rest = first[..., most:, :].mT @ second[..., most:, :]
+    found: Tensor = (one.mT @ two).sum(-3) + rest
+    return found

@@ -13,7 +13,8 @@ from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.penalties import Transport
 from parafair.solvers.block import carry_scale
-from parafair.solvers.problem import Problem, Sweep
+from parafair.solvers.problem import Problem
+from parafair.solvers.sweep import Sweep
 
 # Passes over the other factors when they are refitted.
 PASSES = 5

@@ -14,7 +14,8 @@ from parafair.arguments import whole_number
 from parafair.penalties import BoundInvariant
 from parafair.solvers.block import carry_scale
 from parafair.solvers.preconditioner import Part, preconditioner
-from parafair.solvers.problem import Objective, Problem, Sweep
+from parafair.solvers.problem import Objective, Problem
+from parafair.solvers.sweep import Sweep
 from parafair.solvers.wolfe import Point, search
 
 # Rows without entries have no curvature of their own; they count as if they had this share.

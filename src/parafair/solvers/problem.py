@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, product_of
-from parafair.algebra.least_squares import LOSSES, Block
+from parafair.algebra.least_squares import LOSSES
 from parafair.algebra.observed import Observations
 from parafair.arguments import instance_of, one_of, real_number, whole_number
 from parafair.data.checks import check_scale
@@ -23,9 +23,13 @@ from parafair.penalties import BoundInvariant, BoundPenalty, Penalty
 from parafair.penalties.base import is_scale_free
 from parafair.penalties.bound import restrict_rows, scale_strength
 from parafair.solvers.ridge import ridge_diagonal
+from parafair.solvers.sweep import Sweep
 
 # Below this many rounding errors of ||X||^2, the squared residual is computed from the entries.
 CANCELLATION = 1e3
+
+# With fewer entries, single precision saves no time: most of it is not arithmetic.
+LEAST_IN_SINGLE = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +300,7 @@ class Problem:
 
     @property
     def single(self) -> Problem:
-        """This problem in single precision; itself if its data has that, or has no such size."""
+        """This problem in single precision; itself if it has that, or would not gain from it."""
         if self._single is None:
             return self
         single = self._single
@@ -307,7 +311,7 @@ class Problem:
         limits, norm = torch.finfo(torch.float32), self.norm_squared**0.5
         # As in check_scale.
         sized = limits.tiny**0.25 < norm < limits.max**0.25
-        if self.prototype.dtype != torch.float64 or not sized:
+        if self.prototype.dtype != torch.float64 or not sized or self.count < LEAST_IN_SINGLE:
             return None
         return replace(self, data=self.data.to(dtype=torch.float32))
 
@@ -371,30 +375,6 @@ class Problem:
                 loss[member] = error / self.count
         penalty = torch.zeros_like(loss) if penalty is None else penalty.double()
         return Objective(loss, penalty + held_back, (loss * self.count / self.norm_squared).sqrt())
-
-
-class Sweep:
-    """One pass over the modes, with the loss as a function of each block."""
-
-    def __init__(self, problem: Problem, factors: Factors) -> None:
-        self.problem = problem
-        self.factors = list(factors)
-        self._sums = problem.observations.sums(factors)
-
-    def block(self, mode: int) -> Block:
-        """Return loss and ridge as a function of the factor of `mode`, with the others fixed."""
-        return LOSSES[self.problem.loss](
-            self._sums.target(mode),
-            self._sums.gram(mode),
-            norm_squared=self.problem.norm_squared,
-            entries=self.problem.count,
-            ridge=ridge_diagonal(self.factors, mode, self.problem.mode, self.problem.ridge),
-        )
-
-    def replace(self, mode: int, factor: Tensor) -> None:
-        """Replace the factor of a mode."""
-        self.factors[mode] = factor
-        self._sums.replace(mode, factor)
 
 
 def check_rank(rank: int, shape: tuple[int, ...]) -> None:

@@ -1,0 +1,38 @@
+"""One pass over the modes of a problem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import Factors
+from parafair.algebra.least_squares import LOSSES, Block
+from parafair.solvers.ridge import ridge_diagonal
+
+if TYPE_CHECKING:
+    from parafair.solvers.problem import Problem
+
+
+class Sweep:
+    """One pass over the modes, with the loss as a function of each block."""
+
+    def __init__(self, problem: Problem, factors: Factors) -> None:
+        self.problem = problem
+        self.factors = list(factors)
+        self._sums = problem.observations.sums(factors)
+
+    def block(self, mode: int) -> Block:
+        """Return loss and ridge as a function of the factor of `mode`, with the others fixed."""
+        return LOSSES[self.problem.loss](
+            self._sums.target(mode),
+            self._sums.gram(mode),
+            norm_squared=self.problem.norm_squared,
+            entries=self.problem.count,
+            ridge=ridge_diagonal(self.factors, mode, self.problem.mode, self.problem.ridge),
+        )
+
+    def replace(self, mode: int, factor: Tensor) -> None:
+        """Replace the factor of a mode."""
+        self.factors[mode] = factor
+        self._sums.replace(mode, factor)
