@@ -5,8 +5,8 @@
 Names: algorithm1, plain_cp, khsic, audit_time (speed); all_at_once (solvers); chance_auto,
 chance_random, chance_seeds, chance_new, baselines, drift, fair_time (fairness); batch, hypervolume
 (frontiers); reproduction (the paper's figures); completion, sparse_sums, ridge, oulad_time,
-oulad_auto (missing entries); gpu_criterion, gpu_fit (only with a CUDA device). The default is all
-of them.
+oulad_auto (missing entries); certificate_time, simulated_releases (guarantees); gpu_criterion,
+gpu_fit (only with a CUDA device). The default is all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -30,6 +30,7 @@ from tests.reference import paper_bcd
 
 from benchmarks import (
     audits,
+    certificates,
     chance,
     completion,
     contenders,
@@ -242,6 +243,8 @@ BENCHMARKS = {
     "ridge": ratings.ridge,
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,
+    "certificate_time": certificates.certificate_time,
+    "simulated_releases": certificates.simulated_releases,
     "gpu_criterion": gpu.gpu_criterion,
     "gpu_fit": gpu.gpu_fit,
 }

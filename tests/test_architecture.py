@@ -53,6 +53,7 @@ ABOUT_SEVERAL_MODULES = {
     "dependence/test_what_khsic_guarantees.py": "the page of this name",
     "frontiers/test_cluster.py": "a frontier on a cluster",
     "guarantees/test_models_above_the_limit.py": "the limit against models",
+    "guarantees/test_theorem.py": "the page of this name",
     "model/test_chance.py": "the default method ends at chance",
     "model/test_scikit_learn.py": "the conventions of scikit-learn",
     "penalties/test_capabilities.py": "what a penalty of one's own gets",

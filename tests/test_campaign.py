@@ -20,6 +20,7 @@ from tests.campaign.targets import TARGETS
 # Public names that take no arguments of a caller, and why.
 NOT_CALLED = {
     "Audit": "made by `audit`; its methods are called",
+    "Certificate": "made by `certify`; its methods are called",
     "ConvergenceWarning": "a warning",
     "Fit": "made by solvers",
     "Frontier": "made by `frontier`; its methods are called",

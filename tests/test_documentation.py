@@ -108,6 +108,7 @@ def test_the_demo_draws_its_picture(tmp_path):
     [
         pytest.param("README.md", marks=pytest.mark.slow),
         pytest.param("docs/quickstart.md", marks=pytest.mark.slow),
+        pytest.param("docs/guarantees.md", marks=pytest.mark.slow),
         "docs/index.md",
     ],
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import ConvergenceWarning, FairCP, TensorData, audit, datasets
+from parafair import ConvergenceWarning, FairCP, TensorData, audit, certify_rows, datasets
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import fused
 from parafair.dependence.criterion import Criterion
@@ -214,3 +214,18 @@ def test_waves_of_many_people_agree_with_double_precision():
         gradients.append(gradient.double())
     torch.testing.assert_close(values[0], values[1], rtol=1e-3, atol=1e-8)
     assert float((gradients[0] - gradients[1]).norm() / gradients[1].norm()) < 1e-3
+
+
+def test_certificates_agree_with_the_cpu():
+    rows = np.random.default_rng(0).standard_normal((3000, 4))
+    groups = np.arange(3000) % 3
+    rows[groups == 1, 0] += 1
+    released = rows + np.random.default_rng(1).standard_normal(rows.shape)
+    cpu, cuda = (
+        certify_rows(rows, groups, noise=1.0, released=released, draws=3000, device=device)
+        for device in ("cpu", "cuda")
+    )
+    for one, other in zip(cpu.statements, cuda.statements, strict=True):
+        assert other.upper == pytest.approx(one.upper, abs=1e-9)
+    for first, second in zip(cpu.exposures, cuda.exposures, strict=True):
+        assert second.largest == pytest.approx(first.largest, abs=1e-6)

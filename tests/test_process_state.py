@@ -18,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 import parafair
 from parafair import (
     Audit,
+    Certificate,
     CPTensor,
     FairCP,
     Fit,
@@ -30,8 +31,11 @@ from parafair import (
     TensorData,
     audit,
     audit_outputs,
+    certify,
+    certify_rows,
     frontier,
     parity_limit,
+    people_needed,
     split_cells,
     split_people,
     tune,
@@ -112,9 +116,11 @@ def made(tmp_path_factory):
             MODEL, TENSOR, sensitive_features=GROUPS, strengths=[0.1, 1.0], audits=QUICK
         ),
         "problem": Problem(DATA, 2, sensitive=FEATURES, penalty=parafair.penalties.Invariant()),
+        "certificate": certify(model, draws=100),
         "limit": parity_limit(TENSOR, sensitive_features=GROUPS),
         "tuning": tune(FairCP(method="none", tol=0.1), TENSOR, grid={"rank": [1, 2]}),
     }
+    found["certificate"].write(folder / "certificate.json")
     found["factors"] = [factor[None] for factor in model.cp_.factors]
     return found
 
@@ -142,6 +148,15 @@ CALLS = {
     "frontier": lambda m: frontier(
         MODEL, HOLES, sensitive_features=GROUPS, strengths=2, audits=QUICK, n_jobs=1
     ),
+    "certify": lambda m: certify(m["model"], draws=100),
+    "certify_rows": lambda m: certify_rows(TENSOR[:, :, 0], GROUPS, noise=1.0, draws=100),
+    "people_needed": lambda m: people_needed(0.05),
+    "Certificate.leakage": lambda m: m["certificate"].leakage("release"),
+    "Certificate.read": lambda m: Certificate.read(m["folder"] / "certificate.json"),
+    "Certificate.sentences": lambda m: m["certificate"].sentences(),
+    "Certificate.to_dict": lambda m: m["certificate"].to_dict(),
+    "Certificate.write": lambda m: m["certificate"].write(f"{new(m, 'certificate')}.json"),
+    "FairCP.exact_release": lambda m: m["model"].exact_release(),
     "parity_limit": lambda m: parity_limit(TENSOR, sensitive_features=GROUPS),
     "split_cells": lambda m: split_cells(HOLES),
     "split_people": lambda m: split_people(HOLES, groups=GROUPS),

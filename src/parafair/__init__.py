@@ -27,7 +27,14 @@ from parafair.data.splits import split_cells, split_people
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
 from parafair.frontiers import Frontier, frontier
-from parafair.guarantees.limits import ParityLimit, parity_limit
+from parafair.guarantees import (
+    Certificate,
+    ParityLimit,
+    certify,
+    certify_rows,
+    parity_limit,
+    people_needed,
+)
 from parafair.model.estimator import FairCP
 from parafair.model.tuning import Tuning, tune
 from parafair.solvers.problem import Problem
@@ -38,6 +45,7 @@ __version__ = version("parafair")
 __all__ = [
     "Audit",
     "CPTensor",
+    "Certificate",
     "ConvergenceWarning",
     "FairCP",
     "Fit",
@@ -56,6 +64,8 @@ __all__ = [
     "audit",
     "audit_outputs",
     "audits",
+    "certify",
+    "certify_rows",
     "data",
     "datasets",
     "dependence",
@@ -67,6 +77,7 @@ __all__ = [
     "paper",
     "parity_limit",
     "penalties",
+    "people_needed",
     "report",
     "solvers",
     "split_cells",

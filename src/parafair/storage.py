@@ -42,6 +42,7 @@ RUN_FILES = frozenset(
         "factor_*.parquet",
         "evaluation.json",
         "audit.json",
+        "certificate.json",
     }
 )
 DATASET_FILES = frozenset({MANIFEST_FILE, "tensor.npy", "entries.csv", "sensitive.csv"})

@@ -34,7 +34,7 @@ OPTIONAL, PLAUSIBLE, FAST = 0.15, 0.3, 0.9
 LONGEST = 60.0
 
 # Numbers of steps: a large one is a long wait, which is what was asked for.
-LONG = {"max_iter", "inner_steps", "epochs", "hidden", "permutations", "repeats", "window"}
+LONG = {"max_iter", "inner_steps", "epochs", "hidden", "permutations", "repeats", "window", "draws"}
 
 NAMES = {name: getattr(namespace, name) for name in namespace.__all__}
 

@@ -274,6 +274,12 @@ SORTS: dict[str, Sort] = {
     "max_people": choice(("5000", "6", "8"), ("0", "1", "2", "-5", "5.5", "4")),
     "n_jobs": JOBS,
     "taus": TAUS,
+    "confidence": choice(("0.95", "0.5", "0.99"), ("0", "1", "1.5", "0.4", "'0.9'", "True")),
+    "releases": COUNTS,
+    # A large number is a long wait, which is what was asked for.
+    "draws": choice(("100", "200", "np.int64(150)"), ("0", "99", "-1", "100.0", "'200'", "True")),
+    "held_out": FLAGS,
+    "plug_in": choice(("0.0", "0.01"), ("-0.1", "1", "0.05", "'0'")),
     "bins": choice(("2", "4"), ("0", "1", "99", "2.5")),
     "test_size": SHARES,
     "validation_size": choice(("0.0", "0.1"), ("0.9", "-0.1", "1", "'a'", "0.0001")),

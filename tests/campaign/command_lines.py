@@ -30,6 +30,8 @@ RECIPES = (
     ("pick", "curve", "--max-leakage", "0.9", *OUT),
     ("report", "curve", *PAGE),
     ("parity-limit", "tensor.npy", *PEOPLE[:2], "--sensitive-columns", "group"),
+    ("certify", "run", "--draws", "200"),
+    ("certify", "run", "--draws", "200", "--out", "out/new.json"),
     ("predict", "run", "cells.csv", *CSV),
     ("transform", "run", *TABLE, *PEOPLE, *CSV),
     ("transform", "plain", "tensor.npy", *CSV),

@@ -26,6 +26,7 @@ from sklearn.linear_model import LogisticRegression
 
 import parafair
 from parafair import (
+    Certificate,
     CPTensor,
     FairCP,
     Frontier,
@@ -35,12 +36,16 @@ from parafair import (
     TensorData,
     audit,
     audit_outputs,
+    certify,
+    certify_rows,
     datasets,
     errors,
     frontier,
     frontiers,
+    guarantees,
     parity_limit,
     penalties,
+    people_needed,
     report,
     solvers,
     split_cells,
@@ -56,6 +61,7 @@ __all__ = [
     "FOLDER",
     "Attacker",
     "CPTensor",
+    "Certificate",
     "Decimal",
     "FairCP",
     "Fraction",
@@ -68,6 +74,9 @@ __all__ = [
     "TensorData",
     "audit",
     "audit_outputs",
+    "certificate",
+    "certify",
+    "certify_rows",
     "check_max_leakage",
     "curve",
     "datasets",
@@ -79,6 +88,7 @@ __all__ = [
     "frontier",
     "frontiers",
     "groups",
+    "guarantees",
     "kernels",
     "labeled",
     "limit",
@@ -91,6 +101,7 @@ __all__ = [
     "parity_limit",
     "pd",
     "penalties",
+    "people_needed",
     "pl",
     "plain_model",
     "report",
@@ -173,6 +184,8 @@ def _prepare() -> SimpleNamespace:
     )  # fmt: skip
     found = audit(model.embedding_, sensitive_features=groups(8), **QUICK)
     found.save(FOLDER / "audit.json")
+    certificate = certify(model, draws=200)
+    certificate.write(FOLDER / "certificate.json")
     return SimpleNamespace(
         scores=data,
         tensor=tensor,
@@ -187,6 +200,7 @@ def _prepare() -> SimpleNamespace:
         unfitted=FairCP(),
         curve=curve,
         found=found,
+        certificate=certificate,
         limit=parity_limit(tensor, sensitive_features=groups(8)),
         tuned=tune(FairCP(method="none", **few), tensor, grid={"rank": [1, 2]}),
         features=SensitiveFeatures.of(people[["group", "age"]]),
@@ -201,3 +215,4 @@ scores, tensor, features = _prepared.scores, _prepared.tensor, _prepared.feature
 model, plain_model, matrix_model = _prepared.model, _prepared.plain_model, _prepared.matrix_model
 labeled, unfitted, tuned = _prepared.labeled, _prepared.unfitted, _prepared.tuned
 curve, found, limit = _prepared.curve, _prepared.found, _prepared.limit
+certificate = _prepared.certificate

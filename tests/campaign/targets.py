@@ -44,6 +44,7 @@ SAID = {
     "new_sensitive_features": ("sensitive feature",),
     "data": ("X",),
     "X_test": ("X",),
+    "X_new": ("X", "array", "mode"),
     "audits": tuple(signature(namespace.audit).parameters),
     "grid": tuple(signature(namespace.FairCP).parameters),
     "model": tuple(signature(namespace.FairCP).parameters),
@@ -100,6 +101,8 @@ new_people = {"X": NEW_PEOPLE, "sensitive_features": NEW_FEATURES}
 
 # An audit of a search uses all attackers, which takes minutes.
 AUDITED = choice(("None",), ("-1", "1.5", "'0.05'", "True", "np.nan"))
+
+LEAKAGES = choice(("0.05", "0.2", "1"), ("0", "-0.1", "2", "1e-9", "'0.05'", "True"))
 
 n = namespace
 
@@ -169,6 +172,37 @@ TARGETS = (
     ),
     of("parity_limit", weight=2),
     of("limit.at"),
+    of(
+        "certify",
+        model=choice(("model", "labeled", "plain_model"), ("unfitted", "matrix_model", "tensor")),
+        X_new=NEW_PEOPLE,
+        sensitive_features=NEW_FEATURES,
+        usual={"draws": 0.9, "X_new": 0.4, "sensitive_features": 0.4},
+        weight=2,
+    ),
+    of(
+        "certify_rows",
+        rows=ROWS,
+        released=ROWS,
+        noise=choice(
+            ("1.0", "0.3", "10"),
+            ("0", "-1", "1e-300", "1e300", "np.ones(2)", "np.eye(2)", "'much'", "None", "np.nan"),
+        ),
+        usual={"draws": 0.9},
+        weight=3,
+    ),
+    of("people_needed", leakage=LEAKAGES),
+    of("guarantees.noise_for", rows=ROWS, leakage=LEAKAGES, weight=0.5),
+    of("model.exact_release", X=NEW_PEOPLE, sensitive_features=NEW_FEATURES, weight=0.5),
+    of("certificate.leakage", kind=choice(("'release'", "'matrix'"), ("'population'", "1", "''"))),
+    of("certificate.write", path=OUT_FILES),
+    of(
+        "Certificate.read",
+        path=choice(
+            ("FOLDER / 'certificate.json'",), ("FOLDER / 'audit.json'", "FOLDER", "'nothing'")
+        ),
+        weight=0.3,
+    ),
     of(
         "tune",
         usual={"sensitive_features": 0.8, "max_leakage": 0.02},

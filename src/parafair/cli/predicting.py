@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from parafair.cli.command import command
 from parafair.cli.inputs import Inputs
+from parafair.cli.new_people import read_new, read_new_features
 from parafair.cli.options import MODEL, RESULT, TableOptions, option
-from parafair.cli.people import People, PeopleOptions
+from parafair.cli.people import PeopleOptions
 from parafair.cli.runs import check_table_format, rows_as_table, write_table_file
 from parafair.cli.shell import echo
 from parafair.cli.tensors import TensorOptions, error_prefix
 from parafair.data.frames import read_table
-from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.tensor_data import TensorData
 from parafair.errors import missing_column
 from parafair.model.estimator import FairCP
-from parafair.model.training import Training
 from parafair.storage import check_new_file
 
 Run = Annotated[Path, typer.Argument(help="A folder that `parafair fit` wrote.")]
@@ -79,17 +76,11 @@ def transform(
     _check_result(result)
     model, inputs = FairCP.load(run), Inputs.read(run)
     training = model.training_
-    data = _read_new(tensor, training, inputs)
+    data = read_new(tensor, training, inputs)
     labels, name = data.labels[training.mode], training.modes[training.mode]
     features = None
     if people.sensitive is not None:
-        names = [inputs.key, name, data.modes[training.mode]] if tensor.has_labels else []
-        found = People.read(
-            inputs.complete(people), names=[each for each in names if each is not None]
-        )
-        if tensor.has_labels:
-            found.require_key(name)
-        features = _features(found, labels if tensor.has_labels else None, training)
+        features = read_new_features(tensor, people, data, training, inputs)
     elif people.key is not None or people.missing is not None:
         raise ValueError(
             "--key and --missing need the table of people, but it was not given; add --sensitive"
@@ -103,47 +94,3 @@ def transform(
 def _check_result(result: TableOptions) -> None:
     check_table_format("the ending of --out", result.out.suffix.removeprefix("."))
     check_new_file(result.out, overwrite=result.force)
-
-
-def _read_new(tensor: TensorOptions, training: Training, inputs: Inputs) -> TensorData:
-    """Read entries of new people with the modes of the model, in its order."""
-    known = training.modes
-    if tensor.is_table:
-        tensor = replace(tensor, value=tensor.value or inputs.value)
-    if tensor.has_labels:
-        tensor = replace(tensor, duplicates=tensor.duplicates or inputs.duplicates)
-    if training.labeled and (tensor.modes is None or set(tensor.names) == set(known)):
-        tensor = replace(tensor, modes=",".join(known))
-    data = tensor.read()
-    if data.order != len(known):
-        raise ValueError(
-            f"{tensor.tensor} has {data.order} modes but the model has {len(known)}: "
-            f"{', '.join(known)}; give data with the same modes"
-        )
-    if tensor.has_labels or not training.labeled:
-        return data
-    # An array has no labels: its indices are those of the model.
-    labels = [
-        data.labels[m] if m == training.mode else own for m, own in enumerate(training.labels)
-    ]
-    with error_prefix(tensor.tensor):
-        return replace(data, labels=tuple(labels))
-
-
-def _features(people: People, labels: Any, training: Training) -> SensitiveFeatures:
-    """Return the sensitive features of new people, with the columns of the training."""
-    if training.features is None:
-        raise ValueError("the model was fitted without sensitive features; leave out --sensitive")
-    for column in training.features.columns:
-        if column.name not in people.table.columns:
-            raise missing_column(people.path, column.name, map(str, people.table.columns))
-    with error_prefix(people.path):
-        features = training.features.read_table(
-            people.table, key=people.key, labels=labels, missing=people.missing
-        )
-    if features.has_features is not None and not features.has_features.any():
-        raise ValueError(
-            f"{people.path} has no features of any new person; check --sensitive and --key, or "
-            "leave out --sensitive to embed them by their entries alone"
-        )
-    return features

@@ -77,6 +77,17 @@ class Standardized(NamedTuple):
         return gradient - gradient.mean(-2, keepdim=True)
 
 
+def spread_basis(rows: Tensor) -> Tensor:
+    """Return the matrix ``B`` such that ``normal @ B`` has the covariance of rows, (rank, rank).
+
+    A constant column has no spread: its column of the matrix is zero.
+
+    Args:
+        rows: The rows whose covariance is taken, shape (n, rank).
+    """
+    return Standardized.of(rows).basis.masked_fill((rows == rows[:1]).all(0), 0.0)
+
+
 class RowViews:
     """Rows in two kinds of units, with gradients.
 

@@ -27,6 +27,8 @@ from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ParafairWarning, shown, warn
+from parafair.guarantees.releases import Release
+from parafair.model.exact import exact_rows, new_release, training_release
 from parafair.model.noise import Noise
 from parafair.model.record import Record
 from parafair.model.strength import Selection
@@ -103,6 +105,36 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         rows = self._add_noise(self._embed(centered, features, penalty), data)
         found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
         return found
+
+    def exact_release(self, X: Any = None, sensitive_features: Any = None) -> Release:
+        """Return rows without noise and the noise, as `parafair.certify` needs them.
+
+        These are as confidential as the training data. Without exact rows in the model, as in a
+        saved one that has only the released rows, this is an error.
+
+        Args:
+            X: Entries of new people, as in `transform`; None for the training people.
+            sensitive_features: Features of the new people; with X only.
+        """
+        check_is_fitted(self)
+        if X is None:
+            if sensitive_features is not None:
+                raise ValueError(
+                    "sensitive_features were given without X_new; omit them for the training "
+                    "people, whose features the model has, or pass the new people's entries"
+                )
+            return training_release(self)
+        check_order(sensitive_features, index_of(X))
+        data = self._validate(X, reset=False)
+        if sensitive_features is None:
+            raise ValueError(
+                "sensitive_features of the new people are missing; pass one row per person of X_new"
+            )
+        features = self._read_new_features(data, sensitive_features)
+        centered = self._center(data)
+        exact_rows(self)  # before any work
+        rows, plain = (self._embed(centered, known, None) for known in (features, None))
+        return new_release(self, data, rows=rows, plain=plain, features=features)
 
     def _labeled(
         self, rows: NDArray[Any], modes: Sequence[str], labels: Sequence[NDArray[Any]]

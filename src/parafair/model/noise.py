@@ -20,7 +20,7 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.arguments import real_number
 from parafair.data.tensor_data import TensorData
-from parafair.dependence.whitening import Standardized
+from parafair.dependence.whitening import spread_basis
 from parafair.errors import warn
 from parafair.model.draws import normals_of_people
 from parafair.penalties import NoisyPenalty
@@ -130,11 +130,17 @@ class Noise:
         drawn = normals_of_people(data, mode, like.shape[-1], key=key)
         return self._scaled(drawn, like=like)
 
+    def matrix(self, like: Tensor) -> Tensor:
+        """Return what standard normal rows are multiplied with, shape (rank, rank).
+
+        Args:
+            like: Penalized training rows without noise, which set its covariance.
+        """
+        return self.level * spread_basis(like)
+
     def _scaled(self, drawn: NDArray[np.float64], like: Tensor) -> Tensor:
         """Return standard normal rows with a multiple of the covariance of others."""
-        basis = Standardized.of(like).basis
-        # A constant column has no spread, and so no noise.
-        basis = basis.masked_fill((like == like[:1]).all(0), 0.0)
+        basis = spread_basis(like)
         return (self.level * torch.from_numpy(drawn).to(basis) @ basis).to(like)
 
 

@@ -1,0 +1,90 @@
+"""The command `parafair certify`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from parafair.cli.command import command
+from parafair.cli.inputs import Inputs
+from parafair.cli.new_people import read_new, read_new_features
+from parafair.cli.options import COMPUTE, PEOPLE, RESULT, Device, Force, defaults, option
+from parafair.cli.people import PeopleOptions
+from parafair.cli.predicting import Run
+from parafair.cli.shell import echo
+from parafair.cli.tensors import TensorOptions
+from parafair.guarantees.certifying import certify
+from parafair.model.estimator import FairCP
+from parafair.storage import check_new_file
+
+CERTIFY = defaults(certify)
+
+
+@dataclass(frozen=True)
+class HeldOutPeople:
+    """People who were not in the fit, for a statement about their population."""
+
+    new_tensor: Annotated[
+        Path | None,
+        option(PEOPLE, "Entries of held-out people, read like the data of the run."),
+    ] = None
+    new_sensitive: Annotated[
+        Path | None, option(PEOPLE, "The table of the held-out people's sensitive features.")
+    ] = None
+    key: Annotated[
+        str | None, option(PEOPLE, "Column of this table with the labels of the people.")
+    ] = None
+
+    def read(self, model: FairCP, inputs: Inputs) -> dict[str, Any]:
+        """Return the arguments of `certify` for held-out people; none if there are none."""
+        if (self.new_tensor is None) != (self.new_sensitive is None):
+            missing = "--new-tensor" if self.new_tensor is None else "--new-sensitive"
+            raise ValueError(f"{missing} is missing; new people need entries and features")
+        if self.new_tensor is None:
+            if self.key is not None:
+                raise ValueError("--key is for --new-sensitive, which was not given; leave it out")
+            return {}
+        tensor, training = TensorOptions(self.new_tensor), model.training_
+        data = read_new(tensor, training, inputs)
+        people = PeopleOptions(sensitive=self.new_sensitive, key=self.key)
+        features = read_new_features(tensor, people, data, training, inputs)
+        return {"X_new": data, "sensitive_features": features}
+
+
+@dataclass(frozen=True)
+class CertifyOptions:
+    """How to certify."""
+
+    confidence: Annotated[float, option(COMPUTE, "Probability with which all statements hold.")] = (
+        CERTIFY["confidence"]
+    )
+    releases: Annotated[
+        int, option(COMPUTE, "How many times the same rows are released with new noise.")
+    ] = CERTIFY["releases"]
+    draws: Annotated[int, option(COMPUTE, "Random draws for each statement.")] = CERTIFY["draws"]
+    random_state: Annotated[int, option(COMPUTE, "Seed of the draws.")] = CERTIFY["random_state"]
+    device: Device = CERTIFY["device"]
+
+
+@command("certify")
+def certify_command(
+    run: Run,
+    people: HeldOutPeople,
+    settings: CertifyOptions,
+    out: Annotated[Path | None, option(RESULT, "Also write the certificate to this file.")] = None,
+    force: Force = False,
+) -> None:
+    """Bound what every attacker learns from an embedding with noise.
+
+    Without new people, the statements are about the people of the run. With held-out people, the
+    statement is about the population that they are a sample of. The run must have noise and its
+    exact rows.
+    """
+    if out is not None:
+        check_new_file(out, overwrite=force)
+    model = FairCP.load(run)
+    found = certify(model, **people.read(model, Inputs.read(run)), **vars(settings))
+    if out is not None:
+        found.write(out, overwrite=force)
+    echo(str(found))

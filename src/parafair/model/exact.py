@@ -1,0 +1,154 @@
+"""What a certificate needs of a model: rows without noise, and the noise. The one place for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+from torch import Tensor
+
+from parafair.data.labels import preview
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.guarantees.releases import Release
+from parafair.model.noise import Noise
+
+if TYPE_CHECKING:
+    from parafair.model.fitted import FittedCP
+
+# Rows that differ by less than this many rounding errors belong to people with equal entries.
+ROUNDING = 1e4
+# More new people than this share with the entries of a training person cannot be a coincidence.
+MOST_EQUAL = 0.05
+
+
+def exact_rows(model: FittedCP) -> Tensor:
+    """Return the training people's rows without noise, shape (n, rank); raise if there are none."""
+    mode = model.training_.mode
+    if not model.record_.noise:
+        return model.cp_.factors[mode]
+    if model.fit_.noiseless is None:
+        raise ValueError(
+            "the model has no exact rows, only released ones with noise, so nothing can be "
+            "certified; certify it right after the fit, or keep its exact rows when it is saved"
+        )
+    return model.fit_.noiseless
+
+
+def _noise(model: FittedCP) -> Tensor:
+    """Return the matrix of the noise of all people, trained and new."""
+    noise = Noise(model.record_.noise, model.record_.seed, model.training_.secret)
+    return noise.matrix(model.training_.penalized_rows(exact_rows(model)))
+
+
+def training_release(model: FittedCP) -> Release:
+    """Return what is certified about the training people in the criterion."""
+    training, rows = model.training_, exact_rows(model)
+    if training.features is None:
+        raise ValueError(
+            "the model was fitted without sensitive features, so it is not known what attackers "
+            "look for; fit it with sensitive_features"
+        )
+    left_out = len(rows) - len(training.features)
+    note = (
+        f"{left_out} of {len(rows)} people had no sensitive features or no entries in the fit; "
+        "nothing is certified about them."
+    )
+    return Release(
+        training.penalized_rows(rows),
+        _noise(model),
+        training.features,
+        released=training.penalized_rows(model.cp_.factors[training.mode]),
+        places=training.penalized,
+        everybody=len(rows),
+        notes=(note,) if left_out else (),
+    )
+
+
+def new_release(
+    model: FittedCP, data: TensorData, *, rows: Tensor, plain: Tensor, features: SensitiveFeatures
+) -> Release:
+    """Return what is certified about held-out people.
+
+    Args:
+        model: The model.
+        data: Their entries.
+        rows: Their rows without noise, as `transform` makes them.
+        plain: Their rows by least squares alone.
+        features: Their sensitive features, encoded as in training.
+    """
+    mode = model.training_.mode
+    present = np.asarray((data.observations.counts(mode) > 0).cpu())
+    if features.has_features is not None:
+        present = present & features.has_features
+    if not present.any():
+        raise ValueError(
+            "none of the people of X_new has both entries and sensitive features; check the data"
+        )
+    people = np.flatnonzero(present)
+    notes = _check_held_out(model, data.labels[mode], plain[people], model.fit_.plain)
+    if len(people) < len(present):
+        notes.append(
+            f"{len(present) - len(people)} of {len(present)} new people have no entries or no "
+            "sensitive features; the statement is about a population of people with both."
+        )
+    return Release(
+        rows[people],
+        _noise(model).to(rows.device),
+        features.take(people),
+        held_out=True,
+        training=model.training_.features,
+        notes=tuple(notes),
+    )
+
+
+def _check_held_out(
+    model: FittedCP, labels: NDArray[Any], new: Tensor, trained: Tensor | None
+) -> list[str]:
+    """Raise if people of X_new were in the training; return notes.
+
+    By label, and by entries: equal entries have equal rows by least squares. Rows that several
+    people share say nothing, because data of few values has many of them.
+    """
+    training = model.training_
+    known = training.labels[training.mode]
+    counted = [np.array_equal(own, np.arange(len(own))) for own in (labels, known)]
+    if not any(counted):
+        both = np.intersect1d(labels.astype(str), known.astype(str))
+        if len(both):
+            raise ValueError(
+                f"{len(both)} of the {len(labels)} people of X_new were in the training "
+                f"({preview(both)}), but a statement about a population needs people who were "
+                "not; pass held-out people, for example of split_people"
+            )
+    if trained is None:
+        return []
+    equal = _count_equal(new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype)
+    if equal > MOST_EQUAL * len(new):
+        raise ValueError(
+            f"{equal} of the {len(new)} people of X_new have the same entries as a person of the "
+            "training, so they seem to be the same people, but a statement about a population "
+            "needs others; pass held-out people, for example of split_people"
+        )
+    return [f"{equal} new people have the entries of a training person."] if equal else []
+
+
+def _count_equal(new: NDArray[np.float64], trained: NDArray[np.float64], dtype: torch.dtype) -> int:
+    """Return how many new rows equal a training row, among those that one person has."""
+    scale = np.abs(trained).max(0)
+    scale[scale == 0] = 1.0
+    new, trained = new / scale, trained / scale
+    near = ROUNDING * torch.finfo(dtype).eps
+    alone = [
+        len(rows) < 2 or cKDTree(rows).query(rows, k=2)[0][:, 1] > near for rows in (new, trained)
+    ]
+    new, trained = (
+        rows[np.broadcast_to(own, len(rows))]
+        for rows, own in zip((new, trained), alone, strict=True)
+    )
+    if not len(new) or not len(trained):
+        return 0
+    return int((cKDTree(trained).query(new)[0] <= near).sum())
