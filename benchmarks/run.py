@@ -5,8 +5,8 @@
 Names: algorithm1, plain_cp, khsic, audit_time (speed); all_at_once (solvers); chance_auto,
 chance_random, chance_seeds, chance_new, baselines, drift, fair_time (fairness); batch, hypervolume
 (frontiers); reproduction (the paper's figures); completion, sparse_sums, ridge, oulad_time,
-oulad_auto (missing entries); certificate_time, simulated_releases (guarantees); gpu_criterion,
-gpu_fit (only with a CUDA device). The default is all of them.
+oulad_auto (missing entries); certified_auto, certificate_time, simulated_releases (guarantees);
+gpu_criterion, gpu_fit (only with a CUDA device). The default is all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -229,6 +229,7 @@ BENCHMARKS = {
     "audit_time": audits.audit_time,
     "all_at_once": solvers.all_at_once,
     "chance_auto": chance.chance_auto,
+    "certified_auto": chance.certified_auto,
     "chance_random": chance.chance_random,
     "chance_seeds": chance.chance_seeds,
     "chance_new": chance.chance_new,

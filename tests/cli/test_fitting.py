@@ -89,6 +89,16 @@ def test_a_strength_found_by_audits_has_a_verdict(arrays, monkeypatch):
     assert f"strength {chosen:.3g} after {len(trials)} trials: {verdict}" in text
 
 
+def test_a_guarantee_is_asked_for(arrays):
+    text = run(*FIT, *PEOPLE, "--strength", "auto", "--guarantee", "release", "--max-leakage", 0.2)
+    model = FairCP.load("run")
+    (trial,) = model.selection_.trials
+    assert trial.certified <= 0.2
+    assert str(trial) in text
+    assert "shared places after 1 trials: certified" in text
+    assert model.guarantee == ("release",)
+
+
 def test_noise_is_set_and_its_cost_is_printed(arrays):
     short = ("--max-iter", 3, "--tol", 0)
     text = run(*FIT, *PEOPLE, *short, "--noise", 0.3)

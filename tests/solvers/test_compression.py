@@ -4,7 +4,7 @@ import torch
 from parafair.algebra.cp_tensor import reconstruct
 from parafair.data.tensor_data import TensorData
 from parafair.solvers import BlockDescent, Stop, solve_batch
-from parafair.solvers.compression import compressed_starts
+from parafair.solvers.compression import compressed_fits
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
 
@@ -22,15 +22,19 @@ def problem_of(noise=0.0, sizes=SIZES, rank=RANK):
 def test_an_exact_model_is_found_in_the_compressed_tensor():
     problem = problem_of()
     starts = make_starts(problem, "normal", count=2, seed=0)
-    found = compressed_starts(problem, starts, stop=STOP)
-    assert [factor.shape for factor in found] == [(2, size, RANK) for size in SIZES]
-    assert float(problem.evaluate(found).residual.min()) < 1e-3
+    found = compressed_fits(problem, starts, stop=STOP)
+    for fit in found:
+        assert [factor.shape for factor in fit.cp.factors] == [(size, RANK) for size in SIZES]
+        exact = problem.evaluate([factor[None] for factor in fit.cp.factors])
+        assert float(exact.residual) == pytest.approx(fit.residual, abs=1e-6)
+    assert min(fit.residual for fit in found) < 1e-3
 
 
 def test_fits_continue_near_the_end():
     problem = problem_of(noise=0.5)
     starts = make_starts(problem, "normal", count=1, seed=0)
-    better = compressed_starts(problem, starts, stop=STOP)
+    (small,) = compressed_fits(problem, starts, stop=STOP)
+    better = tuple(factor[None] for factor in small.cp.factors)
     (fit,) = solve_batch(problem, BlockDescent(), starts=better, stop=STOP)
     (whole,) = solve_batch(problem, BlockDescent(), starts=starts, stop=STOP)
     assert fit.residual == pytest.approx(whole.residual, rel=1e-3)
@@ -40,9 +44,9 @@ def test_fits_continue_near_the_end():
 def test_what_would_not_become_small_is_left_alone():
     small = problem_of(sizes=(8, 7, 6))
     starts = make_starts(small, "normal", count=1, seed=0)
-    assert compressed_starts(small, starts, stop=STOP) is starts
+    assert compressed_fits(small, starts, stop=STOP) is None
     missing = problem_of().data.values.clone()
     missing[0, 0, 0] = torch.nan
     holes = Problem(TensorData.from_array(missing), RANK)
     starts = make_starts(holes, "normal", count=1, seed=0)
-    assert compressed_starts(holes, starts, stop=STOP) is starts
+    assert compressed_fits(holes, starts, stop=STOP) is None

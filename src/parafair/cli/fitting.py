@@ -96,5 +96,6 @@ def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:
     if model.strength == "auto":
         chosen = model.selection_
         trials = f"{len(chosen.trials)} trials"
-        echo(f"strength {chosen.strength:.3g} after {trials}: {chosen.verdict}")
+        what = "shared places" if chosen.strength is None else f"strength {chosen.strength:.3g}"
+        echo(f"{what} after {trials}: {chosen.verdict}")
     return False

@@ -67,6 +67,16 @@ class ModelOptions(DecompositionOptions):
         float | None,
         option(MODEL, "With --strength auto: the largest leakage that passes the audit."),
     ] = FIT["max_leakage"]
+    guarantee: Annotated[
+        str | None,
+        option(
+            MODEL,
+            "With --strength auto: what must be at most --max-leakage. audit: what attackers learn "
+            "(the default); release: what every attacker learns who sees one released row; or "
+            "audit,release.",
+            metavar="<name,...>",
+        ),
+    ] = FIT["guarantee"]
 
 
 @dataclass(frozen=True)
@@ -107,6 +117,8 @@ class GridOptions(ModelOptions):
 
 def _one(name: str, value: Any) -> Any:
     """Return the value of a setting, a number if it is one."""
+    if name == "guarantee" and value is not None:
+        return tuple(value.split(","))
     if name not in NUMBERS or value is None or (name in AUTOMATIC and value == "auto"):
         return value
     if name in LISTED and "," in value:

@@ -33,7 +33,6 @@ from parafair.solvers import Fit, decompose, decompose_from, decompose_plain
 from parafair.solvers.fitting import starts_plain
 from parafair.solvers.loop import OnFit
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import best
 
 T = TypeVar("T")
 
@@ -90,10 +89,10 @@ class Plan:
             found = decompose_plain(
                 self.task.problem,
                 starts=self.task.starts_of(missing),
+                each=self.task.settings.n_init,
                 stop=self.task.settings.stop,
             )
-            of_seeds = in_batches(found, len(found) // len(missing))
-            self._plain.update(zip(missing, map(best, of_seeds), strict=True))
+            self._plain.update(zip(missing, found, strict=True))
         return [self._plain[seed] for seed in seeds]
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,9 +15,16 @@ from parafair.arguments import as_path, callback, classes_of
 from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
+from parafair.guarantees import certify
 from parafair.model.fitted import FittedCP
+from parafair.model.guaranteed import (
+    OfPopulation,
+    check_held_out,
+    not_found,
+    select_guaranteed,
+)
 from parafair.model.noise import describe_noise, warn_without_noise
-from parafair.model.preparation import Settings, Task
+from parafair.model.preparation import AUDIT, POPULATION, Settings, Task
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge
@@ -28,7 +36,6 @@ from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import best
 from parafair.stored import reading
 
 # Relative rounding error of an objective in single precision.
@@ -51,12 +58,18 @@ class FairCP(FittedCP):
             audit. For the other methods it is in the units of the paper's formula.
         max_leakage: With ``strength="auto"``, the largest allowed leakage: the strongest
             attacker's advantage over chance.
+        guarantee: With ``strength="auto"``, what must be at most `max_leakage`, one or several of:
+            "audit", what the attackers of an audit learn (None is the same); "release", what every
+            attacker learns who sees one released row, even one who holds all exact rows with
+            everybody's features; "population", what every attacker learns from rows of new people
+            (needs `held_out` people; with numbers or at a high rank, much noise). See `certify`.
+            With "release", people of all groups share places, as with ``Transport(leakage=...)``.
         noise: Standard deviation of the Gaussian noise added to the rows of every mode with
             sensitive features, as a share of that of the rows in every whitened direction. None is
             the default of the method: for "invariant" with a strength above 0 it is 0.1, the
             resolution of the criterion, which smaller differences escape; for others 0. With
             ``strength="auto"`` it is the smallest noise that is tried; if nothing passes, there are
-            trials with two and four times as much.
+            trials with two and four times as much, and with more for a guarantee.
         mode: The mode of the people, by number, or by name for a `TensorData`.
         loss: "squared".
         ridge: Shrinkage equal to this many extra zero entries per person. "auto" means 0 if no
@@ -110,6 +123,7 @@ class FairCP(FittedCP):
         method: str | Penalty | Postprocessing = "invariant",
         strength: float | Literal["auto"] | None = None,
         max_leakage: float = 0.05,
+        guarantee: str | Sequence[str] | None = None,
         noise: float | None = None,
         mode: int | str = 0,
         loss: str = "squared",
@@ -129,6 +143,7 @@ class FairCP(FittedCP):
         self.method = method
         self.strength = strength
         self.max_leakage = max_leakage
+        self.guarantee = guarantee
         self.noise = noise
         self.mode = mode
         self.loss = loss
@@ -150,6 +165,7 @@ class FairCP(FittedCP):
         y: Any = None,
         *,
         sensitive_features: Any = None,
+        held_out: tuple[Any, Any] | None = None,
         on_iteration: OnIteration | None = None,
         on_trial: OnTrial | None = None,
         on_audit: OnAudit | None = None,
@@ -164,6 +180,8 @@ class FairCP(FittedCP):
                 `SensitiveFeatures` with the kind of each column. Required unless method is "none".
                 A dictionary from modes to features penalizes several modes at once; `mode` must be
                 one of them.
+            held_out: With ``guarantee="population"``: entries, as for `transform`, and sensitive
+                features of people of the same population who are not in X.
             on_iteration: Called after each iteration with its number and the objective.
             on_trial: With ``strength="auto"``, called after each trial.
             on_audit: With ``strength="auto"``, called after each attacker of an audit with the
@@ -175,6 +193,7 @@ class FairCP(FittedCP):
         settings = Settings.of(self)
         callback("on_iteration", on_iteration)
         callback("on_trial", on_trial)
+        check_held_out(held_out, settings)
         self._forget()
         check_order(sensitive_features, index_of(X))
         task = settings.bind(self._validate(X, reset=True), sensitive_features)
@@ -194,7 +213,8 @@ class FairCP(FittedCP):
             if settings.automatic:
                 on_trial = print_trials(self.verbose, on_trial)
                 on_audit = print_audits(self.verbose, on_audit)
-                selection = self._select(task, on_iteration, on_trial, on_audit)
+                keep = partial(self._certify_population, held_out, record, training)
+                selection = self._select(task, keep, on_iteration, on_trial, on_audit)
                 record = replace(
                     record,
                     strength=selection.strength,
@@ -308,32 +328,47 @@ class FairCP(FittedCP):
     def _select(
         self,
         task: Task,
+        of_population: OfPopulation,
         on_iteration: OnIteration | None,
         on_trial: OnTrial | None,
         on_audit: OnAudit | None,
     ) -> Selection:
-        """Select the first strength that passes the audit; warn if none does."""
+        """Select the first fit that has all that is wanted; warn if none does."""
         counted = Counted(on_iteration)
-        plain = best(task.fit_plain(counted.later()))
-        selection = select_strength(
-            task,
-            plain=plain,
-            on_iteration=counted.later(),
-            on_trial=on_trial,
-            on_audit=on_audit,
-        )
-        if not selection.passed:
-            last = selection.trials[-1]
-            warn(
-                f"no strength passed the audit at max_leakage={self.max_leakage}: the search ended "
-                f"at strength {last.strength:.3g} ({last.verdict}); strength "
-                f"{selection.strength:.3g} was used, which has the least leakage of those that "
-                "were audited by the most attackers. Try a larger max_leakage or more people; see "
-                "selection_.trials",
-                ConvergenceWarning,
-                stacklevel=4,
+        plain = task.fit_plain(counted.later())
+        calls = {
+            "on_iteration": counted.later(),
+            "on_trial": on_trial,
+            "on_audit": on_audit,
+        }
+        wanted = task.settings.wanted
+        if wanted == (AUDIT,):
+            selection = select_strength(task, plain=plain, **calls)  # type: ignore[arg-type]
+        else:
+            selection = select_guaranteed(
+                task,
+                plain=plain,
+                wanted=wanted,
+                of_population=of_population,
+                **calls,  # type: ignore[arg-type]
             )
+        if not selection.passed:
+            warn(not_found(selection, self.max_leakage), ConvergenceWarning, stacklevel=4)
         return selection
+
+    def _certify_population(
+        self,
+        held_out: tuple[Any, Any] | None,
+        record: Record,
+        training: Training,
+        released: Fit,
+        noise: float,
+        confidence: float,
+    ) -> float:
+        """Return the certified leakage of held-out people, if the fit were this one."""
+        assert held_out is not None
+        self._keep([released], replace(record, noise=noise), training)
+        return certify(self, *held_out, confidence=confidence).leakage(POPULATION)
 
 
 def _warn_empty(problem: Problem) -> None:

@@ -267,6 +267,11 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 "refine=True needs a scale-free penalty such as method='invariant', got "
                 f"method={self.method!r}; omit refine"
             )
+        if self.record_.strength is None:
+            raise ValueError(
+                "refine=True needs a strength, but with guarantee='release' people share places "
+                "instead; omit refine"
+            )
         return replace(penalty, strength=self.record_.strength)  # type: ignore[type-var]
 
     def predict(self, cells: Any) -> NDArray[Any]:
@@ -382,5 +387,4 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.reconstruction_err_ = (self.fit_.history[-1].loss * training.entries) ** 0.5
         self.embedding_ = np.asarray(self.cp_.factors[training.mode].cpu())
         if record.trials:
-            strength = float(record.strength or 0.0)
-            self.selection_ = Selection(self.fit_, strength, record.noise, record.trials)
+            self.selection_ = Selection(self.fit_, record.strength, record.noise, record.trials)

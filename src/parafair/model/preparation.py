@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.least_squares import LOSSES
-from parafair.arguments import flag, one_of, whole_number
+from parafair.arguments import flag, items, one_of, whole_number
 from parafair.audits import check_max_leakage
 from parafair.audits.features import check_groups
 from parafair.audits.run import check_count
@@ -42,7 +42,6 @@ from parafair.solvers.init import MOST_STARTS, RANDOM_INITS, make_starts
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.problem import Problem, check_rank
 from parafair.solvers.registry import resolve_solver
-from parafair.solvers.result import best
 
 if TYPE_CHECKING:
     from parafair.model.estimator import FairCP
@@ -50,6 +49,10 @@ if TYPE_CHECKING:
 # Plain decompositions from which a fit with a scale-free penalty takes the best, by default. One is
 # often a poor local optimum.
 PLAIN_STARTS = 5
+
+# What a selected fit must have: an audit that passes, or a certificate that suffices.
+AUDIT, RELEASE, POPULATION = "audit", "release", "population"
+GUARANTEES = (AUDIT, RELEASE, POPULATION)
 
 # Whoever knows one of two people recognizes the other, and one person alone has no distribution.
 TOO_FEW = 2
@@ -63,7 +66,8 @@ class Settings:
         model: The model; it is not changed.
         penalty: The penalty; None for a plain decomposition.
         postprocessing: The postprocessing of a plain embedding; None for none.
-        automatic: Whether the strength is selected by audits.
+        automatic: Whether the strength is selected.
+        wanted: What the selected fit must have, some of `GUARANTEES`.
         solver: The solver.
         stop: When the solver stops.
         seed: Seed of the initial factors.
@@ -73,6 +77,7 @@ class Settings:
     penalty: Penalty | None
     postprocessing: Postprocessing | None
     automatic: bool
+    wanted: tuple[str, ...]
     solver: Solver[Any]
     stop: Stop
     seed: int
@@ -101,6 +106,7 @@ class Settings:
             penalty=penalty,
             postprocessing=post,
             automatic=automatic,
+            wanted=_check_guarantee(model),
             solver=resolve_solver(model.solver, penalty),
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
             seed=as_seed(model.random_state),
@@ -249,7 +255,7 @@ class Task:
         settings, problem = self.settings, self.problem
         if isinstance(settings.model.init, str) and starts_plain(problem):
             counted = Counted(on_iteration)
-            plain = best(self.fit_plain(counted.later()))
+            plain = self.fit_plain(counted.later())
             return decompose_from(
                 problem,
                 settings.solver,
@@ -267,14 +273,16 @@ class Task:
             on_iteration=on_iteration,
         )
 
-    def fit_plain(self, on_iteration: OnIteration | None = None) -> tuple[Fit, ...]:
-        """Return the plain decomposition of every start."""
-        return decompose_plain(
+    def fit_plain(self, on_iteration: OnIteration | None = None) -> Fit:
+        """Return the plain decomposition, the best of all starts."""
+        (fit,) = decompose_plain(
             self.problem,
             starts=self.starts(),
+            each=self.settings.n_init,
             stop=self.settings.stop,
             on_iteration=on_iteration,
         )
+        return fit
 
     def starts_of(self, seeds: list[int]) -> tuple[Tensor, ...]:
         """Return the starts of each seed, one after the other, (seeds * n_init, size, rank)."""
@@ -300,6 +308,36 @@ def _check_starts(n_init: object) -> None:
         whole_number("n_init", n_init, most=MOST_STARTS)
     except ValueError as error:
         raise ValueError(f"{error}; or use 'auto'") from error
+
+
+def _check_guarantee(model: FairCP) -> tuple[str, ...]:
+    """Return what a selected fit must have; the audit alone if nothing is given."""
+    given = model.guarantee
+    if given is None:
+        return (AUDIT,)
+    names = [given] if isinstance(given, str) else items("guarantee", given, "names")
+    found = tuple(dict.fromkeys(one_of("guarantee", name, GUARANTEES) for name in names))
+    if not found:
+        raise ValueError(
+            f"guarantee must name at least one of {', '.join(GUARANTEES)}, got {given!r}; use None "
+            "for the audit alone"
+        )
+    if model.strength != "auto":
+        raise ValueError(
+            f"guarantee={given!r} is for strength='auto', but strength={model.strength!r}; use "
+            "strength='auto', or leave guarantee out and use certify after the fit"
+        )
+    if POPULATION in found and RELEASE in found:
+        raise ValueError(
+            "guarantee cannot name both 'release' and 'population': people who share places do so "
+            "with other training people, which says nothing of new ones; use one of them"
+        )
+    if model.noise == 0 and found != (AUDIT,):
+        raise ValueError(
+            f"guarantee={given!r} needs noise, but noise=0: nothing can be certified without; "
+            "leave noise out"
+        )
+    return found
 
 
 def _check_automatic(model: FairCP) -> None:

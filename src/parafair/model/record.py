@@ -153,4 +153,6 @@ def rebuild_params(params: Mapping[str, Any], *, classes: Iterable[type] = ()) -
     for name, known in families.items():
         if isinstance(found[name], Mapping):
             found[name] = rebuild(found[name], known)
+    if isinstance(found.get("guarantee"), list):
+        found["guarantee"] = tuple(found["guarantee"])
     return found

@@ -41,7 +41,7 @@ NEARLY_AT_CHANCE = 0.75
 # has as many folds.
 MAX_PEOPLE, FOLDS, LAST_FOLDS = 2000, 3, 5
 
-NOT_AUDITED = "not audited"
+NOT_AUDITED, CERTIFIED, NOT_CERTIFIED = "not audited", "certified", "not certified"
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,22 @@ class Trial:
     """One strength on the path.
 
     Attributes:
-        strength: The strength.
+        strength: The strength; None if people share places instead (`Transport`).
         noise: Noise added to the rows, relative to their standard deviation.
         residual: The relative residual, with the noise.
         deviation: Root mean square of the criterion's statistics before noise, in standard
             deviations of independent rows. Independent rows have about 1.
         leakage: Leakage in the audit; None without an audit.
-        verdict: The audit's verdict, such as "passes", or "not audited".
+        verdict: The audit's verdict, such as "passes", or "not audited"; if a guarantee was asked
+            for, also "certified" and "not certified".
         panel: The last panel of attackers in the audit: "quick" if they found it to leak, "slow"
             for all attackers; None without an audit.
         people: Number of people of a rough fit to a sample of them; None for everybody.
+        certified: Largest leakage of a released row that is certified, (F) or (P); None if nothing
+            was asked for.
     """
 
-    strength: float
+    strength: float | None
     noise: float
     residual: float
     deviation: float
@@ -69,18 +72,21 @@ class Trial:
     verdict: str = NOT_AUDITED
     panel: str | None = None
     people: int | None = None
+    certified: float | None = None
 
     @property
     def passes(self) -> bool:
-        """Whether the audit passed."""
-        return self.verdict == Verdict.PASSES.value
+        """Whether it has all that was asked for: the audit passed, or the certificate suffices."""
+        return self.verdict in (Verdict.PASSES.value, CERTIFIED)
 
     def __str__(self) -> str:
         leakage = "" if self.leakage is None else f", leakage {self.leakage:.3f}"
         people = "" if self.people is None else f" ({self.people:,} people)"
+        what = "shared places" if self.strength is None else f"strength {self.strength:.3g}"
+        certified = "" if self.certified is None else f", certified {self.certified:.4f}"
         return (
-            f"strength {self.strength:.3g}, noise {self.noise:g}{people}: residual "
-            f"{self.residual:.4f}, criterion at {self.deviation:.2f} sd{leakage}: {self.verdict}"
+            f"{what}, noise {self.noise:g}{people}: residual {self.residual:.4f}, criterion at "
+            f"{self.deviation:.2f} sd{certified}{leakage}: {self.verdict}"
         )
 
 
@@ -95,13 +101,13 @@ class Selection:
 
     Attributes:
         fit: The fit at the selected strength.
-        strength: The selected strength.
+        strength: The selected strength; None if people share places instead.
         noise: Noise added to the rows, relative to their standard deviation.
         trials: All trials, in order.
     """
 
     fit: Fit
-    strength: float
+    strength: float | None
     noise: float
     trials: tuple[Trial, ...]
 
@@ -147,7 +153,7 @@ def select_strength(
         Interrupted: On Ctrl-C, with the fit at the last finished strength.
     """
     problem = task.problem
-    search = _Search(task, plain, Counted(on_iteration), on_audit)
+    search = Search(task, plain, Counted(on_iteration), on_audit)
     found: list[tuple[Fit, Trial]] = []
     trials: list[Trial] = []
 
@@ -183,7 +189,7 @@ def select_strength(
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class Search:
     """What all trials share; see `select_strength`."""
 
     task: Task
@@ -192,7 +198,7 @@ class _Search:
     on_audit: OnAudit | None
     people: int | None = None
 
-    def on_the_way(self) -> _Search:
+    def on_the_way(self) -> Search:
         """Return the search for the first strength: with a sample, if there are many people."""
         problem = self.task.problem
         features = problem.penalized_features
@@ -299,8 +305,10 @@ class _Search:
             noisier: Multiple of the noise.
         """
         released, trial = self.release(strength, fit, noisier=noisier)
-        if trial.deviation > most:
-            return released, trial
+        return released, trial if trial.deviation > most else self.audited(released, trial)
+
+    def audited(self, released: Fit, trial: Trial) -> Trial:
+        """Return the trial of a released fit after its audit."""
         problem, settings = self.task.problem, self.task.settings
         rows = problem.penalized_rows(released.cp.factors[problem.mode]).cpu()
         # Most fits that leak fail at the quick attackers, so the slow ones run rarely.
@@ -318,7 +326,7 @@ class _Search:
             verdict = result.verdict(float(settings.model.max_leakage))
             if verdict is not Verdict.PASSES:
                 break
-        return released, replace(trial, leakage=result.leakage, verdict=verdict.value, panel=stage)
+        return replace(trial, leakage=result.leakage, verdict=verdict.value, panel=stage)
 
 
 def _choose(found: list[tuple[Fit, Trial]], trials: tuple[Trial, ...]) -> Selection:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from parafair.algebra.least_squares import Block
 from parafair.algebra.quadratic import QuadraticForm
-from parafair.arguments import whole_number
+from parafair.arguments import real_number, whole_number
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.barycenter import Floats, Positions, couple
+from parafair.dependence.shared_places import share_places
 from parafair.penalties.postprocessing import D, Decomposed, find_groups
 
 MOST_GROUPS = 100  # the time grows with their number
@@ -46,17 +49,25 @@ class Transport:
     Attributes:
         seed: Seed of the draw, and of the chunks. None is the ``random_state`` of the model, and 0
             without a model.
+        leakage: A bound on what an attacker learns who holds all rows and sees one of them, as an
+            advantage over chance. Nothing is drawn then: people of all groups share places
+            (`parafair.dependence.shared_places`), and those who would move furthest keep their own.
+            With noise, `certify` certifies it. None does not bound it: if groups differ in size,
+            the holder of all rows recognizes many people.
     """
 
     seed: int | None = None
+    leakage: float | None = None
 
     def __post_init__(self) -> None:
         if self.seed is not None:
             whole_number("seed", self.seed, least=0)
+        if self.leakage is not None:
+            real_number("leakage", self.leakage, least=0, most=1)
 
     def with_seed(self, seed: int) -> Transport:
         """Return it with the seed of a fit, unless it has a seed of its own."""
-        return Transport(seed) if self.seed is None else self
+        return replace(self, seed=seed) if self.seed is None else self
 
     def check(self, sensitive: SensitiveFeatures) -> None:
         """Raise if a feature is numeric or if there are too many groups."""
@@ -77,13 +88,31 @@ class Transport:
 
     def _repair(self, plain: D, groups: Positions) -> D:
         """Return the decomposition with the best rows for its other factors."""
-        block, seed = plain.block, self.seed or 0
-        coupling = couple(_points(plain), groups, seed=seed)
+        block, seed, points = plain.block, self.seed or 0, _points(plain)
+        if self.leakage is not None:
+            shared = share_places(points, groups, leakage=self.leakage, seed=seed)
+            return plain.with_rows(_at_places(block, torch.from_numpy(shared)))
+        coupling = couple(points, groups, seed=seed)
         people = torch.from_numpy(coupling.people).to(block.target.device)
         pooled = block.pool(people, torch.from_numpy(coupling.shares).to(block.target))
         places = pooled.minimizer(QuadraticForm.zero(pooled.target))[0]
         drawn = torch.from_numpy(coupling.draw(seed)).to(places.device)
         return plain.with_rows(places[drawn])
+
+
+def _at_places(block: Block, places: Tensor) -> Tensor:
+    """Return the best row of each place, for each of its people, shape (people, rank)."""
+    places = places.to(block.target.device)
+    sizes = torch.bincount(places)
+    order = torch.argsort(places, stable=True)
+    found = torch.empty_like(block.target[0])
+    # Places with equally many people are one batch.
+    for size in torch.unique(sizes).tolist():
+        people = order[sizes[places[order]] == size].reshape(-1, size)
+        pooled = block.pool(people, block.target.new_full((size,), 1 / size))
+        rows = pooled.minimizer(QuadraticForm.zero(pooled.target))[0]
+        found[people.flatten()] = rows.repeat_interleave(size, 0)
+    return found
 
 
 def _points(plain: Decomposed) -> Floats:

@@ -20,7 +20,7 @@ from parafair.errors import Interrupted
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.loop import OnIteration, solve_batch
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import Stop
+from parafair.solvers.result import Fit, Stop
 
 # Directions kept of each mode, for each component.
 DIRECTIONS = 3
@@ -32,16 +32,17 @@ MOST_INDICES = 2000
 LEAST_GAIN = 8
 
 
-def compressed_starts(
+def compressed_fits(
     problem: Problem,
     starts: tuple[Tensor, ...],
     *,
     stop: Stop,
     on_iteration: OnIteration | None = None,
-) -> tuple[Tensor, ...]:
-    """Return better starts: decompositions of the compressed tensor, in the original units.
+) -> tuple[Fit, ...] | None:
+    """Return decompositions of the compressed tensor, with factors in the original units.
 
-    Starts are returned as they are if the tensor has missing entries or would not become small.
+    None if the tensor has missing entries or would not become small. Objectives are those of the
+    compressed tensor.
 
     Args:
         problem: The problem, without penalty.
@@ -53,7 +54,7 @@ def compressed_starts(
     kept = [directions if directions < n <= MOST_INDICES else n for n in problem.shape]
     complete = isinstance(problem.observations, CompleteObservations)
     if not complete or problem.ridge or LEAST_GAIN * prod(kept) > prod(problem.shape):
-        return starts
+        return None
     tensor = problem.data.values
     bases = [_directions(tensor, mode, count) for mode, count in enumerate(kept)]
     for basis in bases:  # each contraction moves the next mode to the front
@@ -70,8 +71,7 @@ def compressed_starts(
     except Interrupted as interruption:
         fit = interruption.fit
         raise Interrupted(replace(fit, cp=_expanded(fit.cp, bases))) from interruption
-    each = [_expanded(fit.cp, bases).factors for fit in found]
-    return tuple(torch.stack(mode) for mode in zip(*each, strict=True))
+    return tuple(replace(fit, cp=_expanded(fit.cp, bases)) for fit in found)
 
 
 def _expanded(cp: CPTensor, bases: list[Tensor]) -> CPTensor:

@@ -21,7 +21,7 @@ from parafair.penalties import Transport
 from parafair.penalties.base import is_scale_free
 from parafair.penalties.postprocessing import Postprocessing, SeededPostprocessing
 from parafair.solvers.block import BlockDescent
-from parafair.solvers.compression import compressed_starts
+from parafair.solvers.compression import compressed_fits
 from parafair.solvers.decomposition import Decomposition, repair
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
 from parafair.solvers.precision import solve_single, solve_twice
@@ -117,13 +117,35 @@ def decompose_plain(
     *,
     starts: tuple[Tensor, ...],
     stop: Stop,
+    each: int = 1,
     on_iteration: OnIteration | None = None,
 ) -> tuple[Fit, ...]:
-    """Return the decomposition without the penalty for every start of a batch."""
+    """Return decompositions without the penalty, each the best of several starts.
+
+    Rough fits from all starts come first, to the compressed tensor if it becomes small.
+
+    Args:
+        problem: The problem; its penalty is ignored.
+        starts: One factor (batch, size, rank) per mode.
+        stop: When a fit stops.
+        each: How many starts, one after the other, there are for every decomposition.
+        on_iteration: Called after each iteration, as in `solve_batch`.
+    """
     plain = replace(problem, penalty=None, other_sensitive={})
     counted = Counted(on_iteration)
     try:
-        starts = compressed_starts(plain, starts, stop=stop, on_iteration=counted.later())
+        rough = compressed_fits(plain, starts, stop=stop, on_iteration=counted.later())
+        if rough is None and each > 1:
+            rough = solve_single(
+                plain,
+                BlockDescent(),
+                starts=starts,
+                stop=ROUNDS[-1].stop(stop),
+                on_iteration=counted.later(),
+            )
+        if rough is not None:
+            several = [rough[first : first + each] for first in range(0, len(rough), each)]
+            starts = _stack([best(fits).cp.factors for fits in several])
         return solve_twice(
             plain, BlockDescent(), starts=starts, stop=stop, on_iteration=counted.later()
         )

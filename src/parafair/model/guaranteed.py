@@ -1,0 +1,205 @@
+"""Selection of a fit whose guarantee holds: the least noise at which a certificate is good enough.
+
+People of categories share places (`Transport` with a leakage), which bounds what the holder of all
+exact rows learns with hardly any noise. Other guarantees, and numbers, take the first strength at
+which the criterion is at chance, and more and more noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from parafair.errors import Interrupted, shown
+from parafair.guarantees import certify
+from parafair.guarantees.releases import Release
+from parafair.model.noise import Noise
+from parafair.model.preparation import AUDIT, POPULATION, RELEASE, Settings, Task
+from parafair.model.strength import (
+    CERTIFIED,
+    NOT_CERTIFIED,
+    OnAudit,
+    OnTrial,
+    Search,
+    Selection,
+    Trial,
+)
+from parafair.penalties import Transport
+from parafair.solvers import Fit, Status
+from parafair.solvers.decomposition import repair
+from parafair.solvers.fitting import complete
+from parafair.solvers.loop import Counted, OnIteration
+
+# The first noise, as a share of the spread, and its multiples: the first that suffices is taken.
+FIRST_NOISE, MULTIPLES = 0.05, (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+
+# The leakage of shared places and the certified one round differently.
+ROUNDING = 1e-9
+
+# All statements about the trials hold together with this confidence.
+CONFIDENCE = 0.95
+
+# Returns the certified leakage (P) of new people, for a released fit with noise of a given size.
+OfPopulation = Callable[[Fit, float, float], float]
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """A release, as `certify` takes it."""
+
+    release: Release
+
+    def exact_release(self, X: Any = None, sensitive_features: Any = None) -> Release:
+        """Return the release."""
+        return self.release
+
+
+def select_guaranteed(
+    task: Task,
+    *,
+    plain: Fit,
+    wanted: tuple[str, ...],
+    of_population: OfPopulation | None = None,
+    on_iteration: OnIteration | None = None,
+    on_trial: OnTrial | None = None,
+    on_audit: OnAudit | None = None,
+) -> Selection:
+    """Return the fit with the least noise that has all wanted guarantees.
+
+    Args:
+        task: A fit with a `CalibratedPenalty`. A given noise is the smallest of all trials.
+        plain: The plain decomposition, where all fits begin.
+        wanted: Some of "audit", "release", "population".
+        of_population: Certifies held-out people; for "population".
+        on_iteration: Called after each iteration, as in `solve_batch`.
+        on_trial: Called after each trial.
+        on_audit: Called after each attacker of an audit.
+
+    Raises:
+        Interrupted: On Ctrl-C, with the plain decomposition.
+    """
+    problem, settings = task.problem, task.settings
+    search = Search(task, plain, Counted(on_iteration), on_audit)
+    most = float(settings.model.max_leakage)
+    first = FIRST_NOISE if settings.model.noise is None else float(settings.model.noise)
+    found: list[tuple[Fit, Trial]] = []
+    trials: list[Trial] = []
+
+    def tell(fit: Fit, trial: Trial) -> bool:
+        trials.append(trial)
+        if on_trial is not None:
+            on_trial(trial)
+        return False
+
+    try:
+        strength, fit = _start(search, wanted, most, tell)
+        deviation = search.deviation(fit)
+        for multiple in MULTIPLES:
+            noise = task.noise(first * multiple)
+            released = noise.release(problem, fit)
+            certified = _certified(
+                task, fit, noise, released, wanted=wanted, of_population=of_population
+            )
+            trial = Trial(strength, noise.level, released.residual, deviation, certified=certified)
+            if certified is not None and certified > most + ROUNDING:
+                trial = replace(trial, verdict=NOT_CERTIFIED)
+            elif AUDIT in wanted:
+                trial = search.audited(released, trial)
+            else:
+                trial = replace(trial, verdict=CERTIFIED)
+            found.append((released, trial))
+            tell(released, trial)
+            if trial.passes:
+                break
+    except KeyboardInterrupt as error:
+        # A trial that has not all that is wanted is no better than the plain decomposition.
+        fit = replace(complete(problem, plain), status=Status.INTERRUPTED)
+        raise Interrupted(fit, strength=0.0, noise=0.0) from error
+    released, trial = _nearest(found)
+    return Selection(released, trial.strength, trial.noise, tuple(trials))
+
+
+def _start(
+    search: Search, wanted: tuple[str, ...], most: float, tell: Callable[[Fit, Trial], bool]
+) -> tuple[float | None, Fit]:
+    """Return the fit without noise, and its strength."""
+    problem = search.task.problem
+    transport = Transport(search.task.settings.seed, leakage=most)
+    if RELEASE in wanted and all(
+        c.kind == "categorical" for c in problem.penalized_features.columns
+    ):
+        transport.check(problem.penalized_features)
+        unpenalized = replace(problem, penalty=None, other_sensitive={})
+        factors = repair(unpenalized, search.plain.cp.factors, transport=transport)
+        return None, complete(problem, search.plain.with_factors(unpenalized, factors))
+    strength = search.on_the_way().first_strength(tell)
+    return strength, search.fit(strength)
+
+
+def _certified(
+    task: Task,
+    fit: Fit,
+    noise: Noise,
+    released: Fit,
+    *,
+    wanted: tuple[str, ...],
+    of_population: OfPopulation | None,
+) -> float | None:
+    """Return the largest leakage that the wanted certificates allow; None without any."""
+    problem = task.problem
+    confidence = 1 - (1 - CONFIDENCE) / len(MULTIPLES)
+    found = []
+    if RELEASE in wanted:
+        rows = problem.penalized_rows(fit.cp.factors[problem.mode])
+        release = Release(rows, noise.matrix(rows), problem.penalized_features)
+        certificate = certify(
+            _Exact(release), confidence=confidence, random_state=task.settings.seed % 2**32
+        )
+        found.append(certificate.leakage(RELEASE))
+    if POPULATION in wanted:
+        assert of_population is not None
+        found.append(of_population(released, noise.level, confidence))
+    return max(found, default=None)
+
+
+def _nearest(found: list[tuple[Fit, Trial]]) -> tuple[Fit, Trial]:
+    """Return the trial that passed, else the one nearest to it."""
+    passed = [pair for pair in found if pair[1].passes]
+    if passed:
+        return passed[0]
+    return min(found, key=lambda pair: (pair[1].certified or 0.0, pair[1].leakage or 0.0))
+
+
+def check_held_out(held_out: object, settings: Settings) -> None:
+    """Raise unless held-out people are given where they are needed, and only there."""
+    needed = settings.automatic and POPULATION in settings.wanted
+    if needed and not (isinstance(held_out, (tuple, list)) and len(held_out) == 2):
+        raise ValueError(
+            "guarantee='population' needs people who are not in X, as held_out=(entries, "
+            f"sensitive features); got {shown(held_out)}. Use split_people to set some apart"
+        )
+    if held_out is not None and not needed:
+        raise ValueError(
+            "held_out is for strength='auto' with guarantee='population'; leave it out, or use "
+            "certify after the fit"
+        )
+
+
+def not_found(selection: Selection, most: float) -> str:
+    """Return what to say if no trial had what was wanted."""
+    last = selection.trials[-1]
+    if last.certified is not None:
+        least = min(t.certified for t in selection.trials if t.certified is not None)
+        return (
+            f"nothing has the wanted guarantee at max_leakage={most}: the nearest certificate is "
+            f"{least:.3g} and the last trial, with noise {last.noise:.3g}, is {last.verdict!r}. "
+            "Try a larger max_leakage, more people or held-out people, or a lower rank; see "
+            "selection_.trials"
+        )
+    return (
+        f"no strength passed the audit at max_leakage={most}: the search ended at strength "
+        f"{last.strength:.3g} ({last.verdict}); strength {selection.strength:.3g} was used, which "
+        "has the least leakage of those that were audited by the most attackers. Try a larger "
+        "max_leakage or more people; see selection_.trials"
+    )

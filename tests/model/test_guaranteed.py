@@ -1,0 +1,168 @@
+import numpy as np
+import pytest
+
+from parafair import ConvergenceWarning, FairCP, Interrupted, certify, datasets
+from parafair.penalties import Transport
+
+DATA = datasets.synthetic(0, shape=(80, 8, 6), rank=3)
+X, GROUPS = DATA.tensor, DATA.sensitive_features
+SETTINGS = {"rank": 3, "strength": "auto", "random_state": 0, "n_init": 1, "tol": 1e-3}
+
+
+def fitted(guarantee, tensor=X, features=GROUPS, **settings):
+    calls = {name: settings.pop(name) for name in ("held_out", "on_trial") if name in settings}
+    model = FairCP(**{**SETTINGS, "guarantee": guarantee, **settings})
+    return model.fit(tensor, sensitive_features=features, **calls)
+
+
+@pytest.fixture(scope="module")
+def released():
+    return fitted("release")
+
+
+def test_what_is_released_is_certified(released):
+    assert released.selection_.passed
+    assert certify(released, random_state=5).leakage("release") <= 0.05 + 1e-9
+    (trial,) = released.selection_.trials
+    assert trial.certified <= 0.05
+    assert trial.verdict == released.selection_.verdict == "certified"
+    assert str(trial).startswith("shared places, noise 0.05: residual ")
+    assert released.record_.strength is None
+
+
+def test_less_leakage_costs_more(released):
+    exact = fitted("release", max_leakage=0.0)
+    assert certify(exact).leakage("release") == pytest.approx(0, abs=1e-9)
+    assert released.fit_.residual < exact.fit_.residual
+
+
+@pytest.mark.parametrize("sizes", [(50, 30), (40, 21, 19)])
+def test_uneven_groups_are_certified(sizes):
+    groups = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    model = fitted("release", features=groups)
+    assert certify(model).leakage("release") <= 0.05 + 1e-9
+
+
+def test_several_columns_are_certified_jointly():
+    features = np.column_stack([GROUPS, np.arange(80) % 2])
+    certificate = certify(fitted("release", features=features))
+    assert len({statement.column for statement in certificate.statements}) == 3
+    assert certificate.leakage("release") <= 0.05 + 1e-9
+
+
+def test_the_same_seed_gives_the_same_fit(released):
+    assert np.array_equal(fitted("release").embedding_, released.embedding_)
+
+
+def test_numbers_get_noise():
+    numbers = np.random.default_rng(0).standard_normal(80)
+    model = fitted("release", features=numbers, max_leakage=0.3)
+    assert model.record_.strength > 0
+    assert model.record_.noise > 0.05
+    assert certify(model).leakage("release") <= 0.3
+
+
+def test_a_model_is_stored_with_its_trials(released, tmp_path):
+    released.save(tmp_path / "model")
+    found = FairCP.load(tmp_path / "model")
+    assert found.guarantee == "release"
+    assert found.selection_.trials == released.selection_.trials
+    assert found.selection_.strength is None
+
+
+def test_new_people_are_shifted_but_not_refined(released):
+    rows = released.transform(X[:5], sensitive_features=GROUPS[:5])
+    assert rows.shape == (5, 3)
+    with pytest.raises(ValueError, match="people share places instead; omit refine"):
+        released.transform(X, sensitive_features=GROUPS, refine=True)
+
+
+def test_an_audit_and_a_certificate(monkeypatch):
+    audited = []
+
+    def judge(self, released, trial):
+        audited.append(trial.noise)
+        verdict = "passes" if trial.noise > 0.15 else "leaks"
+        return type(trial)(**{**vars(trial), "verdict": verdict, "leakage": 0.01, "panel": "slow"})
+
+    monkeypatch.setattr("parafair.model.strength.Search.audited", judge)
+    model = fitted(("audit", "release"))
+    assert audited == [0.05, 0.1, 0.2]
+    assert model.record_.noise == 0.2
+    assert model.selection_.verdict == "passes"
+
+
+def test_a_given_noise_is_the_smallest(released):
+    model = fitted("release", noise=0.3)
+    assert model.record_.noise == 0.3
+    assert model.fit_.residual > released.fit_.residual
+
+
+def people(n, seed):
+    random = np.random.default_rng(seed)
+    groups = random.integers(0, 2, n)
+    rows = random.standard_normal((n, 2)) + 0.3 * groups[:, None]
+    other = np.random.default_rng(9).standard_normal((2, 6))
+    return rows @ other + 0.1 * random.standard_normal((n, 6)), groups
+
+
+def test_held_out_people_certify_a_population():
+    matrix, groups = people(300, 0)
+    later, theirs = people(3000, 1)
+    model = fitted("population", matrix, groups, rank=2, held_out=(later, theirs), max_leakage=0.1)
+    assert model.selection_.passed
+    found = certify(model, *people(3000, 2)).statements[0]
+    assert found.kind == "population"
+    assert found.estimate < 0.1
+
+
+def test_what_cannot_be_reached_is_said():
+    matrix, groups = people(100, 0)
+    with pytest.warns(ConvergenceWarning, match="the nearest certificate is") as warned:
+        model = fitted(
+            "population", matrix, groups, rank=2, held_out=people(30, 1), max_leakage=0.01
+        )
+    assert "more people or held-out people" in str(warned[0].message)
+    assert not model.selection_.passed
+    assert model.selection_.verdict == "not certified"
+
+
+def test_an_interruption_leaves_the_plain_decomposition():
+    def stop(trial):
+        raise KeyboardInterrupt
+
+    model = FairCP(**SETTINGS, guarantee="release")
+    with pytest.raises(Interrupted, match="that of a plain decomposition"):
+        model.fit(X, sensitive_features=GROUPS, on_trial=stop)
+    assert len(model.embedding_) == 80
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"guarantee": "all"}, "guarantee must be one of audit, release, population; got 'all'"),
+        ({"guarantee": ()}, "guarantee must name at least one of audit, release, population"),
+        ({"guarantee": 3}, "guarantee must be"),
+        ({"guarantee": "release", "strength": 3.0}, "is for strength='auto', but strength=3.0"),
+        ({"guarantee": ("release", "population")}, "cannot name both 'release' and 'population'"),
+        ({"guarantee": "release", "noise": 0}, "needs noise, but noise=0: nothing can be"),
+        ({"guarantee": "population"}, r"needs people who are not in X, as held_out=\(entries"),
+    ],
+)
+def test_what_cannot_be_guaranteed_is_refused(settings, message):
+    model = FairCP(**{**SETTINGS, **settings})
+    with pytest.raises((TypeError, ValueError), match=message):
+        model.fit(X, sensitive_features=GROUPS)
+
+
+def test_held_out_people_are_for_a_population():
+    with pytest.raises(ValueError, match="held_out is for strength='auto' with guarantee="):
+        FairCP(**SETTINGS).fit(X, sensitive_features=GROUPS, held_out=(X, GROUPS))
+
+
+def test_shared_places_are_a_method_too():
+    model = FairCP(3, method=Transport(leakage=0.02), noise=0.1, random_state=0)
+    model.fit(X, sensitive_features=GROUPS)
+    assert certify(model).leakage("release") <= 0.02 + 1e-9
+    rows = np.unique(np.round(np.asarray(model.fit_.noiseless), 9), axis=0)
+    assert len(rows) < 45
