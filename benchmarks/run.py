@@ -2,11 +2,12 @@
 
     python -m benchmarks.run [NAME ...]
 
-Names: algorithm1, plain_cp, khsic, audit_time (speed); all_at_once (solvers); chance_auto,
-chance_random, chance_seeds, chance_new, baselines, drift, fair_time (fairness); batch, hypervolume
-(frontiers); reproduction (the paper's figures); completion, sparse_sums, ridge, oulad_time,
-oulad_auto (missing entries); certified_auto, certificate_time, simulated_releases (guarantees);
-gpu_criterion, gpu_fit (only with a CUDA device). The default is all of them.
+Names: algorithm1, plain_cp, khsic, audit_time, iteration_time (speed); all_at_once (solvers);
+chance_auto, chance_random, chance_seeds, chance_new, baselines, drift, fair_time (fairness);
+batch, hypervolume (frontiers); reproduction (the paper's figures); completion, sparse_sums,
+ridge, oulad_time, oulad_auto (missing entries); certified_auto, certificate_time,
+simulated_releases (guarantees); gpu_criterion, gpu_fit (only with a CUDA device). The default is
+all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -37,6 +38,7 @@ from benchmarks import (
     fairness,
     frontiers,
     gpu,
+    iterations,
     marks,
     ratings,
     solvers,
@@ -246,6 +248,7 @@ BENCHMARKS = {
     "oulad_auto": marks.oulad_auto,
     "certificate_time": certificates.certificate_time,
     "simulated_releases": certificates.simulated_releases,
+    "iteration_time": iterations.iteration_time,
     "gpu_criterion": gpu.gpu_criterion,
     "gpu_fit": gpu.gpu_fit,
 }

@@ -27,7 +27,7 @@ def test_all_commands_are_listed_in_the_order_of_work(working):
     names = [command.name for command in shell.app.registered_commands]
     assert names == [
         "datasets", "fit", "tune", "audit", "frontier", "pick", "report", "parity-limit",
-        "predict", "transform", "reproduce",
+        "predict", "transform", "certify", "reproduce",
     ]  # fmt: skip
 
 

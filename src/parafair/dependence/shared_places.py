@@ -55,12 +55,6 @@ def share_places(points: Floats, groups: Positions, *, leakage: float, seed: int
     return found
 
 
-def advantage(places: Positions, groups: Positions) -> float:
-    """Return how much better than chance the group follows from the place, balanced accuracy."""
-    sizes = np.bincount(groups)
-    return float(_shares(places, groups, sizes).max(0).sum() - 1) / len(sizes)
-
-
 def _shares(places: Positions, groups: Positions, sizes: Positions) -> Floats:
     """Return the share of each group in each place, shape (groups, places)."""
     counts = np.zeros((len(sizes), int(places.max()) + 1))
