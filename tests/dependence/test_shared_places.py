@@ -70,8 +70,9 @@ def test_sizes_without_a_common_divisor_need_some_leakage():
     assert len(np.unique(share_places(points, groups, leakage=0.05))) > 3
 
 
-def test_many_people_are_shared_in_chunks():
-    points, groups = people((1700, 900), columns=2)
+def test_many_people_are_shared_in_chunks(monkeypatch):
+    monkeypatch.setattr("parafair.dependence.shared_places.CHUNK_PEOPLE", 100)
+    points, groups = people((170, 90), columns=2)
     places = share_places(points, groups, leakage=0.03)
     assert advantage(places, groups) <= 0.03 + 1e-9
     again = share_places(points, groups, leakage=0.03)

@@ -35,8 +35,8 @@ def starts_of(problem, count=2):
 def test_two_precisions_end_where_double_precision_does():
     problem = problem_of()
     starts = starts_of(problem)
-    found = solve_twice(problem, BlockDescent(), starts=starts, stop=STOP)
-    expected = solve_batch(problem, BlockDescent(), starts=starts, stop=STOP)
+    found = solve_twice(problem, LBFGS(), starts=starts, stop=STOP)
+    expected = solve_batch(problem, LBFGS(), starts=starts, stop=STOP)
     for fit, other in zip(found, expected, strict=True):
         assert fit.cp.factors[0].dtype == torch.float64
         assert fit.status is Status.CONVERGED
@@ -87,7 +87,7 @@ def test_the_last_digits_are_those_of_double_precision():
 def test_data_too_large_or_small_for_single_precision_is_fitted_in_double(scale):
     problem = problem_of(scale)
     assert problem.single is problem
-    (fit,) = solve_twice(problem, BlockDescent(), starts=starts_of(problem, 1), stop=STOP)
+    (fit,) = solve_twice(problem, LBFGS(), starts=starts_of(problem, 1), stop=STOP)
     assert fit.status is Status.CONVERGED
 
 

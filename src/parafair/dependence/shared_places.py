@@ -22,7 +22,7 @@ from scipy.spatial.distance import cdist
 from parafair.dependence.barycenter import Floats, Positions
 
 # People who are dealt to places together; more are divided into chunks.
-CHUNK_PEOPLE = 1000
+CHUNK_PEOPLE = 500
 # Times that people are dealt to the places and the places move to their people.
 ROUNDS = 8
 # Numbers of places that are tried once they are few enough for the leakage.
