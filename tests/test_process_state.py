@@ -156,6 +156,7 @@ CALLS = {
     "Certificate.sentences": lambda m: m["certificate"].sentences(),
     "Certificate.to_dict": lambda m: m["certificate"].to_dict(),
     "Certificate.write": lambda m: m["certificate"].write(f"{new(m, 'certificate')}.json"),
+    "FairCP.keep_certificate": lambda m: m["model"].keep_certificate(m["certificate"]),
     "FairCP.exact_release": lambda m: m["model"].exact_release(),
     "parity_limit": lambda m: parity_limit(TENSOR, sensitive_features=GROUPS),
     "split_cells": lambda m: split_cells(HOLES),

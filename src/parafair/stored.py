@@ -85,10 +85,12 @@ def read_record(path: Path, *, file_format: int | None = None) -> dict[str, Any]
 def _belongs(
     name: str, data: bytes, record: Mapping[str, Any], manifest: Mapping[str, Any]
 ) -> bool:
-    """Whether a folder was created with this file, or the record was added to this folder."""
-    if name in manifest["files"]:
-        return bool(manifest["files"][name] == hashlib.sha256(data).hexdigest())
-    return bool(record.get("folder") == manifest["sha256"])
+    """Whether a folder was created with this file, or the record was added to this folder.
+
+    A record that was added later may replace one that the folder was created with.
+    """
+    created = manifest["files"].get(name) == hashlib.sha256(data).hexdigest()
+    return created or bool(record.get("folder") == manifest["sha256"])
 
 
 def is_stored(path: Path) -> bool:

@@ -266,6 +266,7 @@ SORTS: dict[str, Sort] = {
     "refine": FLAGS,
     "cells": CELLS,
     "overwrite": FLAGS,
+    "keep_exact": FLAGS,
     "target": FEATURES,
     "attackers": ATTACKER_LISTS,
     "folds": choice(("2", "3"), ("0", "1", "50", "2.5")),

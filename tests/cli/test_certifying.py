@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from parafair import Certificate, FairCP, certify, datasets
+from parafair.cli import runs
 from tests.cli.conftest import PEOPLE, run
 
 FIT = ("fit", "tensor.npy", *PEOPLE, "--rank", 2, "--method", "transport", "--out", "run")
@@ -13,8 +14,9 @@ DRAWS = ("--draws", 1000)
 
 @pytest.fixture
 def fitted(arrays):
-    """A run with noise, and 100 new people."""
-    run(*FIT, "--noise", 0.5)
+    """A run with noise and its exact rows, and 100 new people."""
+    printed = run(*FIT, "--noise", 0.5, "--keep-exact")
+    assert "the folder contains the rows without noise" in printed
     new = datasets.synthetic(1, shape=(100, 8, 6), rank=3)
     np.save("new.npy", new.tensor)
     table = pd.DataFrame({"group": new.sensitive_features})
@@ -37,9 +39,62 @@ def test_the_certificate_is_that_of_python(fitted):
 
 
 def test_a_certificate_can_be_kept_in_the_run(fitted):
-    run("certify", "run", *DRAWS, "--out", "run/certificate.json")
-    assert Certificate.read("run/certificate.json").people == 40
+    assert Certificate.read("run/certificate.json").draws == 20_000
+    run("certify", "run", *DRAWS, "--out", "run/certificate.json", "--force")
+    assert FairCP.load("run").certificate_.draws == 1000
     run(*FIT, "--noise", 0.5, "--force")
+
+
+def test_a_run_without_exact_rows_shows_its_stored_certificate(arrays):
+    run(*FIT, "--noise", 0.5)
+    assert not FairCP.load("run").has_exact_rows
+    stored = " ".join(str(Certificate.read("run/certificate.json")).split())
+    printed = run("certify", "run", "--out", "copy.json")
+    told = "The run has no rows without noise; this is the certificate stored with it. "
+    assert printed == told + stored
+    assert str(Certificate.read("copy.json")) == str(FairCP.load("run").certificate_)
+    assert run("certify", "run", "--draws", 20_000, "--releases", 1) == told + stored
+    for wrong in (("--releases", 3), ("--random-state", 1), ("--confidence", 0.9)):
+        text = run("certify", "run", *wrong, code=2)
+        assert f"{wrong[0]} is {wrong[1]}, but the run has no rows without noise" in text
+    model = FairCP(2, method="transport", noise=0.5)
+    data = datasets.synthetic(0, shape=(40, 8, 6), rank=3)
+    model.fit(data.tensor, sensitive_features=pd.DataFrame({"group": data.sensitive_features}))
+    assert " ".join(str(certify(model)).split()) == stored
+
+
+def test_a_population_is_certified_without_exact_rows(fitted):
+    new = ("--new-tensor", "new.npy", "--new-sensitive", "new.csv")
+    before = run("certify", "run", *new, *DRAWS)
+    run(*FIT, "--noise", 0.5, "--force")
+    after = run("certify", "run", *new, *DRAWS)
+    only_labels = " - The model has no exact rows, so only labels were compared to tell whether new"
+    assert only_labels in after
+    assert after.split(only_labels)[0].split(" - ")[:2] == before.split(" - ")[:2]
+
+
+def test_a_run_that_was_not_certified_says_what_to_do(arrays):
+    run(*FIT, "--noise", 0.5, "--no-certify")
+    assert not (arrays / "run" / "certificate.json").exists()
+    text = run("certify", "run", code=2)
+    assert "saved without exact rows" in text
+    assert "--keep-exact on the command line" in text
+
+
+def test_many_people_are_certified_if_asked_for(arrays, monkeypatch):
+    monkeypatch.setattr(runs, "MOST_CERTIFIED", 39)
+    text = run(*FIT, "--noise", 0.5)
+    assert "not certified: 40 people take a while; ask for it with --certify" in text
+    assert not (arrays / "run" / "certificate.json").exists()
+    run(*FIT, "--noise", 0.5, "--force", "--certify")
+    assert (arrays / "run" / "certificate.json").exists()
+
+
+def test_a_fit_that_cannot_be_certified_is_kept(arrays):
+    text = run(*FIT, "--noise", 1e-14)
+    assert "not certified: noise underflows" in text
+    assert FairCP.load("run").fit_.noise
+    assert not (arrays / "run" / "certificate.json").exists()
 
 
 def test_held_out_people_are_certified(fitted):

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 from parafair import FairCP, audit
 from parafair.frontiers import frontier, load
@@ -50,18 +53,81 @@ def plan_and_points(strengths=(1.0, 100.0)):
     return plan, [Point(m, fit) for m, fit in zip(members, fits, strict=True)]
 
 
+def with_the_fit_of(plan, member, other, fit):
+    """The fit of another member, with the noise of this one."""
+    exact = plan.noise_of(other).subtract(plan.problem_of([other]), fit)
+    return plan.noise_of(member).release(plan.problem_of([member]), exact)
+
+
 def test_a_poor_fit_is_replaced_by_that_of_another_strength():
     plan, (weak, strong) = plan_and_points()
-    poor = Point(Member("invariant", 1.5, 0), strong.fit)
+    member = Member("invariant", 1.5, 0)
+    poor = Point(member, with_the_fit_of(plan, member, strong.member, strong.fit))
     found = exchange(plan, [weak, poor, strong])
     assert found[0] is weak
     assert found[2] is strong
     assert found[1].fit.before_noise.residual == pytest.approx(weak.fit.before_noise.residual)
     assert found[1].member.strength == 1.5
-    # The noise is that of the seed, and the objective is that of the member's strength.
-    np.testing.assert_allclose(found[1].fit.cp.factors[0], weak.fit.cp.factors[0])
+    # The noise is that of the member, and the objective that of the member's strength.
+    np.testing.assert_allclose(found[1].fit.noiseless, weak.fit.noiseless, rtol=1e-6, atol=1e-9)
+    apart = found[1].fit.cp.factors[0] - weak.fit.cp.factors[0]
+    assert float(apart.std()) > 0.05 * float(weak.fit.noiseless.std())
     ratio = found[1].fit.before_noise.penalty / weak.fit.before_noise.penalty
     assert ratio == pytest.approx(1.5)
+
+
+def as_loaded(point):
+    """The point as it is read from a folder, without rows before noise."""
+    return Point(point.member, replace(point.fit, noiseless=None, plain=None))
+
+
+def test_noise_is_subtracted_with_the_data():
+    plan, points = plan_and_points((0.0, 1.0))
+    for point in points:
+        stored = as_loaded(point).fit
+        problem = plan.problem_of([point.member])
+        exact = plan.noise_of(point.member).subtract(problem, stored)
+        expected = point.fit.cp.factors[0] if point.fit.noiseless is None else point.fit.noiseless
+        torch.testing.assert_close(exact.cp.factors[0], expected, rtol=1e-12, atol=1e-12)
+        assert exact.residual == point.fit.before_noise.residual
+        again = plan.noise_of(point.member).release(problem, exact)
+        torch.testing.assert_close(again.cp.factors[0], stored.cp.factors[0])
+        torch.testing.assert_close(again.shifts, stored.shifts)
+        assert again.noise.keys() == stored.noise.keys()
+    assert not points[0].fit.noise
+    assert points[1].fit.noise
+    # Another seed, or other data, has other noise.
+    other = plan.noise_of(Member("invariant", 1.0, 1)).subtract(problem, stored)
+    assert not torch.allclose(other.cp.factors[0], expected, atol=1e-3)
+
+
+def test_fits_that_were_read_are_exchanged_alike():
+    plan, (none, weak, strong) = plan_and_points((0.0, 1.0, 100.0))
+    points = [none, weak, Point(Member("invariant", 1.5, 0), strong.fit), strong]
+    found, again = (exchange(plan, each) for each in (points, list(map(as_loaded, points))))
+    assert [after is before for before, after in zip(points, found, strict=True)] == [
+        True,
+        True,
+        False,
+        True,
+    ]
+    for one, two in zip(found, again, strict=True):
+        assert all(map(torch.equal, one.fit.cp.factors, two.fit.cp.factors))
+        assert torch.equal(one.fit.shifts, two.fit.shifts)
+        assert one.residual == two.residual
+    # An exchanged fit is not exchanged again.
+    assert exchange(plan, found) == found
+
+
+def test_people_without_entries_have_no_noise_to_subtract():
+    tensor, groups, rank = draw(mean_shift, 0, 60)
+    tensor[[4, 9]] = np.nan
+    model = FairCP(rank, tol=1e-2, n_init=1, ridge=1.0)
+    plan = make_plan(model, tensor, sensitive_features=groups)
+    member = Member("invariant", 1.0, 0)
+    (fit,) = plan.fit([member], lambda position, fit: None)
+    exact = plan.noise_of(member).subtract(plan.problem_of([member]), fit)
+    torch.testing.assert_close(exact.cp.factors[0], fit.noiseless, rtol=1e-12, atol=1e-12)
 
 
 def test_other_seeds_are_left_alone():
@@ -85,7 +151,7 @@ def test_a_folder_has_the_exchanged_fits(tmp_path, monkeypatch):
 
     def poor(plan, members, folder, done=None):
         fits = list(fit(plan, members, None, done))
-        fits[1] = fits[2]  # the fit of a much larger strength
+        fits[1] = with_the_fit_of(plan, members[1], members[2], fits[2])  # a much larger strength
         for member, one in zip(members, fits, strict=True):
             folder.write(member, one)
             folder.write_audit(member, audit(one.cp.factors[0], sensitive_features=GROUPS, **QUICK))
@@ -101,7 +167,9 @@ def test_a_folder_has_the_exchanged_fits(tmp_path, monkeypatch):
     stored = load(tmp_path / "curve")
     assert before_noise(stored) == before_noise(found)
     # The audit is that of the fit it now has.
-    assert stored.points[1].audit.leakage == weak.audit.leakage
+    rows = stored.points[1].fit.cp.factors[0]
+    again = audit(rows, sensitive_features=GROUPS, **QUICK)
+    assert stored.points[1].audit.leakage == again.leakage
     assert before_noise(curve(mean_shift, **settings)) == before_noise(found)
 
 

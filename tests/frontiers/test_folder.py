@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 import signal
@@ -207,6 +208,17 @@ def test_a_fit_under_the_name_of_another_is_refused(tmp_path, one):
         load(tmp_path)
 
 
+def test_a_folder_of_an_earlier_version_is_refused(tmp_path, one):
+    """It has rows without noise; it is neither read nor continued, and stays as it is."""
+    path = tmp_path / "invariant" / "frontier.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 4}))
+    kept = sorted(path.parent.iterdir())
+    for use in (lambda: load(tmp_path), lambda: small(out=tmp_path)):
+        with pytest.raises(ValueError, match=r"frontier.json has format 4, but .*; fit again, or"):
+            use()
+    assert sorted(path.parent.iterdir()) == kept
+
+
 def test_two_processes_may_write_the_same_fit(tmp_path, monkeypatch, one):
     (point,) = one.points
     folder = Folder(tmp_path / "invariant")
@@ -258,6 +270,8 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, wait_for):
     whole = small(strengths=(0.01, 0.1, 1.0, 10.0), seeds=2)
     expected = {point.member.id: point.residual for point in whole.points}
     assert after == pytest.approx(expected, rel=1e-3)
+    assert any(point.fit.noise for point in resumed.points)
+    assert all(point.fit.noiseless is None for point in load(out).points)
     assert not list(members.glob(".*"))
 
 

@@ -260,7 +260,7 @@ def test_every_sensitive_mode_has_noise_of_its_own(tmp_path):
     found = torch.linalg.solve(Standardized.of(rows).basis, added[others], left=False)
     assert float(found.std()) == pytest.approx(0.1, rel=0.25)  # 180 draws: five deviations
     torch.testing.assert_close(model.cp_.factors[1][4], model.cp_.factors[1][others].mean(0))
-    # New people are embedded, and scored, with the other factors before noise.
+    # New people are embedded, and scored, with the other factors as they were released.
     model.save(tmp_path / "model")
     again = FairCP.load(tmp_path / "model")
     new = tensor[:10]
@@ -268,7 +268,12 @@ def test_every_sensitive_mode_has_noise_of_its_own(tmp_path):
         again.transform(new, sensitive_features=groups[:10]),
         model.transform(new, sensitive_features=groups[:10]),
     )
-    assert model.score(tensor) >= 1 - fit.before_noise.residual**2
+    assert again.score(tensor) == model.score(tensor)
+    released = [factor.numpy() for factor in model.cp_.factors[1:]]
+    design = np.einsum("jr,kr->jkr", released[0][others], released[1]).reshape(-1, 3)
+    entries = tensor[:, others].reshape(90, -1)
+    left = np.linalg.norm(entries.T - design @ np.linalg.lstsq(design, entries.T)[0])
+    assert model.score(tensor) == pytest.approx(1 - (left / np.linalg.norm(entries)) ** 2)
 
 
 def test_people_without_entries_are_the_mean(marks):
@@ -318,8 +323,8 @@ def new_rows(model, tensor, groups, **settings):
 def test_new_people_have_noise_of_the_same_size_that_is_their_own(marks, model, tmp_path):
     tensor, groups = marks
     rows = new_rows(model, tensor, groups)
-    plain = without_noise(tensor[:PEOPLE], groups[:PEOPLE])
-    added = whitened(model, rows - new_rows(plain, tensor, groups))
+    exact = model.exact_release(tensor[PEOPLE:], groups[PEOPLE:]).rows
+    added = whitened(model, rows - exact.numpy())
     np.testing.assert_allclose(added.mT @ added / NEW / 0.1**2, np.eye(3), atol=0.33)
     # It depends on nobody else, neither on when they are embedded.
     some = np.arange(PEOPLE, PEOPLE + 7)[::-1]
@@ -393,3 +398,17 @@ def test_held_out_entries_are_predicted_with_the_released_rows(marks):
     cells = split.test.cells.numpy()
     expected = model.cp_.reconstruct().numpy()[tuple(cells)]
     np.testing.assert_allclose(model.predict(split.test), expected)
+
+
+def test_noises_of_other_levels_strengths_and_ranks_are_independent(marks):
+    tensor, groups = marks[0][:100], marks[1][:100]
+    settings = [{}, {"noise": 0.2}, {"strength": 3.0}, {"rank": 2}]
+    drawn = []
+    for changed in settings:
+        found = FairCP(**{"rank": 3, "strength": 2.0, "tol": 1e-2, "n_init": 1, **changed})
+        found.fit(tensor, sensitive_features=groups)
+        noise = found.fit_.cp.factors[0] - found.fit_.noiseless
+        drawn.append((noise @ found.fit_.noise[0].inverse()).numpy())
+    for other in drawn[1:]:
+        correlations = np.corrcoef(drawn[0].T, other.T)[: drawn[0].shape[1], drawn[0].shape[1] :]
+        assert np.abs(correlations).max() < 0.4

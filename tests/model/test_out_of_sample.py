@@ -266,22 +266,33 @@ def test_refinement_says_what_it_needs(marks, model):
         linear.transform(new, sensitive_features=theirs, refine=True)
 
 
-@pytest.mark.filterwarnings("ignore:with noise=0")
 def test_refined_people_get_the_same_noise(marks, model):
-    tensor, groups = marks
-    plain = FairCP(3, strength=3.0, noise=0, random_state=0)
-    plain.fit(tensor[:TRAINED], sensitive_features=groups[:TRAINED])
+    tensor, groups = (array[TRAINED:] for array in marks)
+    quiet = replace(model.fit_, noise={0: 0 * model.fit_.noise[0]})
+    plain = FairCP.from_fit(quiet, record=model.record_, training=model.training_)
     shifted, refined = (
-        [
-            fit.transform(tensor[TRAINED:], sensitive_features=groups[TRAINED:], refine=refine)
-            for fit in (model, plain)
-        ]
+        [fit.transform(tensor, sensitive_features=groups, refine=refine) for fit in (model, plain)]
         for refine in (False, True)
     )
     assert model.record_.noise == 0.1
     noise = shifted[0] - shifted[1]
+    assert np.abs(noise).min() > 0
     assert not np.allclose(refined[1], shifted[1])
     np.testing.assert_allclose(refined[0] - refined[1], noise, rtol=1e-6, atol=1e-8)
+
+
+def test_neighbors_are_found_by_released_rows_minus_shifts(marks, model):
+    tensor, groups = (array[TRAINED:] for array in marks)
+    with pytest.warns(ParafairWarning, match="without regard to fairness"):
+        plain = model.transform(tensor)
+    rows = model.transform(tensor, sensitive_features=groups)
+    shifts = model.fit_.shifts.numpy()
+    places = model.embedding_ - shifts
+    inverse = np.linalg.inv(np.cov(places.T))
+    own = model.exact_release(tensor, groups).rows.numpy() - (rows - plain)  # noise is the same
+    distances = cdist(own, places, "mahalanobis", VI=inverse)
+    distances[groups[:, None] != marks[1][:TRAINED]] = np.inf
+    np.testing.assert_allclose(rows - plain, shifts[distances.argmin(1)], atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:with noise=0")
@@ -294,23 +305,25 @@ def test_new_people_get_noise_of_their_own():
     table = people @ random.standard_normal((3, 12)) + 0.02 * random.standard_normal((520, 12))
     fair = FairCP(3, strength=1.0, noise=0, tol=1e-3).fit(table[:120], sensitive_features=groups)
     rows = fair.fit_.cp.factors[0]
-    noisy = rows + 0.4 * example_rows(120, 3, seed=1) @ Standardized.of(rows).basis
-    cp = replace(fair.fit_.cp, factors=(noisy, *fair.fit_.cp.factors[1:]))
+    matrix = 0.4 * Standardized.of(rows).basis
+    added = example_rows(120, 3, seed=1) @ matrix
+    cp = replace(fair.fit_.cp, factors=(rows + added, *fair.fit_.cp.factors[1:]))
 
-    def attack(noiseless):
-        fit = replace(fair.fit_, cp=cp, noiseless=noiseless)
+    def attack(copied, noise):
+        fit = replace(fair.fit_, cp=cp, shifts=fair.fit_.shifts + copied, noise=noise)
         record = replace(fair.record_, noise=0.4)
         model = FairCP.from_fit(fit, record=record, training=fair.training_)
         new = model.transform(table[120:], sensitive_features=given)
         neighbor = KNeighborsClassifier(1).fit(model.embedding_, groups)
         return new, model, auc(given == 1, neighbor.predict_proba(new)[:, 1])
 
-    assert attack(None)[2] > 0.8  # the noise is copied
-    new, model, found = attack(rows)
-    assert abs(found - 0.5) < 1.96 * (1 / (12 * 200)) ** 0.5  # its interval at chance
+    assert attack(added, {})[2] > 0.8
+    new, model, found = attack(0, {0: matrix})
+    ones = int(given.sum())
+    # Its interval at chance, as in the test of Mann and Whitney.
+    assert abs(found - 0.5) < 1.96 * (401 / (12 * ones * (400 - ones))) ** 0.5
     # Noise of the same size as in training, that depends on the person alone.
-    without = fair.transform(table[120:], sensitive_features=given)
-    spread = Standardized.of(rows).basis.inverse().numpy()
-    assert ((new - without) @ spread).std() == pytest.approx(0.4, rel=0.1)
+    without = model.exact_release(table[120:], given).rows.numpy()
+    assert ((new - without) @ matrix.inverse().numpy()).std() == pytest.approx(1, rel=0.1)
     alone = model.transform(table[125:126], sensitive_features=given[5:6])
     np.testing.assert_allclose(alone, new[5:6])

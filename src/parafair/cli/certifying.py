@@ -14,6 +14,7 @@ from parafair.cli.people import PeopleOptions
 from parafair.cli.predicting import Run
 from parafair.cli.shell import echo
 from parafair.cli.tensors import TensorOptions
+from parafair.guarantees.certificate import Certificate
 from parafair.guarantees.certifying import certify
 from parafair.model.estimator import FairCP
 from parafair.storage import check_new_file
@@ -77,14 +78,35 @@ def certify_command(
 ) -> None:
     """Bound what every attacker learns from an embedding with noise.
 
-    Without new people, the statements are about the people of the run. With held-out people, the
-    statement is about the population that they are a sample of. The run must have noise and its
-    exact rows.
+    Without new people, the statements are about the people of the run. If the run has no rows
+    without noise, which is the default of `parafair fit`, this is the certificate that was stored
+    with it. With held-out people, the statement is about the population that they are a sample of.
     """
     if out is not None:
         check_new_file(out, overwrite=force)
     model = FairCP.load(run)
-    found = certify(model, **people.read(model, Inputs.read(run)), **vars(settings))
+    new = people.read(model, Inputs.read(run))
+    found = None if new else _stored(model, settings)
+    if found is None:
+        found = certify(model, **new, **vars(settings))
+    else:
+        echo("The run has no rows without noise; this is the certificate stored with it.")
     if out is not None:
         found.write(out, overwrite=force)
     echo(str(found))
+
+
+def _stored(model: FairCP, settings: CertifyOptions) -> Certificate | None:
+    """Return the stored certificate of a run without exact rows; None if it has no other part."""
+    found: Certificate | None = getattr(model, "certificate_", None)
+    if found is None or model.has_exact_rows:
+        return None
+    for name in ("confidence", "releases", "draws", "random_state"):
+        given = getattr(settings, name)
+        if given not in (CERTIFY[name], getattr(found, name, CERTIFY[name])):
+            raise ValueError(
+                f"--{name.replace('_', '-')} is {given}, but the run has no rows without noise, "
+                "so nothing new can be certified about its people; leave it out to see the stored "
+                "certificate, or fit again with --keep-exact"
+            )
+    return found

@@ -8,9 +8,9 @@ from parafair.cli.command import command
 from parafair.cli.held_out import HeldOutOptions
 from parafair.cli.inputs import Inputs
 from parafair.cli.models import ModelOptions, StartOptions
-from parafair.cli.options import RunOptions
+from parafair.cli.options import FittedOptions
 from parafair.cli.people import Loaded, ModeOptions, load
-from parafair.cli.runs import HeldOut, check_result, write_run
+from parafair.cli.runs import HeldOut, certify_run, check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, output, progress
 from parafair.cli.tensors import TensorOptions
 from parafair.data.tensor_data import TensorData
@@ -27,14 +27,16 @@ def fit(
     people: ModeOptions,
     model: ModelOptions,
     solver: StartOptions,
-    result: RunOptions,
+    result: FittedOptions,
     held: HeldOutOptions,
 ) -> None:
     """Decompose a tensor and write the embedding, the factors and a record of the fit.
 
     The folder holds embedding.csv (one row per person), a table like factor_module.csv for each
-    other mode, the model itself, inputs.json (where the data came from) and, with --test-size or
-    --test, evaluation.json. Ctrl-C stops after the last finished iteration and writes that.
+    other mode, the model itself, inputs.json (where the data came from), certificate.json if the
+    fit has noise and, with --test-size or --test, evaluation.json. It has no rows without noise
+    unless --keep-exact asks for them. Ctrl-C stops after the last finished iteration and writes
+    that.
     """
     check_result(result)
     wanted = FairCP(**model.settings(), **solver.settings())
@@ -45,6 +47,7 @@ def fit(
     interrupted = _fit(wanted, loaded.data if split is None else split.train, loaded)
     held_out = split and HeldOut.of(held.record(), wanted, split, loaded.features)
     inputs = Inputs.of(tensor, people, **held.record())
+    certify_run(result, wanted)
     write_run(result, wanted, inputs, held_out=held_out)
     show_result(wanted, held_out)
     echo(f"written to {result.out}")
@@ -60,7 +63,7 @@ def show_result(model: FairCP, held_out: HeldOut | None) -> None:
         f"residual {last.residual:.4f}, {added} {last.penalty:.4g}, {model.n_iter_} iterations in "
         f"{last.seconds:.1f} s: {model.fit_.status.value}"
     )
-    if model.fit_.noiseless is not None:
+    if model.fit_.noise:
         echo(describe_noise(model.record_.noise, model.fit_))
     if model.ridge == "auto" and model.ridge_:
         echo(f"ridge {model.ridge_:g}, selected by the error of held-out entries")

@@ -76,6 +76,10 @@ RawLabels = Annotated[
 ]
 
 
+# A certificate of so many people takes a few seconds on one core.
+MOST_CERTIFIED = 20_000
+
+
 @dataclass(frozen=True)
 class AuditOptions:
     """How to attack."""
@@ -113,6 +117,30 @@ class RunOptions:
     ] = TABLE_FORMATS[0]
     raw_labels: RawLabels = False
     force: Force = False
+
+
+@dataclass(frozen=True)
+class FittedOptions(RunOptions):
+    """Where to write a run that was just fitted, and what it keeps of a fit with noise."""
+
+    certify: Annotated[
+        bool | None,
+        option(
+            RESULT,
+            "Certify a fit with noise, which needs rows that the run does not keep. [default: up "
+            f"to {MOST_CERTIFIED:,} people]",
+            "--certify/--no-certify",
+        ),
+    ] = None
+    keep_exact: Annotated[
+        bool,
+        option(
+            RESULT,
+            "Also keep the rows without noise, to certify again. Whoever has them knows the noise "
+            "of every released row.",
+            "--keep-exact",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True)

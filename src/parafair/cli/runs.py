@@ -17,14 +17,23 @@ from rich.table import Table
 
 from parafair.audits.evaluation import Evaluation, evaluate_predictions
 from parafair.cli.inputs import Inputs
-from parafair.cli.options import TABLE_FORMATS, RunOptions, TableOptions
+from parafair.cli.options import (
+    MOST_CERTIFIED,
+    TABLE_FORMATS,
+    FittedOptions,
+    RunOptions,
+    TableOptions,
+)
+from parafair.cli.shell import echo
 from parafair.data.centering import Offsets
 from parafair.data.frames import check_parquet
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import Split
 from parafair.data.tensor_data import TensorData
 from parafair.errors import unknown_choice
+from parafair.guarantees.certifying import certify
 from parafair.model.estimator import FairCP
+from parafair.model.noise import warn_of_exact
 from parafair.storage import check_new_folder, new_file, new_folder, write_json
 
 EVALUATION_FILE, TUNING_FILE = "evaluation.json", "tuning.json"
@@ -109,6 +118,8 @@ def write_run(
 ) -> None:
     """Write a run, whole or not at all: the model, its factors as tables, and records.
 
+    A model with `certificate_` is written with it.
+
     Args:
         result: Where to write it.
         model: The fitted model.
@@ -119,8 +130,9 @@ def write_run(
     training = model.training_
     names = _file_names(training.modes)
     names[training.mode] = "embedding"
+    keep_exact = isinstance(result, FittedOptions) and result.keep_exact
     with new_folder(result.out, overwrite=result.force) as folder:
-        model.write(folder)
+        model.write(folder, keep_exact=keep_exact)
         inputs.write(folder)
         for mode, factor in enumerate(model.cp_.factors):
             table = rows_as_table(factor.cpu().numpy(), training.labels[mode], training.modes[mode])
@@ -130,6 +142,22 @@ def write_run(
             write_json(folder / EVALUATION_FILE, held_out.to_dict())
         if tuning is not None:
             write_json(folder / TUNING_FILE, tuning)
+    if keep_exact:
+        warn_of_exact(model.fit_, stacklevel=2)
+
+
+def certify_run(result: FittedOptions, model: FairCP) -> None:
+    """Certify a model with noise before it is written without exact rows; say why not if not."""
+    people = len(model.embedding_)
+    if not model.fit_.noise or result.certify is False:
+        return
+    if result.certify is None and people > MOST_CERTIFIED:
+        echo(f"not certified: {people:,} people take a while; ask for it with --certify")
+        return
+    try:
+        certify(model)
+    except ValueError as error:  # the fit is worth keeping
+        echo(f"not certified: {error}")
 
 
 def rows_as_table(rows: NDArray[Any], labels: NDArray[Any], mode: str) -> pandas.DataFrame:

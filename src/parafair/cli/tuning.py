@@ -16,12 +16,12 @@ from parafair.cli.inputs import Inputs
 from parafair.cli.models import TUNE, GridOptions, StartOptions
 from parafair.cli.options import (
     DATA,
+    FittedOptions,
     Jobs,
-    RunOptions,
     option,
 )
 from parafair.cli.people import ModeOptions, load
-from parafair.cli.runs import HeldOut, check_result, write_run
+from parafair.cli.runs import HeldOut, certify_run, check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, progress
 from parafair.cli.tensors import TensorOptions
 from parafair.errors import Interrupted
@@ -49,7 +49,7 @@ def tune(
     solver: StartOptions,
     split: SplitOptions,
     held: HeldOutOptions,
-    result: RunOptions,
+    result: FittedOptions,
 ) -> None:
     """Try several settings and write the best as `parafair fit` would.
 
@@ -96,6 +96,7 @@ def tune(
     held_out = parts and HeldOut.of(held.record(), tuning.model, parts, loaded.features)
     inputs = Inputs.of(tensor, people, **held.record())
     record = _record(tuning, split.validation_size, model.max_leakage)
+    certify_run(result, tuning.model)
     write_run(result, tuning.model, inputs, held_out=held_out, tuning=record)
     verdict = "" if tuning.verdict is None else f": {tuning.verdict.value}"
     echo(f"chosen: {_words(tuning.best.settings)}{verdict}")

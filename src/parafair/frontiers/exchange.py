@@ -9,7 +9,6 @@ and ridge).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -20,8 +19,9 @@ from parafair.solvers.fitting import starts_plain
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status
 
-# Another fit must be better by this share, or rounding would decide.
-GAIN = 1e-9
+# Another fit must be better by this share, or rounding would decide: in double precision, and in
+# rounding errors of others.
+GAIN, ROUNDING_ERRORS = 1e-9, 10
 
 
 def exchange(plan: Plan, points: Sequence[Point]) -> list[Point]:
@@ -35,6 +35,7 @@ def exchange(plan: Plan, points: Sequence[Point]) -> list[Point]:
         points: Fits at several strengths, in any order.
     """
     found = list(points)
+    gain = max(GAIN, ROUNDING_ERRORS * torch.finfo(plan.task.problem.prototype.dtype).eps)
     if not starts_plain(plan.task.problem):
         return found
     for seed in {point.member.seed for point in points}:
@@ -45,31 +46,21 @@ def exchange(plan: Plan, points: Sequence[Point]) -> list[Point]:
         ]
         if len(places) < 2:
             continue
-        fits = [_without_noise(plan.task.problem, points[k].fit) for k in places]
+        fits = [_without_noise(plan, points[k]) for k in places]
         fixed, dependence = _parts(plan.task.problem, fits)
         for k, own in zip(places, range(len(fits)), strict=True):
             member = points[k].member
             objectives = fixed + (member.strength or 0.0) * dependence
             best = int(objectives.argmin())
-            if objectives[best] < objectives[own] * (1 - GAIN):
+            if objectives[best] < objectives[own] * (1 - gain):
                 found[k] = Point(member, _moved(plan, fits[best], member))
     return found
 
 
-def _without_noise(problem: Problem, fit: Fit) -> Fit:
-    """Return a fit as it was before noise was added."""
-    if fit.noiseless is None:
-        return fit
-    factors = list(fit.cp.factors)
-    for mode, rows in {problem.mode: fit.noiseless, **fit.noiseless_others}.items():
-        factors[mode] = rows
-    return replace(
-        fit,
-        cp=replace(fit.cp, factors=tuple(factors)),
-        history=fit.history[:-1],
-        noiseless=None,
-        noiseless_others={},
-    )
+def _without_noise(plan: Plan, point: Point) -> Fit:
+    """Return a fit as it was before noise. A stored one has no such rows, but the data is here."""
+    problem, noise = plan.problem_of([point.member]), plan.noise_of(point.member)
+    return noise.subtract(problem, point.fit)
 
 
 def _parts(problem: Problem, fits: Sequence[Fit]) -> tuple[Tensor, Tensor]:

@@ -29,7 +29,7 @@ from parafair.storage import (
 from parafair.stored import is_stored, read_record, reading, write_record
 from parafair.temporaries import MANIFEST_FILE, put_back, remove_leftovers
 
-FORMAT = 4
+FORMAT = 5
 # No file of another kind is ever deleted to make place for a frontier.
 NOTHING: frozenset[str] = frozenset()
 RUN_AGAIN = "run the frontier again in another folder"

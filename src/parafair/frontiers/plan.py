@@ -101,7 +101,8 @@ class Plan:
 
     def noise_of(self, member: Member) -> Noise:
         """Return the noise of a member."""
-        return self.task.noise(self.task.settings.noise_at(member.strength), member.seed)
+        level = self.task.settings.noise_at(member.strength)
+        return self.task.noise(level, strength=member.strength, seed=member.seed)
 
     def problem_of(self, members: Sequence[Member]) -> Problem:
         """Return the problem of a batch."""

@@ -267,7 +267,7 @@ class Frontier:
         record = Record(
             params=model.get_params(deep=False),
             strength=member.strength,
-            noise=0.0 if point.fit.noiseless is None else noise,
+            noise=noise if point.fit.noise else 0.0,
             ridge=settings["ridge"],
             seed=member.seed,
             shape=tuple(settings["shape"]),

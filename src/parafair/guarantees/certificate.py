@@ -15,6 +15,8 @@ from parafair.guarantees.exposure import Exposure
 from parafair.guarantees.statements import Statement, rounded_up
 from parafair.stored import read_record, reading, write_record
 
+# The certificate in the folder of a model.
+CERTIFICATE_FILE = "certificate.json"
 FORMAT = 1
 WIDTH = 100
 REMEDY = "certify again, or use a copy of the file"

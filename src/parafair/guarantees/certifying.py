@@ -61,6 +61,9 @@ class HasExactRelease(Protocol):
     def exact_release(self, X: Any = None, sensitive_features: Any = None) -> Release:
         """Return exact rows and noise of the training people, or of new people."""
 
+    def keep_certificate(self, certificate: Certificate) -> None:
+        """Keep what was certified about the training people."""
+
 
 @dataclass(frozen=True)
 class _Settings:
@@ -106,9 +109,11 @@ def certify(
 
     Without new people, the statements are about the training people whose features are in the
     criterion: (F), the exact advantage of the best attacker who sees one released row, by random
-    draws; (C), a bound in closed form; and the exposure of each person. With new people, the
-    statement (P) is about the population that they are a sample of. They must not have been used
-    for the fit or for any choice after it.
+    draws; (C), a bound in closed form; and the exposure of each person. The model keeps this
+    certificate as `certificate_`. It needs the rows without noise, which a saved model does not
+    have by default. With new people, the statement (P) is about the population that they are a
+    sample of; a saved model has all that it needs. They must not have been used for the fit or for
+    any choice after it.
 
     Args:
         model: A fitted `FairCP` with noise.
@@ -133,7 +138,10 @@ def certify(
             f"model must be a fitted FairCP, got {shown(model)}; for rows of your own use "
             "certify_rows"
         )
-    return _certify(model.exact_release(X_new, sensitive_features), settings)
+    found = _certify(model.exact_release(X_new, sensitive_features), settings)
+    if X_new is None:
+        model.keep_certificate(found)
+    return found
 
 
 def certify_rows(

@@ -16,6 +16,7 @@ from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
 from parafair.guarantees import certify
+from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.model.fitted import FittedCP
 from parafair.model.guaranteed import (
     OfPopulation,
@@ -36,7 +37,7 @@ from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.problem import Problem
-from parafair.stored import reading
+from parafair.stored import is_stored, reading
 
 # Relative rounding error of an objective in single precision.
 ROUNDING = 1e-6
@@ -107,6 +108,7 @@ class FairCP(FittedCP):
         fits_: The same for every start.
         record_: Requested and resolved settings.
         training_: Metadata of the training data.
+        certificate_: What `certify` has found about the training people, if it was called.
         selection_: With ``strength="auto"``, the selected strength and all strengths tried.
 
     >>> from parafair import FairCP, datasets
@@ -203,7 +205,7 @@ class FairCP(FittedCP):
         self._tell_ridge(task)
         penalty = problem.penalty
         strength = None if penalty is None else float(penalty.strength)
-        noise = task.noise(settings.noise_at(strength))
+        noise = task.noise(settings.noise_at(strength), strength=strength)
         record = Record.of(
             self.get_params(deep=False), problem, seed=settings.seed, noise=noise.level
         )
@@ -229,13 +231,13 @@ class FairCP(FittedCP):
             fit = interruption.fit
             if interruption.strength is not None:
                 level = settings.noise_at(interruption.strength)
-                noise = task.noise(level)
+                noise = task.noise(level, strength=interruption.strength)
                 record = replace(record, strength=interruption.strength, noise=level)
             if interruption.noise is None:
                 fit = noise.release(problem, complete(problem, fit))
             else:  # of a trial
                 record = replace(record, noise=interruption.noise)
-            self._keep([fit.with_plain(problem)], record, training)
+            self._keep([fit], record, training)
             self._tell_noise()
             interruption.fit = self.fit_
             raise
@@ -263,7 +265,7 @@ class FairCP(FittedCP):
 
     def _tell_noise(self) -> None:
         """Print what noise has cost, if verbose."""
-        if self.fit_.noiseless is not None:
+        if self.fit_.noise:
             print_line(self.verbose, describe_noise(self.record_.noise, self.fit_))
 
     def _forget(self) -> None:
@@ -313,6 +315,9 @@ class FairCP(FittedCP):
     def load(cls, folder: str | Path, *, classes: Iterable[type] = ()) -> Self:
         """Read a model that `save` or the command line wrote.
 
+        It does what the saved model did, except that `certify` needs rows without noise: those of
+        the training people are there only if they were saved with ``keep_exact=True``.
+
         Args:
             folder: The folder of the model.
             classes: Your own classes of penalties and solvers that the model uses. They are never
@@ -323,7 +328,10 @@ class FairCP(FittedCP):
         fit = Fit.load(folder)
         training = Training.read(folder, fit.cp.shape)
         with reading(folder / RECORD_FILE):
-            return cls.from_fit(fit, record=record, training=training)
+            model = cls.from_fit(fit, record=record, training=training)
+        if is_stored(folder / CERTIFICATE_FILE):
+            model.keep_certificate(Certificate.read(folder / CERTIFICATE_FILE))
+        return model
 
     def _select(
         self,

@@ -14,7 +14,6 @@ from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.guarantees.releases import Release
-from parafair.model.noise import Noise
 
 if TYPE_CHECKING:
     from parafair.model.fitted import FittedCP
@@ -27,21 +26,21 @@ MOST_EQUAL = 0.05
 
 def exact_rows(model: FittedCP) -> Tensor:
     """Return the training people's rows without noise, shape (n, rank); raise if there are none."""
-    mode = model.training_.mode
-    if not model.record_.noise:
-        return model.cp_.factors[mode]
-    if model.fit_.noiseless is None:
+    if not model.has_exact_rows:
         raise ValueError(
-            "the model has no exact rows, only released ones with noise, so nothing can be "
-            "certified; certify it right after the fit, or keep its exact rows when it is saved"
+            "the model was saved without exact rows, so nothing new can be certified about its "
+            "training people; certify it before it is saved, or save it with keep_exact=True "
+            "(--keep-exact on the command line)"
         )
-    return model.fit_.noiseless
+    rows = model.fit_.noiseless
+    return model.cp_.factors[model.training_.mode] if rows is None else rows
 
 
-def _noise(model: FittedCP) -> Tensor:
-    """Return the matrix of the noise of all people, trained and new."""
-    noise = Noise(model.record_.noise, model.record_.seed, model.training_.secret)
-    return noise.matrix(model.training_.penalized_rows(exact_rows(model)))
+def _noise(model: FittedCP, rows: Tensor) -> Tensor:
+    """Return the matrix of the noise of all people, trained and new; zero without noise."""
+    matrix = model.fit_.noise.get(model.training_.mode)
+    rank = rows.shape[1]
+    return rows.new_zeros(rank, rank) if matrix is None else matrix.to(rows.device)
 
 
 def training_release(model: FittedCP) -> Release:
@@ -59,7 +58,7 @@ def training_release(model: FittedCP) -> Release:
     )
     return Release(
         training.penalized_rows(rows),
-        _noise(model),
+        _noise(model, rows),
         training.features,
         released=training.penalized_rows(model.cp_.factors[training.mode]),
         places=training.penalized,
@@ -97,7 +96,7 @@ def new_release(
         )
     return Release(
         rows[people],
-        _noise(model).to(rows.device),
+        _noise(model, rows),
         features.take(people),
         held_out=True,
         training=model.training_.features,
@@ -125,7 +124,10 @@ def _check_held_out(
                 "not; pass held-out people, for example of split_people"
             )
     if trained is None:
-        return []
+        return [
+            "The model has no exact rows, so only labels were compared to tell whether new people "
+            "were in the training."
+        ]
     equal = _count_equal(new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype)
     if equal > MOST_EQUAL * len(new):
         raise ValueError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
@@ -27,15 +26,15 @@ from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ParafairWarning, shown, warn
+from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
-from parafair.model.exact import exact_rows, new_release, training_release
-from parafair.model.noise import Noise
+from parafair.model.exact import new_release, training_release
+from parafair.model.noise import Noise, warn_of_exact
+from parafair.model.out_of_sample import refining_penalty
 from parafair.model.record import Record
 from parafair.model.strength import Selection
 from parafair.model.training import Training
 from parafair.penalties import Penalty, Postprocessing
-from parafair.penalties.base import is_scale_free
-from parafair.penalties.registry import resolve_method
 from parafair.solvers.result import Fit, best
 from parafair.storage import new_folder
 
@@ -53,6 +52,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         fits_: All fits.
         record_: Requested and resolved settings.
         training_: Metadata of the training data.
+        certificate_: What `certify` has found about the training people, if it was called.
     """
 
     method: str | Penalty | Postprocessing
@@ -70,6 +70,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     fits_: tuple[Fit, ...]
     record_: Record
     training_: Training
+    certificate_: Certificate
 
     def transform(
         self, X: Any, *, sensitive_features: Any = None, refine: bool = False
@@ -78,7 +79,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
         Each row is a least-squares fit to the person's entries. With sensitive features, it is
         shifted like its nearest training neighbor with the same features. If the model has noise,
-        new people get noise of their own, of the same size, which depends on ``random_state``, the
+        neighbors and shifts have it too, so a saved model needs no rows without noise, and new
+        people get noise of their own, of the same size, which depends on ``random_state``, the
         training data and the person's entries alone: people with equal entries have equal noise,
         and training people other noise than in `embedding_`. A person's row does not depend on the
         other people in X. People without entries get the mean training row.
@@ -99,18 +101,25 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if sensitive_features is not None:
             check_order(sensitive_features, index_of(X))
             features = self._read_new_features(data, sensitive_features)
-        penalty = self._refining_penalty(features) if flag("refine", refine) else None
+        penalty = None
+        if flag("refine", refine):
+            penalty = refining_penalty(self.method, self.record_.strength, features)
         self._warn_of_new_people(data, features)
         centered = self._center(data)
         rows = self._add_noise(self._embed(centered, features, penalty), data)
         found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
         return found
 
+    @property
+    def has_exact_rows(self) -> bool:
+        """Whether the model has its training people's rows without noise."""
+        return self.fit_.noiseless is not None or self.training_.mode not in self.fit_.noise
+
     def exact_release(self, X: Any = None, sensitive_features: Any = None) -> Release:
         """Return rows without noise and the noise, as `parafair.certify` needs them.
 
-        These are as confidential as the training data. Without exact rows in the model, as in a
-        saved one that has only the released rows, this is an error.
+        These are as confidential as the training data. A model that was saved without exact rows
+        has none of its training people, and this is an error; those of new people are computed.
 
         Args:
             X: Entries of new people, as in `transform`; None for the training people.
@@ -132,7 +141,6 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             )
         features = self._read_new_features(data, sensitive_features)
         centered = self._center(data)
-        exact_rows(self)  # before any work
         rows, plain = (self._embed(centered, known, None) for known in (features, None))
         return new_release(self, data, rows=rows, plain=plain, features=features)
 
@@ -157,8 +165,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Return the explained share of the sum of squares of new people's entries.
 
         1 is a perfect fit, 0 is as good as predicting zero. The rows of X are fitted to their
-        entries by least squares, with all other factors fixed, without the penalty and without
-        noise.
+        entries by least squares, with all other factors fixed as in `cp_`, without the penalty and
+        without noise.
 
         Args:
             X: Data of new people, as in `transform`.
@@ -168,7 +176,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         data = self._center(self._validate(X, reset=False))
         check_scale(data)
         rows = self._embed(data, None, None)
-        factors = self._noiseless_factors(rows)
+        factors = self._factors(rows)
         factors[self.training_.mode] = rows
         norm = float(torch.linalg.vector_norm(data.entries, dtype=torch.float64))
         return 1 - data.observations.residual_squared(factors) / norm**2
@@ -180,37 +188,37 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _embed(
         self, data: TensorData, features: SensitiveFeatures | None, penalty: Penalty | None
     ) -> Tensor:
-        factors = self._noiseless_factors(data.values)
-        plain = None if self.fit_.plain is None else self.fit_.plain.to(data.values)
-        return self.training_.embed(data, factors, plain=plain, features=features, penalty=penalty)
+        factors, shifts = self._factors(data.values), self.fit_.shifts
+        return self.training_.embed(
+            data,
+            factors,
+            shifts=None if shifts is None else shifts.to(data.values),
+            features=features,
+            penalty=penalty,
+        )
 
-    def _noiseless_factors(self, prototype: Tensor) -> list[Tensor]:
-        """Return the factors before noise was added, with the dtype and device of a tensor."""
-        factors = list(self.cp_.factors)
-        for mode, rows in self.fit_.noiseless_others.items():
-            factors[mode] = rows
-        if self.fit_.noiseless is not None:
-            factors[self.training_.mode] = self.fit_.noiseless
-        return [factor.to(prototype) for factor in factors]
+    def _factors(self, prototype: Tensor) -> list[Tensor]:
+        """Return the factors with the dtype and device of a tensor."""
+        return [factor.to(prototype) for factor in self.cp_.factors]
 
     def _add_noise(self, rows: Tensor, data: TensorData) -> Tensor:
         """Return rows of new people with noise of their own, if the training rows have noise.
 
         The data is as it was given: offsets differ in the last bit between machines.
         """
-        if self.fit_.noiseless is None:
+        mode, record = self.training_.mode, self.record_
+        if mode not in self.fit_.noise:
             return rows
-        mode = self.training_.mode
-        like = self.training_.penalized_rows(self.fit_.noiseless.to(rows))
-        noise = Noise(self.record_.noise, self.record_.seed, self.training_.secret)
-        rows = rows + noise.of_new_people(data, mode, like)
-        # Nothing is known of people without entries: they get the mean of the released rows.
-        rows[data.observations.counts(mode) == 0] = self.cp_.factors[mode].to(rows).mean(0)
-        return rows
+        matrix = self.fit_.noise[mode].to(rows.device)
+        noise = Noise(record.noise, record.seed, self.training_.secret, record.strength)
+        added = noise.of_new_people(data, mode, matrix).to(rows)
+        # Nothing is known of people without entries: they have the mean of the released rows.
+        empty = data.observations.counts(mode) == 0
+        return rows + added.masked_fill(empty[:, None], 0.0)
 
     def _warn_of_new_people(self, data: TensorData, features: SensitiveFeatures | None) -> None:
         """Warn about rows without the penalty's shift, and about people without entries."""
-        if self.method != "none" and (features is None or self.fit_.plain is None):
+        if self.method != "none" and (features is None or self.fit_.shifts is None):
             remedy = "pass sensitive_features" if features is None else "fit again with FairCP"
             warn(
                 "transform embeds new people without regard to fairness, so their rows may "
@@ -254,28 +262,10 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             )
         return features
 
-    def _refining_penalty(self, features: SensitiveFeatures | None) -> Penalty:
-        """Return the training penalty, for refinement; raise if refinement is impossible."""
-        if features is None:
-            raise ValueError(
-                "refine=True needs sensitive_features of the new people, got None; pass them"
-            )
-        strength = None if isinstance(self.strength, str) else self.strength
-        penalty = resolve_method(self.method, strength)
-        if not is_scale_free(penalty):
-            raise ValueError(
-                "refine=True needs a scale-free penalty such as method='invariant', got "
-                f"method={self.method!r}; omit refine"
-            )
-        if self.record_.strength is None:
-            raise ValueError(
-                "refine=True needs a strength, but with guarantee='release' people share places "
-                "instead; omit refine"
-            )
-        return replace(penalty, strength=self.record_.strength)  # type: ignore[type-var]
-
     def predict(self, cells: Any) -> NDArray[Any]:
         """Return the model's values at any cells, observed or missing.
+
+        They follow from `cp_`: rows with noise give predictions with noise.
 
         Args:
             cells: A data frame with one row per cell and one column of labels per mode; a
@@ -291,7 +281,10 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return found.numpy()
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Return the reconstructed tensor for given embeddings, with people along `mode`."""
+        """Return the reconstructed tensor for given embeddings, with people along `mode`.
+
+        The other factors are those of `cp_`.
+        """
         check_is_fitted(self)
         embedding = as_tensor(X, name="X")
         if embedding.ndim != 2 or embedding.shape[1] != self.cp_.rank:
@@ -306,22 +299,38 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             tensor = tensor + self.training_.offsets.dense(tensor)
         return np.asarray(tensor.cpu())
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+    def save(
+        self, folder: str | Path, *, overwrite: bool = False, keep_exact: bool = False
+    ) -> None:
         """Write the fitted model into a new folder, completely or not at all.
 
-        The folder contains the training people's sensitive features and their rows without noise,
-        which `transform` needs. So it is as confidential as they are: publish `embedding_`, not the
-        folder.
+        The folder contains the released rows, their noise's covariance, what `transform` needs of
+        the training people, with noise too, and the certificate, if `certify` has made one. It has
+        no rows without noise, but the training people's sensitive features: publish `embedding_`,
+        not the folder. Factors that were given as `init` are stored as they were given.
+
+        Args:
+            folder: The folder.
+            overwrite: Whether to replace a folder of the same name.
+            keep_exact: Whether to store the rows without noise too, for another `certify`.
         """
         check_is_fitted(self)
         with new_folder(folder, overwrite=overwrite) as target:
-            self.write(target)
+            self.write(target, keep_exact=flag("keep_exact", keep_exact))
+        if keep_exact:
+            warn_of_exact(self.fit_, stacklevel=2)
 
-    def write(self, folder: Path) -> None:
-        """Write the files of the fitted model into an existing folder."""
-        self.fit_.write(folder)
+    def write(self, folder: Path, *, keep_exact: bool = False) -> None:
+        """Write the files of the fitted model into an existing folder; see `save`."""
+        self.fit_.write(folder, keep_exact=keep_exact)
         self.training_.write(folder)
         self.record_.write(folder)
+        if hasattr(self, "certificate_"):
+            self.certificate_.write(folder / CERTIFICATE_FILE)
+
+    def keep_certificate(self, certificate: Certificate) -> None:
+        """Set `certificate_`, which `save` writes; `certify` does it for the training people."""
+        self.certificate_ = certificate
 
     @property
     def _n_features_out(self) -> int:

@@ -8,12 +8,10 @@ which the criterion is at chance, and more and more noise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from parafair.errors import Interrupted, shown
-from parafair.guarantees import certify
-from parafair.guarantees.releases import Release
+from parafair.guarantees import certify_rows
 from parafair.model.noise import Noise
 from parafair.model.preparation import AUDIT, POPULATION, RELEASE, Settings, Task
 from parafair.model.strength import (
@@ -42,17 +40,6 @@ CONFIDENCE = 0.95
 
 # Returns the certified leakage (P) of new people, for a released fit with noise of a given size.
 OfPopulation = Callable[[Fit, float, float], float]
-
-
-@dataclass(frozen=True)
-class _Exact:
-    """A release, as `certify` takes it."""
-
-    release: Release
-
-    def exact_release(self, X: Any = None, sensitive_features: Any = None) -> Release:
-        """Return the release."""
-        return self.release
 
 
 def select_guaranteed(
@@ -96,7 +83,7 @@ def select_guaranteed(
         strength, fit = _start(search, wanted, most, tell)
         deviation = search.deviation(fit)
         for multiple in MULTIPLES:
-            noise = task.noise(first * multiple)
+            noise = task.noise(first * multiple, strength=strength)
             released = noise.release(problem, fit)
             certified = _certified(
                 task, fit, noise, released, wanted=wanted, of_population=of_population
@@ -152,9 +139,12 @@ def _certified(
     found = []
     if RELEASE in wanted:
         rows = problem.penalized_rows(fit.cp.factors[problem.mode])
-        release = Release(rows, noise.matrix(rows), problem.penalized_features)
-        certificate = certify(
-            _Exact(release), confidence=confidence, random_state=task.settings.seed % 2**32
+        certificate = certify_rows(
+            rows,
+            problem.penalized_features,
+            noise=noise.matrix(rows),
+            confidence=confidence,
+            random_state=task.settings.seed % 2**32,
         )
         found.append(certificate.leakage(RELEASE))
     if POPULATION in wanted:

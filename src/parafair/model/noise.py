@@ -6,10 +6,16 @@ that size hides them. It is Gaussian, and its covariance is a multiple of that o
 
 Training people get noise once per fit. New people get noise of their own: a copy of a training
 person's noise would tell which training person is near, and with that the sensitive features.
+
+A model keeps the shifts of its training people, for new people. They are functions of the rows
+before noise, and simple ones for some methods: whoever had them could compute these rows, nearly.
+So the shifts have noise of their own, about half as large. All that a saved model has of a person
+is then noisy. Whoever has the training data can draw the noise of the rows again and subtract it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -30,6 +36,11 @@ from parafair.solvers.result import Fit
 
 # More noise than this leaves nothing of an embedding.
 MOST_NOISE = 10.0
+# Noise of the shifts, as a share of that of the rows. It is measured in the tests: less would tell
+# more of the rows before noise, more would move new people further than their noise does.
+SHARE_OF_SHIFTS = 0.5
+# Where keys of its draws begin; those of the rows of a mode are the number of the mode.
+SHIFTS_KEY = (0, 1)
 
 
 def check_noise(noise: object) -> None:
@@ -71,6 +82,21 @@ def warn_without_noise(
         )
 
 
+def warn_of_exact(fit: Fit, *, stacklevel: int) -> None:
+    """Warn if a folder has rows without noise; a fit without noise has no other rows.
+
+    Args:
+        fit: The fit that was written.
+        stacklevel: As in `warn`.
+    """
+    if fit.noiseless is not None:
+        warn(
+            "the folder contains the rows without noise: whoever has it knows the noise of every "
+            "released row, and no certificate holds against them",
+            stacklevel=stacklevel + 1,
+        )
+
+
 @dataclass(frozen=True)
 class Noise:
     """Noise of a fit.
@@ -81,40 +107,74 @@ class Noise:
         seed: The seed of the model.
         secret: A hash of the training data, or what a model keeps of it for new people; see
             `parafair.model.draws`.
+        strength: The strength of the penalty; None without one.
     """
 
     level: float
     seed: int
     secret: str = field(repr=False)
+    strength: float | None = None
 
     def release(self, problem: Problem, fit: Fit) -> Fit:
-        """Return a finished fit with noise in every mode with sensitive features.
+        """Return a finished fit with noise in every mode with sensitive features, and its shifts.
 
         The noise depends on the seed, on the data and on the covariance of the penalized rows, not
-        on the initial factors. Without the data nobody can draw it again, even if the seed is
-        known. Rows without observed entries are the mean of the other rows, as before.
+        on the initial factors. Fits of another level, strength or rank have independent noise:
+        otherwise two of them together would give the rows without noise. Without the data nobody
+        can draw it again, even if the seed is known. Rows without observed entries are the mean of
+        the other rows, as before. Shifts are relative to the least-squares rows with all other
+        factors as they are released.
 
         Args:
             problem: The problem that was solved; of one member, if it has several strengths.
             fit: The fit, without noise.
         """
         if not self.level or not problem.sensitive_modes:
-            return fit
-        noiseless = {mode: fit.cp.factors[mode] for mode in problem.sensitive_modes}
+            return _with_shifts(problem, fit)
+        exact = {mode: fit.cp.factors[mode] for mode in problem.sensitive_modes}
+        matrices = {m: self.matrix(problem.penalized_rows(rows, m)) for m, rows in exact.items()}
         factors = list(fit.cp.factors)
-        entropy = [self.seed, *self.secret.encode()]
-        for mode, rows in noiseless.items():
-            random = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(mode,)))
-            drawn = random.standard_normal(tuple(rows.shape))
-            factors[mode] = rows + self._scaled(drawn, like=problem.penalized_rows(rows, mode))
+        for mode, rows in exact.items():
+            factors[mode] = rows + self._of_training(rows, mode, matrices[mode])
         cp = fill_empty(problem, CPTensor.from_factors(factors))
         if not all(torch.isfinite(factor).all() for factor in cp.factors):
-            return fit  # a diverged fit with entries near the largest number
-        people = noiseless.pop(problem.mode)
-        released = fit.with_factors(problem, cp.factors)
-        return replace(released, noiseless=people, noiseless_others=noiseless)
+            return _with_shifts(problem, fit)  # a diverged fit with entries near the largest number
+        people = exact.pop(problem.mode)
+        if exact and fit.plain is not None:
+            others = [*cp.factors]
+            others[problem.mode] = people
+            fit = replace(fit, cp=CPTensor.from_factors(others)).with_plain(problem)
+        released = _with_shifts(problem, fit).with_factors(problem, cp.factors)
+        shifts = released.shifts
+        if shifts is not None:
+            like = problem.penalized_rows(shifts)
+            shifts = shifts + self._of_shifts(shifts, [matrices[problem.mode], self.matrix(like)])
+        return replace(
+            released, noise=matrices, shifts=shifts, noiseless=people, noiseless_others=exact
+        )
 
-    def of_new_people(self, data: TensorData, mode: int, like: Tensor) -> Tensor:
+    def subtract(self, problem: Problem, fit: Fit) -> Fit:
+        """Return a released fit as it was before noise, up to rounding errors.
+
+        Args:
+            problem: The problem that was solved, with the same data.
+            fit: The fit, with noise of this seed and data, or without noise; on any device.
+        """
+        factors = [factor.to(problem.prototype) for factor in fit.cp.factors]
+        for mode, matrix in fit.noise.items():
+            factors[mode] = factors[mode] - self._of_training(factors[mode], mode, matrix)
+        exact = replace(
+            fit,
+            cp=fill_empty(problem, CPTensor.from_factors(factors)),
+            history=fit.history[:-1] if fit.noise else fit.history,
+            noise={},
+            shifts=None,
+            noiseless=None,
+            noiseless_others={},
+        )
+        return exact.with_plain(problem)
+
+    def of_new_people(self, data: TensorData, mode: int, matrix: Tensor) -> Tensor:
         """Return noise for each new person, shape (people, rank).
 
         The noise of a person depends on the seed, the secret and that person's entries alone. So it
@@ -124,11 +184,10 @@ class Noise:
         Args:
             data: Entries of the new people, as they were given.
             mode: The mode of the people.
-            like: Penalized training rows without noise, which set its covariance.
+            matrix: That of the training people's noise.
         """
-        key = f"{self.seed} {self.secret}"
-        drawn = normals_of_people(data, mode, like.shape[-1], key=key)
-        return self._scaled(drawn, like=like)
+        key = f"{self._settings(len(matrix))} {self.secret}"
+        return _scaled(normals_of_people(data, mode, len(matrix), key=key), matrix)
 
     def matrix(self, like: Tensor) -> Tensor:
         """Return what standard normal rows are multiplied with, shape (rank, rank).
@@ -138,10 +197,43 @@ class Noise:
         """
         return self.level * spread_basis(like)
 
-    def _scaled(self, drawn: NDArray[np.float64], like: Tensor) -> Tensor:
-        """Return standard normal rows with a multiple of the covariance of others."""
-        basis = spread_basis(like)
-        return (self.level * torch.from_numpy(drawn).to(basis) @ basis).to(like)
+    def _of_training(self, rows: Tensor, mode: int, matrix: Tensor) -> Tensor:
+        """Return the noise of the training rows of a mode."""
+        return self._drawn(rows, (mode,), matrix)
+
+    def _of_shifts(self, shifts: Tensor, matrices: Sequence[Tensor]) -> Tensor:
+        """Return the noise of the shifts, independent of that of the rows.
+
+        Args:
+            shifts: The shifts.
+            matrices: Those of the noise of the rows, and of the shifts as if they were rows: shifts
+                far larger than the rows would tell more of them than smaller ones.
+        """
+        drawn = (self._drawn(shifts, (*SHIFTS_KEY, k), m) for k, m in enumerate(matrices))
+        return SHARE_OF_SHIFTS * sum(drawn, torch.zeros_like(shifts))
+
+    def _settings(self, rank: int) -> str:
+        """Return all settings that noise follows from, as text."""
+        strength = None if self.strength is None else float(self.strength)
+        return f"{self.seed} {float(self.level)!r} {strength!r} {rank}"
+
+    def _drawn(self, rows: Tensor, key: tuple[int, ...], matrix: Tensor) -> Tensor:
+        """Return noise that follows from the seed, the secret and a key."""
+        entropy = [*self._settings(rows.shape[-1]).encode(), *self.secret.encode()]
+        random = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
+        return _scaled(random.standard_normal(tuple(rows.shape)), matrix.to(rows.device)).to(rows)
+
+
+def _scaled(drawn: NDArray[np.float64], matrix: Tensor) -> Tensor:
+    """Return standard normal rows times a matrix."""
+    return torch.from_numpy(drawn).to(matrix) @ matrix
+
+
+def _with_shifts(problem: Problem, fit: Fit) -> Fit:
+    """Return a fit without noise with its shifts, if it has plain rows."""
+    if fit.plain is None:
+        return fit
+    return replace(fit, shifts=fit.cp.factors[problem.mode] - fit.plain)
 
 
 def describe_noise(level: float, fit: Fit) -> str:

@@ -2,7 +2,8 @@
 
 A penalty shifts training people away from their least-squares rows. A new person is shifted like
 the nearest training person with the same sensitive features, so new people can be embedded one by
-one.
+one. A model with noise knows neither the shifts nor the least-squares rows of its training people
+exactly: shifts have noise, and released rows minus shifts stand for least-squares rows.
 
 A neighbor's shift hides less than a shift of one's own. Many new people can therefore be refined:
 they jointly minimize the training objective, squared error plus penalty, over their own rows.
@@ -11,6 +12,8 @@ them would place all new people of a group in the same gaps between training row
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -21,7 +24,9 @@ from torch import Tensor
 from parafair.algebra.least_squares import Block
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.whitening import Standardized
-from parafair.penalties import BoundPenalty
+from parafair.penalties import BoundPenalty, Penalty, Postprocessing
+from parafair.penalties.base import is_scale_free
+from parafair.penalties.registry import resolve_method
 from parafair.solvers.majorize import Iterate, majorize
 
 # Refinement stops when a step decreases the objective by less than the share TOL.
@@ -43,7 +48,7 @@ def nearest_trained(
     Args:
         rows: Least-squares rows of the new people, shape (people, rank).
         features: Their features, encoded as in training.
-        plain: Least-squares rows of the training people, shape (n, rank).
+        plain: Least-squares rows of the training people, or nearly, shape (n, rank).
         trained_features: Features of the training people.
     """
     standard = Standardized.of(plain)
@@ -60,6 +65,36 @@ def nearest_trained(
         search = NearestNeighbors(n_neighbors=1).fit(there[same])
         found[people] = same[search.kneighbors(here[people], return_distance=False)[:, 0]]
     return found
+
+
+def refining_penalty(
+    method: str | Penalty | Postprocessing,
+    strength: float | None,
+    features: SensitiveFeatures | None,
+) -> Penalty:
+    """Return the training penalty, for refinement; raise if refinement is impossible.
+
+    Args:
+        method: The method of the model.
+        strength: Its strength, given or selected.
+        features: Features of the new people.
+    """
+    if features is None:
+        raise ValueError(
+            "refine=True needs sensitive_features of the new people, got None; pass them"
+        )
+    penalty = resolve_method(method, strength if isinstance(method, str) else None)
+    if not is_scale_free(penalty):
+        raise ValueError(
+            "refine=True needs a scale-free penalty such as method='invariant', got "
+            f"method={method!r}; omit refine"
+        )
+    if strength is None:
+        raise ValueError(
+            "refine=True needs a strength, but with guarantee='release' people share places "
+            "instead; omit refine"
+        )
+    return replace(penalty, strength=strength)  # type: ignore[type-var]
 
 
 def minimize_rows(block: Block, bound: BoundPenalty, rows: Tensor) -> tuple[Tensor, bool]:

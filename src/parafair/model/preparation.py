@@ -216,9 +216,18 @@ class Task:
     secret: str = field(repr=False)
     ridge: RidgeSelection | None = None
 
-    def noise(self, level: float, seed: int | None = None) -> Noise:
-        """Return noise of this size; its seed is that of the model if None."""
-        return Noise(level, self.settings.seed if seed is None else seed, self.secret)
+    def noise(
+        self, level: float, *, strength: float | None = None, seed: int | None = None
+    ) -> Noise:
+        """Return the noise of a fit.
+
+        Args:
+            level: Its size.
+            strength: The strength of the penalty.
+            seed: The seed of the fit; that of the model if None.
+        """
+        seed = self.settings.seed if seed is None else seed
+        return Noise(level, seed, self.secret, strength)
 
     def warn_small_groups(self, *, stacklevel: int) -> None:
         """Warn about groups that are too small to be hidden, if the method hides any."""

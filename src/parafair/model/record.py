@@ -22,7 +22,7 @@ from parafair.solvers.registry import stored_classes as stored_solvers
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
 RECORD_FILE, INIT_FILE = "model.json", "init.safetensors"
-FORMAT = 3
+FORMAT = 4
 
 
 def current_versions() -> dict[str, str]:

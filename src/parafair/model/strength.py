@@ -179,7 +179,10 @@ def select_strength(
                     break
     except KeyboardInterrupt as error:
         # The last finished strength is better than an unfinished one.
-        last, trial = found[-1] if found else (complete(problem, plain), None)
+        if found:
+            last, trial = found[-1]
+        else:
+            last, trial = task.noise(0.0).release(problem, complete(problem, plain)), None
         raise Interrupted(
             replace(last, status=Status.INTERRUPTED),
             strength=0.0 if trial is None else trial.strength,
@@ -288,7 +291,7 @@ class Search:
             noisier: Multiple of the noise.
         """
         level = self.task.settings.noise_at(strength) * noisier
-        released = self.task.noise(level).release(self.at(strength), fit)
+        released = self.task.noise(level, strength=strength).release(self.at(strength), fit)
         return released, Trial(
             strength, level, released.residual, self.deviation(fit), people=self.people
         )

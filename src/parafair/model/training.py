@@ -32,7 +32,7 @@ from parafair.stored import read_record, reading, write_record
 Rows = TypeVar("Rows", NDArray[Any], Tensor)
 
 TRAINING_FILE = "training.json"
-FORMAT = 4
+FORMAT = 5
 
 # Remedies for labels that the model does not have.
 REFIT = "fit again with data that has these labels"
@@ -209,7 +209,7 @@ class Training:
         data: TensorData,
         factors: Factors,
         *,
-        plain: Tensor | None,
+        shifts: Tensor | None,
         features: SensitiveFeatures | None,
         penalty: Penalty | None,
     ) -> Tensor:
@@ -219,8 +219,8 @@ class Training:
 
         Args:
             data: Their entries, offsets subtracted.
-            factors: The factors of the model, without noise.
-            plain: The least-squares rows of the training people.
+            factors: The factors of the model, as released.
+            shifts: The shifts of the training people, as released.
             features: Features of the new people, encoded as in training.
             penalty: The penalty for joint refinement of the rows; None for no refinement.
         """
@@ -229,13 +229,13 @@ class Training:
         block = make_block(target[None], gram[None], norm_squared=0.0, entries=1, ridge=None)
         rows = block.minimizer(QuadraticForm.zero(target))[0]
         counts, trained = data.observations.counts(self.mode), factors[self.mode]
-        if plain is not None and features is not None:
+        if shifts is not None and features is not None:
             present = (counts > 0).cpu().numpy()
             if features.has_features is not None:
                 present &= features.has_features
             people = np.flatnonzero(present)
             theirs = features.take(people)
-            rows[people] += self._shifts(rows[people], theirs, trained=trained, plain=plain)
+            rows[people] += self._shifts(rows[people], theirs, trained=trained, shifts=shifts)
             if penalty is not None:
                 part = data.take(self.mode, people)
                 rows[people] = self._refine(part, factors, rows[people], theirs, penalty)
@@ -254,14 +254,15 @@ class Training:
         return target, gram
 
     def _shifts(
-        self, rows: Tensor, features: SensitiveFeatures, *, trained: Tensor, plain: Tensor
+        self, rows: Tensor, features: SensitiveFeatures, *, trained: Tensor, shifts: Tensor
     ) -> Tensor:
-        """Return the nearest training people's shifts from their plain rows."""
+        """Return the shifts of the nearest training people, by their noisy plain rows."""
         assert self.features is not None
-        if self.penalized is not None:
-            trained, plain = trained[self.penalized], plain[self.penalized]
-        nearest = nearest_trained(rows, features, plain=plain, trained_features=self.features)
-        return (trained - plain)[nearest]
+        trained, shifts = map(self.penalized_rows, (trained, shifts))
+        nearest = nearest_trained(
+            rows, features, plain=trained - shifts, trained_features=self.features
+        )
+        return shifts[nearest]
 
     def _refine(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from math import isfinite, nan
@@ -19,10 +19,12 @@ from parafair.stored import read_arrays, read_record, reading, write_arrays, wri
 
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
 # Rows of the sensitive mode that a fit may have beside those of its decomposition.
-ROWS = ("plain", "noiseless")
-# The rows before noise of another sensitive mode have this name and the number of the mode.
-OTHER_ROWS = "noiseless_"
-FORMAT = 3
+SHIFTS = "shifts"
+# Rows that are confidential: they are stored only if asked for.
+EXACT = ("plain", "noiseless")
+# Arrays of a mode have one of these names and the number of the mode.
+NOISE, OTHER_ROWS = "noise_", "noiseless_"
+FORMAT = 4
 
 
 class Status(Enum):
@@ -107,9 +109,15 @@ class Fit:
         status: Why the solver stopped.
         history: One entry per iteration, after one for the start; if noise was added, one more.
         counts: Counters of the solver, such as the number of shortened steps.
+        noise: The matrix that standard normal rows were multiplied with, shape (rank, rank), by
+            mode; empty without noise.
+        shifts: Rows of the sensitive mode before noise minus `plain`, with noise of their own if
+            the rows have noise. None without sensitive features.
         plain: The least-squares rows of the sensitive mode, with all other factors fixed and
-            without the penalty. None without sensitive features.
-        noiseless: The rows of the sensitive mode before noise was added; None without noise.
+            without the penalty. None without sensitive features, and after `load` of a fit that
+            was written without exact rows.
+        noiseless: The rows of the sensitive mode before noise was added; None without noise, and
+            after such a `load`.
         noiseless_others: The same for every other mode with sensitive features, by mode.
     """
 
@@ -117,6 +125,8 @@ class Fit:
     status: Status
     history: tuple[Iteration, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
+    noise: Mapping[int, Tensor] = field(default_factory=dict)
+    shifts: Tensor | None = None
     plain: Tensor | None = None
     noiseless: Tensor | None = None
     noiseless_others: Mapping[int, Tensor] = field(default_factory=dict)
@@ -124,12 +134,12 @@ class Fit:
     @property
     def n_iter(self) -> int:
         """Number of iterations."""
-        return len(self.history) - (1 if self.noiseless is None else 2)
+        return len(self.history) - (2 if self.noise else 1)
 
     @property
     def before_noise(self) -> Iteration:
         """The last entry of the history before noise was added."""
-        return self.history[-1 if self.noiseless is None else -2]
+        return self.history[-2 if self.noise else -1]
 
     @property
     def noise_cost(self) -> float:
@@ -185,15 +195,19 @@ class Fit:
         plain = block.minimizer(QuadraticForm.zero(factors[problem.mode]))
         return replace(self, plain=plain[0])
 
-    def write(self, folder: Path) -> None:
-        """Write the files of the fit into an existing folder."""
-        factors = {f"factor_{mode}": factor for mode, factor in enumerate(self.cp.factors)}
-        arrays = {"weights": self.cp.weights, **factors}
-        for name in ROWS:
-            if getattr(self, name) is not None:
-                arrays[name] = getattr(self, name)
-        for mode, rows in self.noiseless_others.items():
-            arrays[f"{OTHER_ROWS}{mode}"] = rows
+    def write(self, folder: Path, *, keep_exact: bool = False) -> None:
+        """Write the files of the fit into an existing folder.
+
+        Args:
+            folder: The folder.
+            keep_exact: Whether to write rows before noise too, and what gives them away.
+        """
+        arrays = {"weights": self.cp.weights, **_by_mode("factor_", enumerate(self.cp.factors))}
+        arrays |= _by_mode(NOISE, self.noise.items())
+        rows = (SHIFTS, *EXACT) if keep_exact else (SHIFTS,)
+        arrays |= {name: found for name in rows if (found := getattr(self, name)) is not None}
+        if keep_exact:
+            arrays |= _by_mode(OTHER_ROWS, self.noiseless_others.items())
         write_arrays(folder / FACTORS_FILE, arrays)
         record = {
             "format": FORMAT,
@@ -211,29 +225,22 @@ class Fit:
         record = read_record(folder / FIT_FILE, file_format=FORMAT)
         arrays = read_arrays(folder / FACTORS_FILE)
         with reading(folder / FACTORS_FILE):
-            rows = {name: arrays.pop(name, None) for name in ROWS}
-            names = [name for name in arrays if name.startswith(OTHER_ROWS)]
-            others = {int(name.removeprefix(OTHER_ROWS)): arrays.pop(name) for name in names}
+            if not all(bool(array.isfinite().all()) for array in arrays.values()):
+                raise ValueError("its factors have entries that are not finite")
+            rows = {name: arrays.pop(name, None) for name in (SHIFTS, *EXACT)}
+            noise, others = _pop_modes(arrays, NOISE), _pop_modes(arrays, OTHER_ROWS)
             factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
             cp = CPTensor(arrays["weights"], tuple(factors))
             if not cp.rank:
                 raise ValueError("its factors have no components")
-            stored = [*arrays.values(), *others.values(), *rows.values()]
-            if not all(bool(a.isfinite().all()) for a in stored if a is not None):
-                raise ValueError("its factors have entries that are not finite")
             for name, found in rows.items():
                 if found is not None and found.shape not in {factor.shape for factor in factors}:
                     raise ValueError(
                         f"its {name} rows have the shape {tuple(found.shape)} of no factor"
                     )
-            for mode, found in others.items():
-                if mode not in range(len(factors)) or found.shape != factors[mode].shape:
-                    raise ValueError(
-                        f"its rows before noise of mode {mode} have the shape "
-                        f"{tuple(found.shape)}, which its factor does not have"
-                    )
+            _check_modes(cp, noise, others)
         with reading(folder / FIT_FILE):
-            if rows["noiseless"] is not None and len(record["history"]) < 2:
+            if noise and len(record["history"]) < 2:
                 raise ValueError("its history has no entry before noise was added")
             return cls(
                 cp=cp,
@@ -243,8 +250,36 @@ class Fit:
                     for entry in record["history"]
                 ),
                 counts=dict(record["counts"]),
+                noise=noise,
                 **rows,
                 noiseless_others=others,
+            )
+
+
+def _by_mode(name: str, arrays: Iterable[tuple[int, Tensor]]) -> dict[str, Tensor]:
+    """Return arrays of modes under the names that they have in a file."""
+    return {f"{name}{mode}": array for mode, array in arrays}
+
+
+def _pop_modes(arrays: dict[str, Tensor], name: str) -> dict[int, Tensor]:
+    """Remove and return the arrays of modes that have this name in a file."""
+    names = [each for each in arrays if each.startswith(name)]
+    return {int(each.removeprefix(name)): arrays.pop(each) for each in names}
+
+
+def _check_modes(cp: CPTensor, noise: Mapping[int, Tensor], rows: Mapping[int, Tensor]) -> None:
+    """Raise unless matrices of noise and rows before noise belong to factors."""
+    for mode, found in noise.items():
+        if mode not in range(len(cp.factors)) or found.shape != (cp.rank, cp.rank):
+            raise ValueError(
+                f"its noise of mode {mode} has the shape {tuple(found.shape)}, not "
+                f"{(cp.rank, cp.rank)}, or there is no such mode"
+            )
+    for mode, found in rows.items():
+        if mode not in range(len(cp.factors)) or found.shape != cp.factors[mode].shape:
+            raise ValueError(
+                f"its rows before noise of mode {mode} have the shape {tuple(found.shape)}, which "
+                "its factor does not have"
             )
 
 
