@@ -59,6 +59,7 @@ ABOUT_SEVERAL_MODULES = {
     "penalties/test_capabilities.py": "what a penalty of one's own gets",
     "penalties/test_penalties.py": "all penalties",
     "report/test_browser.py": "the page in a browser",
+    "report/test_browser_guarantees.py": "certificates in a browser",
     "solvers/test_solvers.py": "all solvers",
 }
 

@@ -151,6 +151,7 @@ CALLS = {
     "certify": lambda m: certify(m["model"], draws=100),
     "certify_rows": lambda m: certify_rows(TENSOR[:, :, 0], GROUPS, noise=1.0, draws=100),
     "people_needed": lambda m: people_needed(0.05),
+    "Certificate.exposure_columns": lambda m: m["certificate"].exposure_columns(),
     "Certificate.leakage": lambda m: m["certificate"].leakage("release"),
     "Certificate.read": lambda m: Certificate.read(m["folder"] / "certificate.json"),
     "Certificate.sentences": lambda m: m["certificate"].sentences(),

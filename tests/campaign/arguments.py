@@ -240,6 +240,12 @@ SORTS: dict[str, Sort] = {
     "strength": SIZES,
     "max_leakage": LEVELS,
     "noise": choice(("None", "0", "0.1", "2.5"), ("-0.1", "11", "np.inf", "'auto'", "True")),
+    "noises": choice(("None", "[0.1]", "(0.1, 1)"), ("[]", "0.1", "[-1]", "[0.1, 0.1]", "['a']")),
+    "certificates": choice(
+        ("None", "'auto'", "{'draws': 100}"), ("True", "'yes'", "{'draws': 1}", "{'draw': 1}", "1")
+    ),
+    "guarantee": choice(("None", "'release'", "'matrix'"), ("'population'", "1", "''", "True")),
+    "max_certified": OPTIONAL_LEVELS,
     "mode": MODES,
     "loss": choice(("'squared'",), ("'absolute'", "'Squared'")),
     "ridge": SIZES,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from parafair import Certificate, FairCP, certify, datasets
-from parafair.cli import runs
+from parafair.cli import certifying, runs
 from tests.cli.conftest import PEOPLE, run
 
 FIT = ("fit", "tensor.npy", *PEOPLE, "--rank", 2, "--method", "transport", "--out", "run")
@@ -97,6 +97,44 @@ def test_a_fit_that_cannot_be_certified_is_kept(arrays):
     assert not (arrays / "run" / "certificate.json").exists()
 
 
+def test_exposures_are_columns_of_the_embedding(fitted):
+    run("certify", "run", *DRAWS, "--exposure", "exposed.csv")
+    table = pd.read_csv("exposed.csv")
+    expected = certify(FairCP.load("run"), draws=1000)
+    assert list(table.columns) == [
+        "person", "component_0", "component_1", "exposure_b_group", "exposure_a_group",
+    ]  # fmt: skip
+    np.testing.assert_allclose(table["exposure_b_group"], expected.exposure)
+    embedding = pd.read_csv("run/embedding.csv")
+    pd.testing.assert_frame_equal(table[embedding.columns], embedding)
+    assert "exposed.csv already exists" in run(
+        "certify", "run", "--exposure", "exposed.csv", code=2
+    )
+    # The exposures are not taken for components.
+    audited = ("audit", "exposed.csv", *PEOPLE[:2], "--sensitive-columns", "group")
+    assert "linear" in run(*audited, "--attackers", "linear", "--permutations", 2)
+
+
+def test_a_stored_certificate_has_no_exposures_to_write(fitted, monkeypatch):
+    run("certify", "run", *DRAWS, "--out", "stored.json")
+    stored = Certificate.read("stored.json")
+    monkeypatch.setattr(certifying, "certify", lambda *_, **__: stored)
+    text = run("certify", "run", "--exposure", "exposed.csv", code=2)
+    assert "--exposure needs the rows of the run without noise" in text
+    assert not (fitted / "exposed.csv").exists()
+
+
+def test_people_without_features_have_no_exposure(arrays):
+    people = pd.read_csv("people.csv")
+    people.loc[3, "group"] = None
+    people.to_csv("people.csv", index=False)
+    run(*FIT, "--noise", 0.5, "--missing", "exclude", "--keep-exact")
+    run("certify", "run", *DRAWS, "--exposure", "exposed.csv")
+    table = pd.read_csv("exposed.csv")
+    assert np.flatnonzero(table["exposure_b_group"].isna()).tolist() == [3]
+    assert len(table) == 40
+
+
 def test_held_out_people_are_certified(fitted):
     new = ("--new-tensor", "new.npy", "--new-sensitive", "new.csv")
     printed = run("certify", "run", *new, *DRAWS, "--confidence", 0.9)
@@ -112,6 +150,11 @@ def test_held_out_people_are_certified(fitted):
         (("--new-tensor", "new.npy"), "--new-sensitive is missing; new people need"),
         (("--new-sensitive", "new.csv"), "--new-tensor is missing; new people need"),
         (("--key", "person"), "--key is for --new-sensitive, which was not given"),
+        (("--exposure", "exposed.txt"), "--exposure must be one of csv, parquet; got 'txt'"),
+        (
+            ("--exposure", "e.csv", "--new-tensor", "new.npy", "--new-sensitive", "new.csv"),
+            "--exposure is of the people of the run, but --new-tensor has others",
+        ),
         (("--draws", 10), "draws must be a whole number from 100"),
         (("--confidence", 1.0), "confidence must be below 1"),
         (

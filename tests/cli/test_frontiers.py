@@ -6,6 +6,7 @@ import pytest
 
 from parafair import FairCP, frontier
 from parafair.frontiers import load
+from parafair.guarantees.statements import rounded_up
 from parafair.stored import read_record
 from tests.cli.conftest import PEOPLE, SCORES, STUDENTS, run
 
@@ -33,6 +34,50 @@ def test_a_frontier_and_its_page(arrays):
     assert "&lt;b&gt;Title" in page
     assert "<b>Title" not in page
     assert (arrays / "run" / "frontier.png").stat().st_size > 10_000
+
+
+def test_noises_are_an_axis_of_the_frontier(arrays):
+    printed = run(*FRONTIER, "--noises", "0.1,1")
+    found = load("run")
+    assert {(p.member.strength, p.member.noise) for p in found.points} == {
+        (strength, noise) for strength in (0.1, 10) for noise in (0.1, 1)
+    }
+    assert "Certified (every attacker of threat b) beside measured (threat a)" in printed
+    for point in found.efficient:
+        assert f"{rounded_up(point.certified()):.4f}" in printed
+    before = {path: path.stat().st_mtime_ns for path in arrays.glob("run/*/*/fit.json")}
+    run(*FRONTIER, "--noises", "1,2")
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert len(load("run")) == 6
+    run("report", "run", "--guarantee", "release", "--max-certified", 0.5)
+    assert "exposure" in (arrays / "run" / "report.html").read_text()
+
+
+def test_a_certified_fit_is_picked(arrays):
+    run(*FRONTIER, "--noises", "0.1,1,3")
+    limits = {"max_leakage": 0.5, "guarantee": "release"}
+    found = load("run")
+    bounds = sorted(p.certified() for p in found.points if p.verdict(0.5).value == "passes")
+    level = bounds[0] + 1e-4
+    wanted = ("--max-leakage", 0.5, "--guarantee", "release", "--max-certified", level)
+    printed = run("pick", "run", *wanted, "--out", "picked")
+    best = found.best(**limits, max_certified=level)
+    assert best.member.id in printed
+    assert f"certified leakage (release) {rounded_up(best.certified()):.4f}" in printed
+    model = FairCP.load("picked")
+    assert (model.noise, model.strength) == (best.member.noise, best.member.strength)
+    assert read_record(arrays / "picked" / "inputs.json")["max_certified"] == level
+    text = run("pick", "run", *wanted[:-1], 0, "--out", "none", code=2)
+    assert "no point that passes at max_leakage=0.5 has a certified leakage" in text
+    assert "use more noise" in text
+
+
+def test_certificates_may_be_left_out(arrays):
+    printed = run(*FRONTIER, "--certificates", "none")
+    assert not list(arrays.glob("run/*/*/certificate.json"))
+    assert "Certified" not in printed
+    text = run("pick", "run", "--max-leakage", 1, "--guarantee", "release", "--out", "r", code=2)
+    assert "no point has a certificate" in text
 
 
 def test_a_frontier_is_that_of_python(arrays):
@@ -79,6 +124,9 @@ def test_a_frontier_is_continued_and_does_not_mix(arrays):
         ((*FRONTIER, "--methods", "fair"), "--methods must be one of invariant, khsic"),
         ((*FRONTIER, "--strengths", "x"), "--strengths must be numbers separated by commas"),
         ((*FRONTIER, "--seeds", "1,x"), "--seeds must be whole numbers separated by commas"),
+        ((*FRONTIER, "--noises", "x"), "--noises must be numbers separated by commas"),
+        ((*FRONTIER, "--noises", "0.1,99"), "each of noises must be a finite number"),
+        ((*FRONTIER, "--certificates", "yes"), "--certificates must be one of auto, all, none"),
         ((*FRONTIER, "--rank", "2,3"), "--rank must be one value, got 2,3; use parafair tune"),
         ((*FRONTIER, "--inner-steps", 3), "--inner-steps is for --solver gradient, but"),
         ((*FRONTIER, "--attackers", "nobody"), "every name in attackers must be one of linear"),

@@ -48,7 +48,7 @@ def test_a_run_records_its_inputs(tables):
         "tensor": "scores.csv", "modes": ["student", "module", "test"], "value": "score",
         "duplicates": "last", "sensitive": "students.csv", "columns": ["gender"], "kinds": [],
         "key": "student", "missing": "error", "test_size": None, "test": None, "frontier": None,
-        "max_leakage": None,
+        "max_leakage": None, "guarantee": None, "max_certified": None,
     }  # fmt: skip
     assert set(record) == set(asdict(Inputs()))
 

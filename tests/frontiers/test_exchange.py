@@ -7,7 +7,7 @@ import torch
 from parafair import FairCP, audit
 from parafair.frontiers import frontier, load
 from parafair.frontiers import run as run_module
-from parafair.frontiers.exchange import exchange
+from parafair.frontiers.exchange import exchange, with_noise_of
 from parafair.frontiers.plan import make_plan
 from parafair.frontiers.result import Member, Point
 from tests.reference.kinds import KINDS, draw, equal_moments, mean_shift, zero_inflated
@@ -48,21 +48,15 @@ def test_the_residual_is_monotone_for_other_seeds_and_more_strengths(kind, seed)
 def plan_and_points(strengths=(1.0, 100.0)):
     tensor, groups, rank = draw(mean_shift, 0, 60)
     plan = make_plan(FairCP(rank, tol=1e-3, n_init=1), tensor, sensitive_features=groups)
-    members = [Member("invariant", strength, 0) for strength in strengths]
+    members = [plan.member(strength, 0) for strength in strengths]
     fits = plan.fit(members, lambda position, fit: None)
     return plan, [Point(m, fit) for m, fit in zip(members, fits, strict=True)]
 
 
-def with_the_fit_of(plan, member, other, fit):
-    """The fit of another member, with the noise of this one."""
-    exact = plan.noise_of(other).subtract(plan.problem_of([other]), fit)
-    return plan.noise_of(member).release(plan.problem_of([member]), exact)
-
-
 def test_a_poor_fit_is_replaced_by_that_of_another_strength():
     plan, (weak, strong) = plan_and_points()
-    member = Member("invariant", 1.5, 0)
-    poor = Point(member, with_the_fit_of(plan, member, strong.member, strong.fit))
+    member = plan.member(1.5, 0)
+    poor = Point(member, with_noise_of(plan, strong, member))
     found = exchange(plan, [weak, poor, strong])
     assert found[0] is weak
     assert found[2] is strong
@@ -97,13 +91,14 @@ def test_noise_is_subtracted_with_the_data():
     assert not points[0].fit.noise
     assert points[1].fit.noise
     # Another seed, or other data, has other noise.
-    other = plan.noise_of(Member("invariant", 1.0, 1)).subtract(problem, stored)
+    other = plan.noise_of(plan.member(1.0, 1)).subtract(problem, stored)
     assert not torch.allclose(other.cp.factors[0], expected, atol=1e-3)
 
 
 def test_fits_that_were_read_are_exchanged_alike():
     plan, (none, weak, strong) = plan_and_points((0.0, 1.0, 100.0))
-    points = [none, weak, Point(Member("invariant", 1.5, 0), strong.fit), strong]
+    member = plan.member(1.5, 0)
+    points = [none, weak, Point(member, with_noise_of(plan, strong, member)), strong]
     found, again = (exchange(plan, each) for each in (points, list(map(as_loaded, points))))
     assert [after is before for before, after in zip(points, found, strict=True)] == [
         True,
@@ -124,15 +119,26 @@ def test_people_without_entries_have_no_noise_to_subtract():
     tensor[[4, 9]] = np.nan
     model = FairCP(rank, tol=1e-2, n_init=1, ridge=1.0)
     plan = make_plan(model, tensor, sensitive_features=groups)
-    member = Member("invariant", 1.0, 0)
+    member = plan.member(1.0, 0)
     (fit,) = plan.fit([member], lambda position, fit: None)
     exact = plan.noise_of(member).subtract(plan.problem_of([member]), fit)
     torch.testing.assert_close(exact.cp.factors[0], fit.noiseless, rtol=1e-12, atol=1e-12)
 
 
+def test_a_fit_with_another_noise_is_replaced_with_its_own_noise():
+    plan, (weak, strong) = plan_and_points()
+    noisy = Point(plan.member(1.5, 0, 0.5), with_noise_of(plan, strong, plan.member(1.5, 0, 0.5)))
+    found = exchange(plan, [weak, noisy, strong])[1]
+    assert found.member == noisy.member
+    np.testing.assert_allclose(found.fit.noiseless, weak.fit.noiseless)
+    expected = with_noise_of(plan, weak, noisy.member)
+    np.testing.assert_allclose(found.fit.cp.factors[0], expected.cp.factors[0])
+    assert found.fit.noise_cost > weak.fit.noise_cost
+
+
 def test_other_seeds_are_left_alone():
     plan, (weak, strong) = plan_and_points()
-    other = Point(Member("invariant", 1.5, 1), strong.fit)
+    other = Point(plan.member(1.5, 1), strong.fit)
     assert exchange(plan, [weak, other])[1] is other
 
 
@@ -151,7 +157,8 @@ def test_a_folder_has_the_exchanged_fits(tmp_path, monkeypatch):
 
     def poor(plan, members, folder, done=None):
         fits = list(fit(plan, members, None, done))
-        fits[1] = with_the_fit_of(plan, members[1], members[2], fits[2])  # a much larger strength
+        # the fit of a much larger strength
+        fits[1] = with_noise_of(plan, Point(members[2], fits[2]), members[1])
         for member, one in zip(members, fits, strict=True):
             folder.write(member, one)
             folder.write_audit(member, audit(one.cp.factors[0], sensitive_features=GROUPS, **QUICK))

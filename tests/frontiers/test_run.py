@@ -65,7 +65,7 @@ def test_a_point_is_the_fit_of_the_same_model(curve):
     (alone,) = small(strengths=(3.0,), seeds=(1,), audits=None).points
     assert model.fit_.residual == pytest.approx(alone.residual, rel=1e-6)
     # Among other strengths it is at least as good, because fits are exchanged.
-    point = next(p for p in curve.points if p.member == Member("invariant", 3.0, 1))
+    point = next(p for p in curve.points if p.member == Member("invariant", 3.0, 1, 0.1))
     objectives = [fit.before_noise.objective for fit in (point.fit, model.fit_)]
     assert objectives[0] <= objectives[1] * (1 + 1e-6)
 

@@ -61,3 +61,11 @@ def test_the_largest_leakage_of_a_kind_is_found(certificate):
     assert certificate.leakage("release") == certificate.statements[0].upper
     with pytest.raises(ValueError, match="kind must be one of release, matrix; got 'population'"):
         certificate.leakage("population")
+
+
+def test_exposures_are_columns_of_a_table_of_people(certificate, tmp_path):
+    columns = certificate.exposure_columns()
+    assert sorted(columns) == ["exposure_a_sensitive", "exposure_b_sensitive"]
+    np.testing.assert_array_equal(columns["exposure_b_sensitive"], certificate.exposure)
+    certificate.write(tmp_path / "certificate.json")
+    assert Certificate.read(tmp_path / "certificate.json").exposure_columns() == {}

@@ -100,3 +100,12 @@ def test_many_people_are_asked_in_part(monkeypatch):
 def test_equal_rows_do_not_matter():
     vote = leave_one_out_vote(torch.ones(10, 2).double(), torch.arange(10) % 2, generator())
     assert np.isfinite(vote.values).all()
+
+
+def test_the_distribution_over_people_counts_everybody_once():
+    values = np.array([0.5, 0.5 - 1e-12, 0.51, 0.75, 1.0, np.nan])
+    found = Exposure.of("group", "b", 0.5, values)
+    assert len(found.counts) == exposure.BINS
+    assert sum(found.counts) == 5  # nobody asked about the last one
+    assert (found.counts[0], found.counts[10], found.counts[-1]) == (3, 1, 1)
+    assert Exposure.from_dict(found.to_dict()).counts == found.counts

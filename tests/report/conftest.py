@@ -1,5 +1,11 @@
+import shutil
+
 import numpy as np
 import pytest
+
+from parafair.report import render
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 METHODS = {"invariant": 0.0, "khsic": 0.06, "hsic": 0.1, "fatr": 0.16}
 STRENGTHS = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0]
@@ -142,6 +148,63 @@ def put_off_chance(point, *, above=None, below=None):
             row["ranking"] |= {"value": value, "side": side}
 
 
+def certify_point(point, *, column="gender", bound=0.3):
+    """Give a point a certificate, as that of a fit with noise."""
+    statements = [
+        {"letter": letter, "column": column, "measure": "balanced accuracy", "chance": 0.5}
+        | {"upper": upper, "sentence": f"No attacker knows {column} ({letter})."}
+        for letter, upper in (("F", bound), ("C", bound + 0.1))
+    ]
+    exposures = [
+        {"column": column, "threat": threat, "chance": 0.5, "largest": 0.9871, "percentile": 0.75}
+        | {"advantage": None, "by_chance": None, "counts": [10, 20, 9, 1]}
+        | {"sentence": f"How sure ({threat}) is about {column}."}
+        for threat in "ba"
+    ]
+    point |= {"noise": 0.5, "certified_release": bound, "certified_matrix": bound + 0.1}
+    point |= {"exposure_b": 0.9871, "exposure_a": 0.9871, "vote": 0.41}
+    point["certificate"] = {"statements": statements, "exposures": exposures}
+    point["certificate"] |= {"percentile": 95, "notes": ["A note."]}
+
+
 @pytest.fixture(scope="session")
 def frontier():
     return example(people=40, shape=(40, 8, 30), rank=3)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser; tests are skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip(f"no browser found, looked for {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as control:
+        # Without a sandbox it also runs in containers; the page is our own.
+        started = control.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """Open a report; at the end nothing may have gone wrong and nothing been requested."""
+    contexts, troubles = [], []
+
+    def open_page(data, **settings):
+        (tmp_path / "report.html").write_text(render(data), encoding="utf-8")
+        contexts.append(browser.new_context(**settings))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(10_000)  # milliseconds
+        page.on("console", lambda message: troubles.append(message.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+        address = (tmp_path / "report.html").as_uri()
+        page.on("request", lambda r: r.url.split("#")[0] == address or troubles.append(r.url))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not troubles

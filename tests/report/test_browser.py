@@ -1,55 +1,14 @@
 """The page in a real browser; skipped where there is none."""
 
 import re
-import shutil
 from copy import deepcopy
 from math import nan
 
 import pytest
 
-from parafair.report import render
 from tests.report.conftest import put_off_chance
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.skip(f"no browser found, looked for {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as control:
-        # Without a sandbox it also runs in containers; the page is our own.
-        started = control.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def visit(browser, tmp_path):
-    """Open a report; at the end nothing may have gone wrong and nothing been requested."""
-    contexts, troubles = [], []
-
-    def open_page(data, **settings):
-        (tmp_path / "report.html").write_text(render(data), encoding="utf-8")
-        contexts.append(browser.new_context(**settings))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(10_000)  # milliseconds
-        page.on("console", lambda message: troubles.append(message.text))
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
-        address = (tmp_path / "report.html").as_uri()
-        page.on("request", lambda r: r.url.split("#")[0] == address or troubles.append(r.url))
-        page.goto(address)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not troubles
 
 
 def heading(page):

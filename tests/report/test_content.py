@@ -7,6 +7,7 @@ import torch
 
 from parafair import FairCP, SensitiveFeatures, TensorData, frontier, split_cells
 from parafair.audits import Verdict
+from parafair.frontiers.choice import Wanted
 from parafair.report import content, write_report
 from parafair.report.content import _drawing
 from parafair.report.summary import _choice
@@ -50,9 +51,10 @@ def test_verdicts_are_those_of_the_audits(curve, max_leakage):
 def judged(verdict):
     """A summary of one audited fit with this verdict."""
     point = SimpleNamespace(residual=0.61, leakage=0.03, verdict=lambda max_leakage: verdict)
-    point.member = SimpleNamespace(method="invariant", strength=16.0)
+    point.member = SimpleNamespace(method="invariant", strength=16.0, noise=0.1)
     fits = SimpleNamespace(points=[point], audited=[point], methods=("invariant",), limit=())
-    return " ".join(_choice(fits, None if verdict is Verdict.LEAKS else point, 0.05))
+    wanted = Wanted.of(0.05, None, None)
+    return " ".join(_choice(fits, None if verdict is Verdict.LEAKS else point, wanted))
 
 
 def test_the_summary_says_why_a_fit_does_not_pass():
@@ -77,7 +79,47 @@ def test_before_is_the_plain_fit(curve):
     assert shown["before"]["title"] == "plain decomposition"
     assert len(shown["before"]["x"]) == 60
     alone = content(curve.of("invariant"), title="")
-    assert alone["before"]["title"] == "smallest residual, invariant at strength 0.01"
+    assert alone["before"]["title"] == "smallest residual, invariant at strength 0.01 and noise 0.1"
+
+
+def test_certified_values_are_beside_measured_ones(curve):
+    shown = content(curve, title="")
+    for point, fit in zip(shown["points"], curve.points, strict=True):
+        if fit.certificate is None:  # the plain fit has no noise
+            assert (point["noise"], point["certificate"]) == (0, None)
+            assert point["certified_release"] is point["vote"] is None
+            continue
+        assert point["noise"] == 0.1
+        assert point["certified_release"] == fit.certificate.leakage("release")
+        statements = point["certificate"]["statements"]
+        assert [s["letter"] for s in statements] == ["F", "C"]
+        assert [s["sentence"] for s in statements] == list(fit.certificate.sentences())
+        threats = [e["threat"] for e in point["certificate"]["exposures"]]
+        assert sorted(threats) == ["a", "b"]
+        assert all(sum(e["counts"]) == 60 for e in point["certificate"]["exposures"])
+
+
+def test_the_summary_never_has_a_bound_alone(curve):
+    (words,) = [text for text in content(curve, title="")["summary"] if "certified" in text]
+    assert "It does not cover threat (a)" in words
+    assert re.search(r"certified \(F\) at most 0\.\d{4}, measured leakage -?0\.\d+", words)
+    assert "measured advantage of a vote of all others" in words
+
+
+def test_a_page_has_no_numbers_of_single_people(curve):
+    shown = content(curve, title="")["points"][0]["certificate"]
+    assert all("values" not in exposure for exposure in shown["exposures"])
+
+
+def test_the_picked_fit_may_have_to_be_certified(curve):
+    limits = {"max_leakage": 0.5, "guarantee": "release"}
+    shown = content(curve, title="", **limits)
+    best = curve.best_or_none(**limits)
+    assert [p["id"] for p in shown["points"] if p["picked"]] == [best.member.id]
+    assert "a certified leakage (release) of at most 0.5" in " ".join(shown["summary"])
+    none = content(curve, title="", **limits, max_certified=0.0)
+    assert not any(p["picked"] for p in none["points"])
+    assert "no passing fit is certified at this level" in " ".join(none["summary"])
 
 
 def test_fits_without_audits_have_a_page(tmp_path):

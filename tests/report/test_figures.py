@@ -8,7 +8,7 @@ import pytest
 
 from parafair.report import draw_embeddings, draw_frontier
 from parafair.report.figures import GROUP_COLORS, METHOD_COLORS, SIDES
-from tests.report.conftest import put_off_chance
+from tests.report.conftest import certify_point, put_off_chance
 
 DRAWINGS = [draw_frontier, draw_embeddings]
 BEGINNINGS = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
@@ -54,6 +54,18 @@ def test_the_frontier_shows_methods_the_picked_fit_and_the_limit(frontier, tmp_p
     drawn = {place for line in figure.axes[0].lines for place in zip(*line.get_data(), strict=True)}
     for point in frontier["points"][:-1]:  # the last one failed
         assert (point["residual"], point["leakage"]) in drawn
+
+
+def test_the_frontier_shows_certified_values(frontier, tmp_path):
+    pytest.importorskip("matplotlib")
+    changed = deepcopy(frontier)
+    certify_point(changed["points"][7], bound=0.48)
+    figure = draw_frontier(changed, tmp_path / "figure.png")
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "certified (F),\nthreat (b)" in names
+    places = [tuple(p) for marks in figure.axes[0].collections for p in marks.get_offsets()]
+    assert (changed["points"][7]["residual"], 0.48) in places
+    assert figure.axes[0].get_ylim()[1] > 0.48
 
 
 def test_the_frontier_marks_attackers_off_chance_in_both_directions(frontier, tmp_path):

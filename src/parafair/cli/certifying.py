@@ -6,12 +6,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import pandas
+
 from parafair.cli.command import command
 from parafair.cli.inputs import Inputs
 from parafair.cli.new_people import read_new, read_new_features
-from parafair.cli.options import COMPUTE, PEOPLE, RESULT, Device, Force, defaults, option
+from parafair.cli.options import (
+    COMPUTE,
+    PEOPLE,
+    RESULT,
+    Device,
+    Force,
+    RawLabels,
+    TableOptions,
+    defaults,
+    option,
+)
 from parafair.cli.people import PeopleOptions
 from parafair.cli.predicting import Run
+from parafair.cli.runs import check_table_format, rows_as_table, write_table_file
 from parafair.cli.shell import echo
 from parafair.cli.tensors import TensorOptions
 from parafair.guarantees.certificate import Certificate
@@ -74,6 +87,15 @@ def certify_command(
     people: HeldOutPeople,
     settings: CertifyOptions,
     out: Annotated[Path | None, option(RESULT, "Also write the certificate to this file.")] = None,
+    exposure: Annotated[
+        Path | None,
+        option(
+            RESULT,
+            "Also write the embedding with the exposure of each person, as .csv or .parquet; this "
+            "table is as confidential as the sensitive features.",
+        ),
+    ] = None,
+    raw_labels: RawLabels = False,
     force: Force = False,
 ) -> None:
     """Bound what every attacker learns from an embedding with noise.
@@ -84,6 +106,13 @@ def certify_command(
     """
     if out is not None:
         check_new_file(out, overwrite=force)
+    if exposure is not None:
+        check_new_file(exposure, overwrite=force)
+        check_table_format("--exposure", exposure.suffix.removeprefix("."))
+        if people.new_tensor is not None:
+            raise ValueError(
+                "--exposure is of the people of the run, but --new-tensor has others; leave one out"
+            )
     model = FairCP.load(run)
     new = people.read(model, Inputs.read(run))
     found = None if new else _stored(model, settings)
@@ -93,6 +122,9 @@ def certify_command(
         echo("The run has no rows without noise; this is the certificate stored with it.")
     if out is not None:
         found.write(out, overwrite=force)
+    if exposure is not None:
+        table = _with_exposures(model, found)
+        write_table_file(table, TableOptions(out=exposure, raw_labels=raw_labels, force=force))
     echo(str(found))
 
 
@@ -110,3 +142,17 @@ def _stored(model: FairCP, settings: CertifyOptions) -> Certificate | None:
                 "certificate, or fit again with --keep-exact"
             )
     return found
+
+
+def _with_exposures(model: FairCP, certificate: Certificate) -> pandas.DataFrame:
+    """Return the embedding table with the exposure of each person."""
+    columns = certificate.exposure_columns()
+    if not columns:
+        raise ValueError(
+            "--exposure needs the rows of the run without noise, but the run has only its stored "
+            "certificate, which has no numbers of single people; fit again and keep these rows"
+        )
+    training = model.training_
+    mode = training.mode
+    table = rows_as_table(model.embedding_, training.labels[mode], training.modes[mode])
+    return table.assign(**columns)

@@ -17,6 +17,7 @@ from parafair.cli.held_out import HeldOutOptions
 from parafair.cli.inputs import INPUTS_FILE, Inputs
 from parafair.cli.models import FIT, DecompositionOptions, SolverOptions
 from parafair.cli.options import (
+    ATTACK,
     AUDIT,
     MAX_LEAKAGE,
     MODEL,
@@ -39,9 +40,12 @@ from parafair.data.splits import split_cells
 from parafair.errors import Interrupted, unknown_choice
 from parafair.frontiers import Frontier, frontier
 from parafair.frontiers import load as load_frontier
+from parafair.frontiers.certified import AUTO, MOST_PEOPLE
+from parafair.frontiers.choice import GUARANTEES
 from parafair.frontiers.folder import Folder, method_folders
 from parafair.frontiers.result import Point, join
 from parafair.frontiers.run import AUDITS
+from parafair.guarantees.statements import rounded_up
 from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
 from parafair.penalties.registry import METHODS
@@ -58,6 +62,9 @@ POINT_AUDITS = AuditOptions(**{**AUDITS, "attackers": ",".join(AUDITS["attackers
 # Files of a frontier before its first fit.
 BEGUN = frozenset({INPUTS_FILE, MANIFEST_FILE})
 
+# Which fits are certified, and what `frontier` takes for it.
+CERTIFICATES: dict[str, Any] = {AUTO: AUTO, "all": {}, "none": None}
+
 FrontierFolder = Annotated[Path, typer.Argument(help="A folder that `parafair frontier` wrote.")]
 
 
@@ -70,11 +77,42 @@ class SweepOptions:
     strengths: Annotated[
         str, option(MODEL, "How many strengths to try, or the strengths, as 1,4,16.")
     ] = str(FRONTIER["strengths"])
+    noises: Annotated[
+        str | None,
+        option(MODEL, "Noises to try at each strength, as 0.1,0.5; by default that of --noise."),
+    ] = FRONTIER["noises"]
     seeds: Annotated[
         str, option(SOLVER, "How many starts for each strength, or their seeds, as 3,5.")
     ] = str(FRONTIER["seeds"])
+    certificates: Annotated[
+        str,
+        option(
+            ATTACK,
+            f"Which fits with noise are certified; auto is none above {MOST_PEOPLE:,} people.",
+            choices=tuple(CERTIFICATES),
+        ),
+    ] = AUTO
     n_jobs: Jobs = FRONTIER["n_jobs"]
     max_leakage: MaxLeakage = MAX_LEAKAGE
+
+
+@dataclass(frozen=True)
+class ChoiceOptions:
+    """Which fit is picked."""
+
+    max_leakage: MaxLeakage = MAX_LEAKAGE
+    guarantee: Annotated[
+        str | None,
+        option(
+            RESULT,
+            "Also require that the certified leakage of this kind is within the limit.",
+            choices=GUARANTEES,
+        ),
+    ] = None
+    max_certified: Annotated[
+        float | None,
+        option(RESULT, "The largest certified leakage; by default that of --max-leakage."),
+    ] = None
 
 
 @command("frontier")
@@ -94,6 +132,9 @@ def frontier_command(
     """
     check_max_leakage(sweep.max_leakage)
     strengths = _count_or_list("--strengths", sweep.strengths, float)
+    noises = None if sweep.noises is None else numbers("--noises", sweep.noises, float)
+    if sweep.certificates not in CERTIFICATES:
+        raise unknown_choice("--certificates", sweep.certificates, CERTIFICATES)
     seeds = _count_or_list("--seeds", sweep.seeds, int)
     models = {name: _model(name, model, solver) for name in sweep.methods.split(",")}
     if people.sensitive is None:
@@ -117,8 +158,10 @@ def frontier_command(
                             loaded.data if split is None else split.train,
                             sensitive_features=loaded.features,
                             strengths=strengths,
+                            noises=noises,
                             seeds=seeds,
                             audits=_changed(audits),
+                            certificates=CERTIFICATES[sweep.certificates],
                             limit=not found,
                             X_test=None if split is None else split.test,
                             out=sweep.out,
@@ -134,19 +177,20 @@ def frontier_command(
 
 
 @command("pick")
-def pick(run: FrontierFolder, result: RunOptions, max_leakage: MaxLeakage = MAX_LEAKAGE) -> None:
+def pick(run: FrontierFolder, result: RunOptions, choice: ChoiceOptions) -> None:
     """Write the passing fit of a frontier with the smallest residual, as `parafair fit` would."""
     check_result(result)
     found = load_frontier(run)
-    point = found.best(max_leakage=max_leakage)
-    inputs = replace(Inputs.read(run), frontier=str(run), max_leakage=max_leakage)
+    point = found.best(**vars(choice))
+    inputs = replace(Inputs.read(run), frontier=str(run), **vars(choice))
     write_run(result, found.model(point), inputs)
-    echo(f"{_words(point, max_leakage)}\nwritten to {result.out}")
+    echo(f"{_words(point, choice.max_leakage)}\nwritten to {result.out}")
 
 
 @command("report")
 def report(
     run: FrontierFolder,
+    choice: ChoiceOptions,
     out: Annotated[
         Path | None, option(RESULT, "The page to write; by default report.html in the folder.")
     ] = None,
@@ -154,7 +198,6 @@ def report(
         str | None, option(RESULT, f"Also draw figures: {', '.join(FORMATS)}, as a,b.", "--format")
     ] = None,
     title: Annotated[str, option(RESULT, "Heading of the page.")] = REPORT["title"],
-    max_leakage: MaxLeakage = MAX_LEAKAGE,
     force: Force = False,
 ) -> None:
     """Write a page with the frontier, every fit behind it and what was achieved."""
@@ -162,13 +205,12 @@ def report(
     for name in wanted:
         if name not in FORMATS:
             raise unknown_choice("--format", name, FORMATS)
-    check_max_leakage(max_leakage)
     page = run / "report.html" if out is None else out
     written = write_report(
         load_frontier(run),
         page,
         title=title,
-        max_leakage=max_leakage,
+        **vars(choice),
         formats=wanted,
         overwrite=force,
     )
@@ -226,7 +268,19 @@ def show(found: Frontier, max_leakage: float) -> None:
     tested = ("RMSE",) if found.baseline else ()
     # A column of equal seeds would make the table wider than a terminal of 80 characters.
     seeds = ("seed",) if len({point.member.seed for point in found.points}) > 1 else ()
-    names = ("method", "strength", *seeds, "residual", "leakage", "95 %", "p-value", *tested)
+    same = {replace(point.member, noise=0.0) for point in found.points}
+    noises = ("noise",) if len(same) < len(found) else ()
+    names = (
+        "method",
+        "strength",
+        *noises,
+        *seeds,
+        "residual",
+        "leakage",
+        "95 %",
+        "p-value",
+        *tested,
+    )
     for name in (*names, "verdict"):
         left = name in ("method", "verdict")
         table.add_column(name, justify="left" if left else "right", no_wrap=name != "method")
@@ -236,6 +290,7 @@ def show(found: Frontier, max_leakage: float) -> None:
         table.add_row(
             row["method"],
             strength,
+            *([f"{row['noise']:g}"] if noises else []),
             *([str(row["seed"])] if seeds else []),
             f"{row['residual']:.4f}",
             f"{row['leakage']:.3f}",
@@ -245,6 +300,8 @@ def show(found: Frontier, max_leakage: float) -> None:
             point.verdict(max_leakage).value,
         )
     output.print(table)
+    if any(point.certificate for point in found.efficient):
+        output.print(_certified_table(found.efficient))
     if found.baseline:
         count = found.coverage.held_out if found.coverage else 0
         without = found.baseline.value("rmse")
@@ -254,6 +311,30 @@ def show(found: Frontier, max_leakage: float) -> None:
         echo(f"picked {_words(picked, max_leakage)}")
     elif found.audited:
         echo(f"none is picked: all fits leak at --max-leakage {max_leakage:g}")
+
+
+def _certified_table(points: Iterable[Point]) -> Table:
+    """Return certified values of fits beside measured ones, by the threat they are about.
+
+    A bound on threat (b) is never alone: pairs of people help against it, and hurt against (a).
+    """
+    title = "Certified (every attacker of threat b) beside measured (threat a)"
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    for name in ("method", "strength", "noise", "(F) at most", "(C) at most", "leakage", "vote"):
+        left = name == "method"
+        table.add_column(name, justify="left" if left else "right", no_wrap=not left)
+    for point in points:
+        row = point.row()
+        bounds = [row["certified_release"], row["certified_matrix"]]
+        table.add_row(
+            row["method"],
+            "" if row["strength"] is None else f"{row['strength']:.3g}",
+            f"{row['noise']:g}",
+            *("none" if bound is None else f"{rounded_up(bound):.4f}" for bound in bounds),
+            f"{row['leakage']:.3f}",
+            "" if row["vote"] is None else f"{row['vote']:.3f}",
+        )
+    return table
 
 
 def _model(name: str, model: DecompositionOptions, solver: SolverOptions) -> FairCP:
@@ -277,7 +358,10 @@ def _changed(audits: AuditOptions) -> dict[str, Any]:
 
 
 def _words(point: Point, max_leakage: float) -> str:
-    return (
+    text = (
         f"{point.member.id}: residual {point.residual:.4f}, leakage {point.leakage:.3f}; verdict "
         f"at max_leakage {max_leakage:g}: {point.verdict(max_leakage).value}"
     )
+    if point.certificate is None:
+        return text
+    return f"{text}; certified leakage (release) {rounded_up(point.certified()):.4f}"

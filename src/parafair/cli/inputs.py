@@ -13,7 +13,7 @@ from parafair.stored import is_stored, read_record, reading, write_record
 
 INPUTS_FILE = "inputs.json"
 # What may change while the data stays the same.
-PLACES = ("tensor", "sensitive", "frontier", "max_leakage")
+PLACES = ("tensor", "sensitive", "frontier", "max_leakage", "guarantee", "max_certified")
 
 P = TypeVar("P", bound=PeopleOptions)
 
@@ -36,6 +36,8 @@ class Inputs:
         test: The file of entries that were predicted.
         frontier: The folder of the frontier it was picked from.
         max_leakage: The leakage it was picked at.
+        guarantee: The kind of certified leakage that was also asked for.
+        max_certified: The certified leakage it was picked at; None for that of max_leakage.
     """
 
     tensor: str | None = None
@@ -51,6 +53,8 @@ class Inputs:
     test: str | None = None
     frontier: str | None = None
     max_leakage: float | None = None
+    guarantee: str | None = None
+    max_certified: float | None = None
 
     @classmethod
     def of(

@@ -27,8 +27,8 @@ GAIN, ROUNDING_ERRORS = 1e-9, 10
 def exchange(plan: Plan, points: Sequence[Point]) -> list[Point]:
     """Return the points, each with the fit of its seed that has the lowest objective there.
 
-    A point with another fit than before has neither audit nor errors. Methods whose fits do not
-    begin at plain decompositions, as those of the paper, are left as they are.
+    A point with another fit than before has no audit, errors or certificate. Methods whose fits do
+    not begin at plain decompositions, as those of the paper, are left as they are.
 
     Args:
         plan: The settings of the frontier.
@@ -78,3 +78,12 @@ def _moved(plan: Plan, fit: Fit, member: Member) -> Fit:
     """Return the fit of another strength as the fit of a member, with its noise."""
     problem, noise = plan.problem_of([member]), plan.noise_of(member)
     return noise.release(problem, fit.with_factors(problem, fit.cp.factors))
+
+
+def with_noise_of(plan: Plan, point: Point, member: Member) -> Fit:
+    """Return the fit of a point as that of a member of the same strength and seed.
+
+    The fit has its exact rows, and the noise of the member.
+    """
+    exact = _without_noise(plan, point)
+    return plan.noise_of(member).release(plan.problem_of([member]), exact)

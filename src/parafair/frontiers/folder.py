@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +17,7 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import ParafairWarning
 from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.result import Frontier, Member, Point, join
+from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.model.record import current_versions
 from parafair.model.training import Training
 from parafair.solvers.result import FACTORS_FILE, FIT_FILE, Fit, Status
@@ -37,7 +38,15 @@ SETTINGS_FILE, MEMBER_FILE = "frontier.json", "member.json"
 AUDIT_FILE, EVALUATION_FILE = "audit.json", "evaluation.json"
 # What the folder of a fit may hold.
 MEMBER_FILES = frozenset(
-    {MANIFEST_FILE, FIT_FILE, FACTORS_FILE, MEMBER_FILE, AUDIT_FILE, EVALUATION_FILE}
+    {
+        MANIFEST_FILE,
+        FIT_FILE,
+        FACTORS_FILE,
+        MEMBER_FILE,
+        AUDIT_FILE,
+        EVALUATION_FILE,
+        CERTIFICATE_FILE,
+    }
 )
 
 
@@ -114,18 +123,21 @@ class Folder:
                 raise
 
     def replace(self, member: Member, fit: Fit) -> None:
-        """Write another fit instead of the present one; its audit and errors are removed."""
+        """Write another fit instead of the present one; its audit, errors and certificate go."""
         with new_folder(self.path / member.id, overwrite=True, ours=MEMBER_FILES) as target:
             _write(target, member, fit)
 
-    def strengths(self, seeds: Iterable[int]) -> list[float]:
-        """Return the strengths at which there is a fit of every seed, in order."""
-        if not self.exists:
-            return []
-        members = []
+    def members(self) -> list[Member]:
+        """Return the members with a fit."""
+        found = []
         for folder in _folders_with(MEMBER_FILE, self.path):
             with suppress(ValueError, FileNotFoundError):  # a damaged one is computed again
-                members.append(_read_member(folder))
+                found.append(_read_member(folder))
+        return found
+
+    def strengths(self, seeds: Iterable[int]) -> list[float]:
+        """Return the strengths at which there is a fit of every seed, in order."""
+        members = self.members()
         found = [{m.strength for m in members if m.seed == seed} for seed in seeds]
         return sorted(s for s in set.intersection(*found) if s is not None)
 
@@ -138,8 +150,12 @@ class Folder:
         record = {"scores": evaluation.to_list()}
         write_record(self.path / member.id / EVALUATION_FILE, record)
 
+    def write_certificate(self, member: Member, certificate: Certificate) -> None:
+        """Write the certificate of a fit, without numbers of single people."""
+        certificate.write(self.path / member.id / CERTIFICATE_FILE, overwrite=True)
+
     def read(self, member: Member) -> Point | None:
-        """Return a member's fit, with its audit and errors if they exist; None without a fit.
+        """Return a member's fit, with what was computed for it; None without a fit.
 
         A fit that cannot be read, such as after a crash, is moved aside and computed again.
         """
@@ -160,9 +176,8 @@ class Folder:
 
 
 def _write(target: Path, member: Member, fit: Fit) -> None:
-    record = {"method": member.method, "strength": member.strength, "seed": member.seed}
     fit.write(target)
-    write_record(target / MEMBER_FILE, record)
+    write_record(target / MEMBER_FILE, asdict(member))
 
 
 def load(path: str | Path, *, classes: Iterable[type] = ()) -> Frontier:
@@ -209,7 +224,7 @@ def _load_one(path: Path, classes: tuple[type, ...]) -> Frontier:
         with reading(path / point.member.id / FACTORS_FILE, RUN_AGAIN):
             training.check(point.fit.cp.shape)
     _warn_unfinished(path, record["settings"], points)
-    points.sort(key=lambda p: (p.member.strength or 0.0, p.member.seed))
+    points.sort(key=lambda p: p.member.order)
     with reading(file, RUN_AGAIN):
         name = record["settings"]["name"]
         coverage, baseline = record["coverage"], record["baseline"]
@@ -247,7 +262,7 @@ def _read_member(path: Path) -> Member:
     file = path / MEMBER_FILE
     record = read_record(file)
     with reading(file, RUN_AGAIN):
-        member = Member(record["method"], record["strength"], record["seed"])
+        member = Member(**record)
         if member.id != path.name:
             raise ValueError(f"it is of another fit, {member.id}")
         return member
@@ -264,7 +279,9 @@ def _read_point(path: Path) -> Point:
     if is_stored(file):
         with reading(file, RUN_AGAIN):
             errors = Evaluation.from_list(read_record(file)["scores"])
-    return Point(member, Fit.load(path), audit, errors)
+    file = path / CERTIFICATE_FILE
+    certificate = Certificate.read(file) if is_stored(file) else None
+    return Point(member, Fit.load(path), audit, errors, certificate)
 
 
 def _pairs(values: Iterable[Any]) -> tuple[tuple[float, float], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
@@ -22,9 +22,10 @@ from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import shown
+from parafair.frontiers.certified import check_certificates
 from parafair.frontiers.result import Member
 from parafair.model.estimator import FairCP
-from parafair.model.noise import Noise
+from parafair.model.noise import MOST_NOISE, Noise
 from parafair.model.preparation import Settings, Task
 from parafair.model.record import plain_params
 from parafair.penalties.base import is_scale_free
@@ -56,28 +57,40 @@ class Plan:
         task: The prepared fit; its strength is replaced.
         audits: Settings of the audits; None for none.
         X_test: Held-out entries; None for none.
+        certificates: Settings of the certificates; None for none.
     """
 
     name: str
     task: Task
     audits: Mapping[str, Any] | None
     X_test: TensorData | None = None
+    certificates: Mapping[str, Any] | None = None
+
+    def member(self, strength: float | None, seed: int, noise: float | None = None) -> Member:
+        """Return a member; its noise is that of the model if None."""
+        level = self.task.settings.noise_at(strength) if noise is None else noise
+        return Member(self.name, strength, seed, level)
 
     def fit(self, members: Sequence[Member], keep: Callable[[int, Fit], None]) -> tuple[Fit, ...]:
-        """Fit members in one batch; call `keep` with each fit as soon as it is finished."""
-        problem = self.problem_of(members)
+        """Fit members in one batch; call `keep` with each fit as soon as it is finished.
+
+        Members that differ in their noise alone are one fit, because noise is added after it.
+        """
+        groups = _groups(range(len(members)), key=lambda place: members[place].before_noise)
+        solved = [members[group[0]] for group in groups]
+        problem = self.problem_of(solved)
         finished: dict[int, Fit] = {}
 
         def finish(position: int, fit: Fit) -> None:
-            member = members[position]
             own = problem.take(
                 torch.tensor([position], dtype=torch.long, device=fit.cp.weights.device)
             )
-            finished[position] = self.noise_of(member).release(own, fit)
-            keep(position, finished[position])
+            for place in groups[position]:
+                finished[place] = self.noise_of(members[place]).release(own, fit)
+                keep(place, finished[place])
 
-        self._solve(problem, members, finish)
-        return tuple(finished[position] for position in range(len(members)))
+        self._solve(problem, solved, finish)
+        return tuple(finished[place] for place in range(len(members)))
 
     def fit_plain(self, seeds: Sequence[int]) -> list[Fit]:
         """Return the best plain decomposition from the starts of each seed, without noise.
@@ -101,8 +114,7 @@ class Plan:
 
     def noise_of(self, member: Member) -> Noise:
         """Return the noise of a member."""
-        level = self.task.settings.noise_at(member.strength)
-        return self.task.noise(level, strength=member.strength, seed=member.seed)
+        return self.task.noise(member.noise, strength=member.strength, seed=member.seed)
 
     def problem_of(self, members: Sequence[Member]) -> Problem:
         """Return the problem of a batch."""
@@ -152,9 +164,14 @@ class Plan:
         return max(1, free // (together * numbers * prototype.element_size()))
 
     def batches(self, members: Sequence[Member], *, workers: int) -> list[list[Member]]:
-        """Return the members in batches, at least one per process, that fit into memory."""
-        share = -(-len(members) // workers)
-        return in_batches(members, max(1, min(self.members_at_once, share)))
+        """Return the members in batches, at least one per process, that fit into memory.
+
+        Members that share a fit are in the same batch.
+        """
+        groups = _groups(members, key=lambda member: member.before_noise)
+        share = -(-len(groups) // workers)
+        batches = in_batches(groups, max(1, min(self.members_at_once, share)))
+        return [[member for group in batch for member in group] for batch in batches]
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -174,6 +191,7 @@ class Plan:
             "ridge": float(problem.ridge),
             "dtype": str(problem.prototype.dtype).removeprefix("torch."),
             "audits": plain(self.audits),
+            "certificates": plain(self.certificates),
         }
 
 
@@ -186,6 +204,14 @@ def in_batches(items: Sequence[T], size: int) -> list[list[T]]:
     return [list(items[begin : begin + size]) for begin in range(0, len(items), size)]
 
 
+def _groups(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    """Return the items in groups of the same key, both in the order of their first items."""
+    found: dict[Hashable, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return list(found.values())
+
+
 def make_plan(
     model: FairCP,
     X: Any,
@@ -194,6 +220,7 @@ def make_plan(
     name: str | None = None,
     audits: Mapping[str, Any] | None = None,
     X_test: Any = None,
+    certificates: Mapping[str, Any] | str | None = None,
 ) -> Plan:
     """Check the arguments of `frontier` before the first fit."""
     instance_of("model", model, FairCP, "make one, such as FairCP(2)")
@@ -232,7 +259,8 @@ def make_plan(
     test = None if X_test is None else as_data(X_test)
     if test is not None and test.shape != data.shape:
         raise ValueError(f"X_test must have the shape of X, {data.shape}, got {test.shape}")
-    return Plan(name, settings.bind(data, features), audits and dict(audits), test)
+    certified = check_certificates(certificates, len(features))
+    return Plan(name, settings.bind(data, features), audits and dict(audits), test, certified)
 
 
 def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> None:
@@ -254,6 +282,22 @@ def check_seeds(seeds: Sequence[int] | int) -> tuple[int, ...]:
     if not found or len(set(found)) < len(found):
         raise ValueError(f"seeds must be one or more distinct whole numbers, got {shown(seeds)}")
     return found
+
+
+def check_noises(noises: Sequence[float] | None) -> tuple[float | None, ...]:
+    """Return the noises in order; (None,) for that of the model."""
+    if noises is None:
+        return (None,)
+    given = items("noises", noises, "noises")
+    for noise in given:
+        real_number("each of noises", noise, least=0, most=MOST_NOISE)
+    found = sorted(map(float, given))
+    if not found or len(set(found)) < len(found):
+        raise ValueError(
+            f"noises must be one or more distinct numbers, got {shown(noises)}; each is a share of "
+            "the standard deviation of the embedding, such as 0.1"
+        )
+    return tuple(found)
 
 
 def check_strengths(

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parafair.arguments import one_of, real_number
-from parafair.audits import Audit, Verdict, check_max_leakage
+from parafair.audits import Audit, Verdict
 from parafair.audits.evaluation import Evaluation
 from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.frontiers.certified import certified_columns
+from parafair.frontiers.choice import Wanted
 from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.hypervolume import hypervolume
+from parafair.guarantees.certificate import Certificate
 from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
 from parafair.model.record import Record, current_versions, rebuild_params
@@ -28,40 +31,56 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Member:
-    """The key of a fit: method, strength and seed.
+    """The key of a fit: method, strength, noise and seed.
 
     Attributes:
         method: The method's name.
         strength: The multiplier of its penalty; None for a method without one.
-        seed: Seed of the initial factors.
+        seed: Seed of the initial factors and of the noise.
+        noise: The noise of the release, a share of the spread; 0 for none.
     """
 
     method: str
     strength: float | None
     seed: int
+    noise: float = 0.0
 
     @property
     def id(self) -> str:
         """A name for its folder."""
         strength = "" if self.strength is None else f"-{self.strength!r}"
-        return f"{self.method}{strength}-seed{self.seed}"
+        noise = f"-noise{self.noise!r}" if self.noise else ""
+        return f"{self.method}{strength}{noise}-seed{self.seed}"
+
+    @property
+    def before_noise(self) -> tuple[float | None, int]:
+        """What the fit depends on before noise is added; members with the same share it."""
+        return self.strength, self.seed
+
+    @property
+    def order(self) -> tuple[float, float, int]:
+        """The place of the member among those of its method."""
+        return self.strength or 0.0, self.noise, self.seed
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """One fit, its audit and its errors on held-out entries.
+    """One fit, its audit, its errors on held-out entries and its certificate.
 
     Attributes:
         member: The key of the fit.
         fit: The fit.
         audit: Its audit; None without audits, or if the fit diverged.
         evaluation: Errors on held-out entries; None without any, or if the fit diverged.
+        certificate: Bounds on what every attacker learns; None without noise, without
+            certificates, or if the fit diverged.
     """
 
     member: Member
     fit: Fit
     audit: Audit | None = None
     evaluation: Evaluation | None = None
+    certificate: Certificate | None = None
 
     def __repr__(self) -> str:
         leakage = "" if self.audit is None else f", leakage {self.leakage:.3f}"
@@ -77,6 +96,10 @@ class Point:
         """The strongest attacker's advantage over chance; NaN without an audit."""
         return float("nan") if self.audit is None else self.audit.leakage
 
+    def certified(self, kind: str = "release") -> float:
+        """Return the certified leakage, as `Certificate.leakage`; NaN without a certificate."""
+        return float("nan") if self.certificate is None else self.certificate.leakage(kind)
+
     def verdict(self, max_leakage: float) -> Verdict:
         """Return the verdict of its audit; see `Audit.verdict`."""
         if self.audit is None:
@@ -89,6 +112,7 @@ class Point:
         return {
             "method": self.member.method,
             "strength": self.member.strength,
+            "noise": self.member.noise,
             "seed": self.member.seed,
             "residual": self.residual,
             "criterion": self._measure("criterion", "value"),
@@ -98,6 +122,7 @@ class Point:
             "high": high,
             "p_value": self._measure("independence p-value", "value"),
             "below_chance": None if self.audit is None else self.audit.below_chance,
+            **certified_columns(self.certificate),
             "rmse": None if self.evaluation is None else self.evaluation.value("rmse"),
             "mae": None if self.evaluation is None else self.evaluation.value("mae"),
             "rmse_gap": None if self.evaluation is None else self.evaluation.gap("rmse"),
@@ -120,7 +145,7 @@ class Frontier:
     """Fits at many strengths, of one method or several.
 
     Attributes:
-        points: All fits, in order of method, strength and seed.
+        points: All fits, in order of method, strength, noise and seed.
         limit: Pairs of a leakage and the smallest residual of any model with that leakage.
         sensitive: The sensitive features.
         settings: Settings by method, as values for JSON.
@@ -199,28 +224,39 @@ class Frontier:
                 found.append(point)
         return tuple(found)
 
-    def best(self, *, max_leakage: float | None = None, max_residual: float | None = None) -> Point:
+    def best(
+        self,
+        *,
+        max_leakage: float | None = None,
+        max_residual: float | None = None,
+        guarantee: str | None = None,
+        max_certified: float | None = None,
+    ) -> Point:
         """Return the smallest residual within a leakage, or the least leakage within a residual.
 
         Args:
             max_leakage: The largest allowed leakage. `Audit.verdict` decides which points pass.
             max_residual: The largest allowed residual.
+            guarantee: With "release" or "matrix", the certified leakage of this kind must be within
+                the limit too; see `Certificate`. None for measured leakage alone.
+            max_certified: The largest allowed certified leakage; None for max_leakage.
 
         Raises:
             ValueError: If no point qualifies; the message has the nearest value.
         """
         if (max_leakage is None) == (max_residual is None):
             raise ValueError("pass either max_leakage or max_residual, got both or none")
+        wanted = Wanted.of(max_leakage, guarantee, max_certified)
         if max_residual is not None:
             real_number("max_residual", max_residual, least=0)
         if not self.audited:
             raise ValueError(
                 "no point has an audit, so none can be chosen; run the frontier with audits"
             )
-        if max_leakage is not None:
-            point = self.best_or_none(max_leakage)
+        if wanted is not None:
+            point = wanted.best(self.audited)
             if point is None:
-                raise self._all_leak(max_leakage)
+                raise wanted.none_found(self.audited)
             return point
         assert max_residual is not None
         allowed = [point for point in self.audited if point.residual <= max_residual]
@@ -232,25 +268,34 @@ class Frontier:
             )
         return min(allowed, key=lambda point: (point.leakage, point.residual))
 
-    def _all_leak(self, max_leakage: float) -> ValueError:
-        least = min(self.audited, key=lambda point: point.leakage)
-        why = " with an attacker significantly off chance" if least.leakage <= max_leakage else ""
-        return ValueError(
-            f"no point passes at max_leakage={max_leakage}; the smallest leakage is "
-            f"{least.leakage:.4g}{why}. Raise max_leakage, or add other strengths"
-        )
-
-    def best_or_none(self, max_leakage: float) -> Point | None:
-        """Return the point of ``best(max_leakage=...)``, or None if every point leaks."""
-        check_max_leakage(max_leakage)
-        passing = [p for p in self.audited if p.verdict(max_leakage) is Verdict.PASSES]
-        return min(passing, key=lambda p: (p.residual, p.leakage), default=None)
+    def best_or_none(
+        self,
+        max_leakage: float,
+        *,
+        guarantee: str | None = None,
+        max_certified: float | None = None,
+    ) -> Point | None:
+        """Return the point of ``best(max_leakage=...)``, or None if no point qualifies."""
+        wanted = Wanted.of(max_leakage, guarantee, max_certified)
+        assert wanted is not None
+        return wanted.best(self.audited)
 
     def pick(
-        self, *, max_leakage: float | None = None, max_residual: float | None = None
+        self,
+        *,
+        max_leakage: float | None = None,
+        max_residual: float | None = None,
+        guarantee: str | None = None,
+        max_certified: float | None = None,
     ) -> FairCP:
-        """Return the fitted model of `best`."""
-        return self.model(self.best(max_leakage=max_leakage, max_residual=max_residual))
+        """Return the fitted model of `best`, which has the same arguments."""
+        point = self.best(
+            max_leakage=max_leakage,
+            max_residual=max_residual,
+            guarantee=guarantee,
+            max_certified=max_certified,
+        )
+        return self.model(point)
 
     def model(self, point: Point) -> FairCP:
         """Return the fitted model of a point."""
@@ -263,11 +308,12 @@ class Frontier:
             params["strength"] = member.strength
         params = rebuild_params(params, classes=self.classes) | {"random_state": member.seed}
         model = FairCP(**params)
-        noise = Settings.of(model).noise_at(member.strength)
+        if Settings.of(model).noise_at(member.strength) != member.noise:
+            model.set_params(noise=member.noise)
         record = Record(
             params=model.get_params(deep=False),
             strength=member.strength,
-            noise=noise if point.fit.noise else 0.0,
+            noise=member.noise if point.fit.noise else 0.0,
             ridge=settings["ridge"],
             seed=member.seed,
             shape=tuple(settings["shape"]),

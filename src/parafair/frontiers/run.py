@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,15 @@ from parafair.audits.evaluation import Evaluation, evaluate_predictions
 from parafair.data.centering import Offsets
 from parafair.data.checks import as_data
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.errors import ParafairWarning
+from parafair.errors import ParafairWarning, warn
+from parafair.frontiers.certified import AUTO
 from parafair.frontiers.coverage import Coverage
-from parafair.frontiers.exchange import exchange
+from parafair.frontiers.exchange import exchange, with_noise_of
 from parafair.frontiers.folder import Folder
-from parafair.frontiers.plan import Plan, check_seeds, check_strengths, make_plan
+from parafair.frontiers.plan import Plan, check_noises, check_seeds, check_strengths, make_plan
 from parafair.frontiers.result import Frontier, Member, Point, mean_residuals
 from parafair.frontiers.strengths import coarse_strengths, refined_strengths
+from parafair.guarantees.certifying import certify
 from parafair.guarantees.limits import parity_limit
 from parafair.model.estimator import FairCP
 from parafair.model.noise import warn_without_noise
@@ -45,9 +48,11 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     *,
     sensitive_features: Any,
     strengths: Sequence[float] | int = 11,
+    noises: Sequence[float] | None = None,
     seeds: Sequence[int] | int = 1,
     name: str | None = None,
     audits: Mapping[str, Any] | None = AUDITS,
+    certificates: Mapping[str, Any] | str | None = AUTO,
     limit: bool = True,
     X_test: Any = None,
     out: str | Path | None = None,
@@ -56,15 +61,21 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
 ) -> Frontier:
     """Fit a model at many strengths and from many starts, in batches, and audit every fit.
 
+    Fits with noise are certified too: see `certify`.
+
     Args:
         model: Has all settings except strength and random_state; it is not fitted itself.
         X: The tensor, as in `FairCP.fit`; NaN is missing.
         sensitive_features: One row per person, as in `FairCP.fit`.
         strengths: Strengths to try, or their number. A number selects strengths from the data, over
             four decades and denser where the residual changes most.
+        noises: Noises to try at each strength, each as `FairCP` takes it; None for that of the
+            model. Noise is added after a fit, so further noises cost audits but no fits.
         seeds: Seeds of the initial factors, or their number.
         name: Name of this curve; by default that of the method.
         audits: Settings of `audit` for each point; None for no audits.
+        certificates: Settings of `certify` for each point with noise, by name; "auto" for the
+            usual ones, and none for more than 5000 people; None for no certificates.
         limit: Whether to compute the smallest residual that any model can have; needs POT.
         X_test: Held-out entries that every fit predicts, such as ``split_cells(data).test`` where
             `X` is its ``train``; errors are reported overall and for each group.
@@ -78,15 +89,23 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
         ValueError: If an argument is invalid, or `out` has a frontier with other settings.
     """
     plan = make_plan(
-        model, X, sensitive_features=sensitive_features, name=name, audits=audits, X_test=X_test
+        model,
+        X,
+        sensitive_features=sensitive_features,
+        name=name,
+        audits=audits,
+        X_test=X_test,
+        certificates=certificates,
     )
-    wanted, chosen = check_seeds(seeds), check_strengths(strengths, plan)
+    wanted, levels = check_seeds(seeds), check_noises(noises)
+    chosen = check_strengths(strengths, plan)
     flag("limit", limit)
     jobs("n_jobs", n_jobs)
     callback("on_progress", on_progress)
     problem, settings = plan.task.problem, plan.task.settings
     strongest = 1.0 if isinstance(chosen, int) else chosen[-1]
-    warn_without_noise(settings.noise_at(strongest), settings.penalty, strongest, stacklevel=2)
+    least = plan.member(strongest, 0, levels[0]).noise
+    warn_without_noise(least, settings.penalty, strongest, stacklevel=2)
     plan.task.warn_small_groups(stacklevel=2)
     folder = None if out is None else Folder(as_path("out", out) / plan.name)
     if folder is not None:
@@ -107,36 +126,36 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     )
     if folder is not None:
         folder.open(found, plan.settings)
-    run = _Run(plan, found, folder, n_jobs, on_progress)
+    run = _Run(plan, found, folder, n_jobs, on_progress, list(product(levels, wanted)))
     if isinstance(chosen, int):
         # A finished search is not repeated: exchanged fits could lead it elsewhere.
         stored = folder.strengths(wanted) if folder else []
         chosen = tuple(stored) if len(stored) >= chosen else chosen
-    if isinstance(chosen, int):
-        points = _adaptive(run, wanted, chosen)
-    else:
-        points = run.points([Member(plan.name, s, seed) for s in chosen for seed in wanted])
-    points = run.exchanged(points)
+    points = _adaptive(run, wanted, chosen) if isinstance(chosen, int) else run.points(chosen)
+    points = run.certified(run.exchanged(points))
     return replace(found, points=tuple(run.evaluated(run.audited(points))))
 
 
 @dataclass(eq=False)
 class _Run:
-    """Fits, audits and evaluates the members that are not in the folder yet."""
+    """Fits, certifies, audits and evaluates the members that are not in the folder yet."""
 
     plan: Plan
     empty: Frontier
     folder: Folder | None
     n_jobs: int | None
     on_progress: OnProgress | None
+    each: Sequence[tuple[float | None, int]]  # noises and seeds at every strength
     done: int = 0
     total: int = 0
 
-    def points(self, members: Sequence[Member]) -> list[Point]:
-        """Return the fits of members, in order."""
+    def points(self, strengths: Iterable[float | None]) -> list[Point]:
+        """Return the fits at these strengths, in order."""
+        members = [self.plan.member(s, seed, noise) for s in strengths for noise, seed in self.each]
         self.total += len(members)
         read = {m: self.folder.read(m) if self.folder else None for m in members}
         kept = {member: point for member, point in read.items() if point is not None}
+        kept |= self._with_other_noise([member for member in members if member not in kept])
         self._report(len(kept))
         missing = [member for member in members if member not in kept]
         batches = self.plan.batches(missing, workers=self._workers)
@@ -152,6 +171,46 @@ class _Run:
         for batch, fits in zip(batches, found, strict=True):
             kept |= {m: Point(m, fit) for m, fit in zip(batch, fits, strict=True)}
         return [kept[member] for member in members]
+
+    def _with_other_noise(self, missing: Sequence[Member]) -> dict[Member, Point]:
+        """Return members whose fit the folder has with another noise: they need no fit."""
+        if self.folder is None or not missing:
+            return {}
+        there = {member.before_noise: member for member in self.folder.members()}
+        found = {}
+        for member in missing:
+            other = there.get(member.before_noise)
+            point = None if other is None else self.folder.read(other)
+            if point is not None and point.fit.status is not Status.DIVERGED:
+                found[member] = Point(member, with_noise_of(self.plan, point, member))
+                self.folder.write(member, found[member].fit)
+        return found
+
+    def certified(self, points: Sequence[Point]) -> list[Point]:
+        """Return the points with their certificates; only fits with noise have one."""
+        if self.plan.certificates is None:
+            return list(points)
+        found, refused = [], []
+        for point in points:
+            sound = point.member.noise and point.fit.status is not Status.DIVERGED
+            if sound and point.certificate is None:
+                exact = replace(point, fit=with_noise_of(self.plan, point, point.member))
+                try:
+                    certificate = certify(self.empty.model(exact), **self.plan.certificates)
+                except ValueError as error:  # such as a group of one person
+                    refused.append(str(error))
+                else:
+                    if self.folder is not None:
+                        self.folder.write_certificate(point.member, certificate)
+                    point = replace(point, certificate=certificate)
+            found.append(point)
+        if refused:
+            warn(
+                f"{len(refused)} of {len(points)} fits have no certificate ({refused[0]}); "
+                "certificates=None leaves certificates out",
+                stacklevel=3,
+            )
+        return found
 
     def exchanged(self, points: Sequence[Point]) -> list[Point]:
         """Return the points, each with the best fit of its seed."""
@@ -264,9 +323,9 @@ def _adaptive(run: _Run, seeds: Sequence[int], count: int) -> list[Point]:
     tried: list[float] = []
     while strengths:
         tried += strengths
-        points += run.points([Member(run.plan.name, s, seed) for s in strengths for seed in seeds])
+        points += run.points(strengths)
         strengths = refined_strengths(mean_residuals(points), tried, count)
-    return sorted(points, key=lambda point: (point.member.strength or 0.0, point.member.seed))
+    return sorted(points, key=lambda point: point.member.order)
 
 
 def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:

@@ -17,13 +17,15 @@ from parafair.stored import read_record, reading, write_record
 
 # The certificate in the folder of a model.
 CERTIFICATE_FILE = "certificate.json"
-FORMAT = 1
+FORMAT = 2
 WIDTH = 100
 REMEDY = "certify again, or use a copy of the file"
 THREATS = {
     "b": "someone with all exact rows and groups",
     "a": "a vote of all others, whose groups are known",
 }
+# The letter of each kind of statement.
+LETTERS = {"release": "F", "matrix": "C", "population": "P"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,19 @@ class Certificate:
         found = [e.values for e in self.exposures if e.threat == "b" and e.values is not None]
         return np.max(found, axis=0) if found else None
 
+    def exposure_columns(self) -> dict[str, NDArray[np.float64]]:
+        """Return how sure attackers are about each person, as columns of a table of people.
+
+        The column "exposure_b_gender" is about the holder of the exact rows and the feature gender,
+        "exposure_a_gender" about the vote of the others. NaN for people who are not certified.
+        Empty after `read`.
+        """
+        return {
+            f"exposure_{exposure.threat}_{exposure.column}": exposure.values
+            for exposure in self.exposures
+            if exposure.values is not None
+        }
+
     def sentences(self) -> tuple[str, ...]:
         """Return each statement as a sentence."""
         return tuple(statement.sentence for statement in self.statements)
@@ -95,14 +110,14 @@ class Certificate:
         record = read_record(file, file_format=FORMAT)
         with reading(file, REMEDY):
             statements = tuple(map(Statement.from_dict, record.pop("statements")))
-            exposures = tuple(Exposure(**entry) for entry in record.pop("exposures"))
+            exposures = tuple(map(Exposure.from_dict, record.pop("exposures")))
             notes = tuple(map(str, record.pop("notes")))
             return cls(statements, exposures, notes=notes, **record)
 
     def __str__(self) -> str:
         lines = [f"{'certified leakage':<20}{'feature':<28}{'at most':>9}{'estimate':>10}"]
         for statement in self.statements:
-            name = f"({_LETTERS[statement.kind]}) {statement.kind}"
+            name = f"({LETTERS[statement.kind]}) {statement.kind}"
             text = f"{name:<20}{statement.column[:26]:<28}{rounded_up(statement.upper):9.4f}"
             estimate = "" if statement.confidence == 1 else f"{statement.estimate:10.4f}"
             slack = f"  slack {statement.slack:.4f}" if statement.slack else ""
@@ -113,15 +128,12 @@ class Certificate:
             text = f"{f'threat ({found.threat})':<20}{found.column[:26]:<28}{found.largest:9.3f}"
             lines.append(f"{text}{found.percentile:10.3f}{found.chance:9.3f}")
         lines.append("")
-        for sentence in (*self.sentences(), *map(_describe, self.exposures), *self.notes):
+        for sentence in (*self.sentences(), *map(describe, self.exposures), *self.notes):
             lines += wrap(sentence, WIDTH, initial_indent="- ", subsequent_indent="  ")
         return "\n".join(lines)
 
 
-_LETTERS = {"release": "F", "matrix": "C", "population": "P"}
-
-
-def _describe(exposure: Exposure) -> str:
+def describe(exposure: Exposure) -> str:
     """Return an exposure as a sentence."""
     text = (
         f"Exposure to {THREATS[exposure.threat]}: the largest certainty about the "

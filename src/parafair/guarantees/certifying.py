@@ -94,6 +94,13 @@ class _Settings:
         )
 
 
+def check_settings(
+    *, confidence: float, releases: int, draws: int, random_state: RandomState
+) -> None:
+    """Raise unless `certify` takes these settings; call it before any work is done."""
+    _Settings.of(confidence, releases, draws, None, random_state)
+
+
 def certify(
     model: HasExactRelease,
     X_new: Any = None,  # noqa: N803  (scikit-learn's name for data)

@@ -30,6 +30,7 @@ PERMUTATIONS = 19  # the largest of 19 is exceeded by chance in one of 20 cases
 TILE = {"cpu": 2**20, "cuda": 2**26}
 MEDIAN_ROWS = 1000
 PERCENTILE = 95
+BINS = 20  # of the distribution over people
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,8 @@ class Exposure:
             below; None for "b".
         by_chance: For "a", what this advantage reaches in one of 20 random assignments of the
             groups; None if it was not computed.
+        counts: How many people have an exposure in each of `BINS` equal parts of the range from
+            chance to 1; empty if it is not known.
         values: One number per person, shape (n,), NaN for those who were not asked; None if it was
             read from a file.
     """
@@ -57,6 +60,7 @@ class Exposure:
     percentile: float
     advantage: float | None = None
     by_chance: float | None = None
+    counts: tuple[int, ...] = ()
     values: NDArray[np.float64] | None = None
 
     @classmethod
@@ -69,6 +73,8 @@ class Exposure:
             chance,
             float(found.max()),
             float(np.percentile(found, PERCENTILE)),
+            # Rounding may put a value just below chance.
+            counts=tuple(np.histogram(found.clip(chance, 1), BINS, (chance, 1))[0].tolist()),
             values=values,
             **more,
         )
@@ -76,6 +82,11 @@ class Exposure:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without those of single people."""
         return {name: value for name, value in vars(self).items() if name != "values"}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Exposure:
+        """Return an exposure from the result of `to_dict`."""
+        return cls(**{**record, "counts": tuple(map(int, record["counts"]))})
 
 
 def exposure_to_holder(

@@ -186,7 +186,7 @@ class _Work:
             name=batch.items[0].method,
             audits=scale.audits,
         )
-        members = [Member(plan.name, made.strength(i.strength), i.seed) for i in batch.items]
+        members = [plan.member(made.strength(i.strength), i.seed) for i in batch.items]
         self.report(f"{plan.name}: {len(members)} fits")
         fits = self._fit(plan, members)
         measuring = Measuring(

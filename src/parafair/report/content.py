@@ -14,6 +14,10 @@ from parafair.data.modes import default_modes
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.whitening import Standardized
 from parafair.frontiers import Frontier, Point
+from parafair.frontiers.certified import COLUMNS as CERTIFIED
+from parafair.frontiers.choice import Wanted
+from parafair.guarantees.certificate import LETTERS, describe
+from parafair.guarantees.exposure import PERCENTILE
 from parafair.report.summary import name_of, summarize
 
 # People drawn in a picture, rows of a factor, iterations of a history: more cannot be told apart.
@@ -29,6 +33,7 @@ ALIKE = 0.5
 SHOWN = (
     "method",
     "strength",
+    "noise",
     "seed",
     "residual",
     "leakage",
@@ -42,6 +47,7 @@ SHOWN = (
     "rmse_gap",
     "seconds",
     "efficient",
+    *CERTIFIED,
 )
 
 LIMIT_NOTE = (
@@ -51,15 +57,26 @@ LIMIT_NOTE = (
 )
 
 
-def content(frontier: Frontier, *, title: str, max_leakage: float = 0.05) -> dict[str, Any]:
+def content(
+    frontier: Frontier,
+    *,
+    title: str,
+    max_leakage: float = 0.05,
+    guarantee: str | None = None,
+    max_certified: float | None = None,
+) -> dict[str, Any]:
     """Return everything that a page shows.
 
     Args:
         frontier: The fits.
         title: The heading.
         max_leakage: The largest leakage allowed, for the verdicts and the picked fit.
+        guarantee: As in `Frontier.best`, for the picked fit.
+        max_certified: As in `Frontier.best`.
     """
-    picked = frontier.best_or_none(max_leakage)
+    wanted = Wanted.of(max_leakage, guarantee, max_certified)
+    assert wanted is not None
+    picked = wanted.best(frontier.audited)
     people = _every(len(frontier.sensitive), MOST_PEOPLE)
     # In data sorted by group the last group would be drawn over all others.
     generator = torch.Generator().manual_seed(0)
@@ -74,7 +91,7 @@ def content(frontier: Frontier, *, title: str, max_leakage: float = 0.05) -> dic
         points.append(shown | judged | picture | _details(frontier, point))
     return {
         "title": title,
-        "summary": summarize(frontier, picked, max_leakage),
+        "summary": summarize(frontier, picked, wanted),
         "settings": dict(_settings(frontier)),
         "versions": _versions(frontier),
         "coverage": dict(_coverage(frontier)),
@@ -95,6 +112,7 @@ def _details(frontier: Frontier, point: Point) -> dict[str, Any]:
         "iterations": point.fit.n_iter,
         "attackers": attackers,
         **_off_chance(attackers),
+        "certificate": _certificate(point),
         "errors": _errors(frontier, point),
         "components": _components(frontier, point),
         "history": _history(point),
@@ -137,6 +155,25 @@ def _off_chance(attackers: list[dict[str, Any]]) -> dict[str, float | None]:
             default=None,
         )
         for side in ("above", "below")
+    }
+
+
+def _certificate(point: Point) -> dict[str, Any] | None:
+    """Return what is certified, and the exposures as a distribution over people."""
+    found = point.certificate
+    if found is None:
+        return None
+    names = ("column", "measure", "chance", "upper", "sentence")
+    return {
+        "statements": [
+            {"letter": LETTERS[each.kind], **{name: getattr(each, name) for name in names}}
+            for each in found.statements
+        ],
+        "exposures": [
+            {**exposure.to_dict(), "sentence": describe(exposure)} for exposure in found.exposures
+        ],
+        "percentile": PERCENTILE,
+        "notes": list(found.notes),
     }
 
 

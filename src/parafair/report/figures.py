@@ -20,6 +20,8 @@ GROUP_COLORS = ("#004488", "#ddaa33", "#bb5566", "#44aa99", "#aa4499", "#117733"
 UNKNOWN = {"color": "#eef1f5", "edgecolors": "#596273", "label": "no value"}
 # Attackers significantly off chance: the color, the mark, and its distance from the point.
 SIDES = {"above": ("#7a3d00", "^", 9.0), "below": ("#55218a", "v", -9.0)}
+# The certified leakage that is drawn beside the measured one.
+CERTIFIED = "certified_release"
 SHAPES = ("o", "s", "^", "D", "v", "P", "*")
 
 SETTINGS: dict[Any, Any] = {
@@ -35,8 +37,9 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path, *, overwrite: bool 
     """Draw residual against leakage of all audited fits, and write the figure.
 
     Filled marks are Pareto-efficient within their method and connected. The ring is the picked
-    fit. A triangle above or below a mark: an attacker is significantly above or below chance. The
-    shaded region is left of the limit.
+    fit. A bar is the certified leakage of a fit with noise, against another attacker: threat (b). A
+    triangle above or below a mark: an attacker is significantly above or below chance. The shaded
+    region is left of the limit.
 
     Args:
         data: What `render` takes.
@@ -53,6 +56,7 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path, *, overwrite: bool 
         panel = figure.subplots()
         for index, method in enumerate(dict.fromkeys(p["method"] for p in data["points"])):
             _draw_method(panel, [p for p in points if p["method"] == method], method, index)
+        _draw_certified(panel, data["points"], points)
         _draw_sides(panel, points)
         picked = [p for p in points if p["picked"]]
         if picked:
@@ -65,7 +69,7 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path, *, overwrite: bool 
             panel.plot(xs, ys, "o", markersize=12, zorder=5, label="picked", **ring)
         _set_view(panel, points, data["limit"])
         panel.set_xlabel("residual: ‖X - model‖ / ‖X‖")
-        panel.set_ylabel("leakage, with 95 % interval")
+        panel.set_ylabel("measured leakage, with 95 % interval")
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(color="0.93")
         panel.set_axisbelow(True)
@@ -143,6 +147,21 @@ def _draw_method(panel: Any, points: list[Mapping[str, Any]], method: str, index
         panel.plot(xs, ys, label=method, **look)
 
 
+def _draw_certified(
+    panel: Any, every: Sequence[Mapping[str, Any]], points: list[Mapping[str, Any]]
+) -> None:
+    """Draw the certified leakage of the fits that have one as bars, in the color of the method."""
+    methods = list(dict.fromkeys(point["method"] for point in every))
+    own = [point for point in points if _known(point.get(CERTIFIED))]
+    look = {"s": 70, "marker": "_", "linewidths": 1.8, "zorder": 3}
+    colors = [METHOD_COLORS[methods.index(p["method"]) % len(METHOD_COLORS)] for p in own]
+    if own:
+        xs, ys = _columns(own, "residual", CERTIFIED)
+        panel.scatter(xs, ys, c=colors, **look)
+        # In the legend it stands for all methods.
+        panel.scatter([], [], c="0.3", label="certified (F),\nthreat (b)", **look)
+
+
 def _draw_sides(panel: Any, points: list[Mapping[str, Any]]) -> None:
     """Mark the fits with an attacker significantly off chance, above and below their marks."""
     from matplotlib.transforms import ScaledTranslation
@@ -160,7 +179,8 @@ def _draw_sides(panel: Any, points: list[Mapping[str, Any]]) -> None:
 def _set_view(panel: Any, points: list[Mapping[str, Any]], limit: Mapping[str, Any] | None) -> None:
     """Show all points; cut off the limit if it would leave them less than half of the width."""
     left, right = min(p["residual"] for p in points), max(p["residual"] for p in points)
-    ends = [p[end] for p in points for end in ("leakage", "low", "high") if _known(p[end])]
+    names = ("leakage", "low", "high", CERTIFIED)
+    ends = [p[name] for p in points for name in names if _known(p.get(name))]
     low, high = min(0.0, *ends), max(0.02, *ends)
     pairs = zip(limit["leakage"], limit["residual"], strict=True) if limit else ()
     curve = sorted((y, x) for y, x in pairs if _known(x) and _known(y))

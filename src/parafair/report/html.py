@@ -28,7 +28,7 @@ PARTS = (
 )
 
 # In the order in which they are joined; the last one draws the page.
-SCRIPTS = ("drawing.js", "plot.js", "tables.js", "pictures.js", "page.js")
+SCRIPTS = ("drawing.js", "plot.js", "tables.js", "pictures.js", "guarantees.js", "page.js")
 
 # Characters that could end a script element or begin markup, and their JSON escapes.
 ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
@@ -49,13 +49,14 @@ def render(data: Mapping[str, Any]) -> str:
             - ``groups``: names of the groups; empty if the sensitive feature is a number.
             - ``limit``: None, or the curve of the limit as ``residual`` and ``leakage``.
               ``limit_note`` is shown below the plot.
-            - ``points``: one entry per fit, with ``id``, ``method``, ``strength``, ``seed``,
-              ``residual``, ``leakage`` and its interval ``low`` to ``high``, ``p_value``,
-              ``criterion``, ``null``, ``status``, ``verdict``, ``iterations``, ``seconds``,
-              ``efficient``, ``picked``, ``attackers``, ``embedding``, ``components`` and
-              ``history``; ``above`` and ``below``, how far attackers are significantly above and
-              below chance, or None; with held-out entries also ``rmse``, ``mae``, ``rmse_gap``
-              and ``errors`` of each group.
+            - ``points``: one entry per fit, with ``id``, ``method``, ``strength``, ``noise``,
+              ``seed``, ``residual``, ``leakage`` and its interval ``low`` to ``high``,
+              ``p_value``, ``criterion``, ``null``, ``status``, ``verdict``, ``iterations``,
+              ``seconds``, ``efficient``, ``picked``, ``attackers``, ``embedding``, ``components``
+              and ``history``; ``above`` and ``below``, how far attackers are significantly above
+              and below chance, or None; with held-out entries also ``rmse``, ``mae``, ``rmse_gap``
+              and ``errors`` of each group; with noise also ``certificate`` (its ``statements``,
+              ``exposures``, ``percentile`` and ``notes``) and the columns of the certificate.
             - ``max_leakage``: the largest leakage that passes.
             - ``before``: None, or an embedding to compare with, and its ``title``.
 

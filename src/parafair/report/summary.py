@@ -6,20 +6,23 @@ from collections.abc import Iterator
 
 from parafair.audits import Verdict
 from parafair.frontiers import Frontier, Point
+from parafair.frontiers.choice import Wanted
+from parafair.guarantees.statements import rounded_up
 from parafair.solvers.result import Status
 
 
-def summarize(frontier: Frontier, picked: Point | None, max_leakage: float) -> list[str]:
+def summarize(frontier: Frontier, picked: Point | None, wanted: Wanted) -> list[str]:
     """Return the summary, a few sentences each.
 
     Args:
         frontier: The fits.
-        picked: The best fit that does not leak; None if there is none.
-        max_leakage: The largest leakage allowed.
+        picked: The best fit that qualifies; None if there is none.
+        wanted: What it had to have.
     """
     parts = [_setting(frontier)]
     if frontier.audited:
-        parts.append(" ".join(_choice(frontier, picked, max_leakage)))
+        parts.append(" ".join(_choice(frontier, picked, wanted)))
+        parts += _certified(frontier, picked)
         parts += _prediction(frontier, picked)
     else:
         parts.append("The fits were not audited, so it is not known what they reveal.")
@@ -29,8 +32,10 @@ def summarize(frontier: Frontier, picked: Point | None, max_leakage: float) -> l
 
 def name_of(point: Point) -> str:
     """Return the method of a point and its strength."""
-    strength = point.member.strength
-    return point.member.method + ("" if strength is None else f" at strength {strength:.3g}")
+    strength, noise = point.member.strength, point.member.noise
+    parts = [f"strength {strength:.3g}"] if strength is not None else []
+    parts += [f"noise {noise:g}"] if noise else []
+    return point.member.method + (f" at {' and '.join(parts)}" if parts else "")
 
 
 def _setting(frontier: Frontier) -> str:
@@ -45,7 +50,8 @@ def _setting(frontier: Frontier) -> str:
     )
 
 
-def _choice(frontier: Frontier, picked: Point | None, max_leakage: float) -> Iterator[str]:
+def _choice(frontier: Frontier, picked: Point | None, wanted: Wanted) -> Iterator[str]:
+    max_leakage = wanted.max_leakage
     smallest = _smallest_residual(frontier)
     yield (
         f"The fit with the smallest residual has residual {smallest.residual:.3f} (it leaves "
@@ -58,6 +64,14 @@ def _choice(frontier: Frontier, picked: Point | None, max_leakage: float) -> Ite
         f"its leakage is at most {max_leakage:g} and no attacker is significantly above or below "
         "chance (95 %, simultaneous)."
     )
+    if wanted.guarantee is not None:
+        yield (
+            f"The picked fit must also have a certified leakage ({wanted.guarantee}) of at most "
+            f"{wanted.max_certified:g}."
+        )
+    if picked is None and Verdict.PASSES in verdicts:
+        yield "None is picked, because no passing fit is certified at this level."
+        return
     if picked is None:
         least = min(frontier.audited, key=lambda point: point.leakage)
         yield (
@@ -69,6 +83,28 @@ def _choice(frontier: Frontier, picked: Point | None, max_leakage: float) -> Ite
         f"Picked: {name_of(picked)}, with residual {picked.residual:.3f} and leakage "
         f"{picked.leakage:.3f}. It passes."
     )
+
+
+def _certified(frontier: Frontier, picked: Point | None) -> Iterator[str]:
+    """Yield what is certified beside what was measured: the two are about different attackers."""
+    certified = [point for point in frontier.audited if point.certificate is not None]
+    if not certified:
+        return
+    point = min(certified, key=lambda point: point.certified())
+    if picked is not None and picked.certificate is not None:
+        point = picked
+    row = point.row()
+    text = (
+        "Measured and certified numbers are about different attackers. The leakage is measured: it "
+        "is that of the attackers that were tried, who learn from people whose group is known "
+        "(threat a). The certified leakage bounds every attacker who holds all exact rows with "
+        "everybody's group and sees one released row (threat b). It does not cover threat (a). "
+        f"Numbers of {name_of(point)}: certified (F) at most {rounded_up(point.certified()):.4f}, "
+        f"measured leakage {point.leakage:.3f}"
+    )
+    if row["vote"] is not None:
+        text += f", measured advantage of a vote of all others {row['vote']:.3f}"
+    yield f"{text}."
 
 
 def _prediction(frontier: Frontier, picked: Point | None) -> Iterator[str]:

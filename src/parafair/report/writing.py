@@ -20,6 +20,8 @@ def write_report(
     *,
     title: str = "Fit and fairness",
     max_leakage: float = 0.05,
+    guarantee: str | None = None,
+    max_certified: float | None = None,
     formats: Sequence[str] = (),
     overwrite: bool = False,
 ) -> list[Path]:
@@ -31,6 +33,9 @@ def write_report(
         title: The heading of the page.
         max_leakage: The largest leakage allowed. It decides the verdict of each fit
             (`Audit.verdict`) and which fit is shown first (`Frontier.best`).
+        guarantee: As in `Frontier.best`: "release" or "matrix" if the fit that is shown first must
+            also be certified.
+        max_certified: As in `Frontier.best`: the largest certified leakage.
         formats: Formats of the figures, some of "png", "pdf" and "svg". The figures are called
             frontier and embeddings and are written to the folder of the page.
         overwrite: Whether to replace existing files.
@@ -49,7 +54,13 @@ def write_report(
     check_new_file(page, overwrite=overwrite)
     for figure in figures:
         check_figure(figure, overwrite=overwrite)
-    shown = content(frontier, title=title, max_leakage=max_leakage)
+    shown = content(
+        frontier,
+        title=title,
+        max_leakage=max_leakage,
+        guarantee=guarantee,
+        max_certified=max_certified,
+    )
     with new_files([page, *figures], overwrite=overwrite) as beside:
         write_text(beside[page], render(shown))
         for figure, draw in figures.items():

@@ -7,8 +7,9 @@ let selected = null;
 
 function describe(point) {
   const strength = known(point.strength) ? `, strength ${show(point.strength)}` : "";
+  const noise = point.noise ? `, noise ${show(point.noise)}` : "";
   const seed = known(point.seed) ? `, seed ${point.seed}` : "";
-  return point.method + strength + seed;
+  return point.method + strength + noise + seed;
 }
 const marks = (point) => [point.picked && "picked", point.efficient && "efficient", point.verdict].filter(Boolean);
 // A ratio of norms as percent of the sum of squares.
@@ -45,7 +46,7 @@ function drawPanel(point) {
   for (const [name, value] of [
     ...strongest(point.attackers ?? []),
     ["p-value", point.p_value], ["criterion", point.criterion], ["criterion at chance", point.null],
-    ["strength", point.strength], ["seed", point.seed], ["iterations", point.iterations], ["seconds", point.seconds], ["fit", point.id],
+    ["strength", point.strength], ["noise", point.noise], ["seed", point.seed], ["iterations", point.iterations], ["seconds", point.seconds], ["fit", point.id],
   ]) list.append(html("dt", {}, name), html("dd", {}, show(value)));
   find("panel").replaceChildren(
     html("p", { class: "eyebrow" }, "Selected fit"),
@@ -54,7 +55,9 @@ function drawPanel(point) {
     ...offChance(point).map((words, i) => html("p", { class: `alarm ${sidesOf(point)[i].name}` }, `${sidesOf(point)[i].sign} ${words}`)),
     html("div", { class: "figures" },
       big("residual", point.residual, known(point.residual) ? `leaves ${squares(point.residual)} % of squares` : ""),
-      big("leakage", point.leakage, below),
+      big("measured leakage", point.leakage, below),
+      known(point.certified_release) ? big("certified (F), at most", Number(atMost(point.certified_release)), "threat (b) only") : null,
+      known(point.vote) ? big("measured vote", Number(point.vote.toFixed(3)), "threat (a), advantage") : null,
       known(point.rmse) ? big("held-out RMSE", point.rmse, `${show(everybody(point)?.baseline)} without people`) : null),
     list,
     point.status ? html("p", { class: "note" }, `Status: ${point.status}`) : "",
@@ -64,6 +67,7 @@ function drawPanel(point) {
 function drawDetails(point) {
   const sections = {
     "Attackers": point.attackers?.length ? [attackers(point.attackers)] : [],
+    "Guarantees and exposure": point.certificate ? guarantees(point.certificate) : [],
     "Held-out entries": point.errors?.length ? [heldOut(point.errors)] : [],
     "Embedding of people": point.embedding?.x?.length ? embeddings(point.embedding) : [],
     Components: components((point.components ?? []).filter((mode) => mode.values?.length)),

@@ -20,8 +20,9 @@ const facts = (point) => [
   describe(point),
   `residual ${show(point.residual)}`,
   ...(axis.name === "rmse" ? [`held-out RMSE ${show(point.rmse)}`] : []),
-  `leakage ${show(point.leakage)}` + (known(point.low) && known(point.high) ? `, 95 % interval ${interval(point)}` : ""),
+  `measured leakage ${show(point.leakage)}` + (known(point.low) && known(point.high) ? `, 95 % interval ${interval(point)}` : ""),
   ...offChance(point),
+  ...(known(point.certified_release) ? [`certified leakage (F), threat (b): at most ${atMost(point.certified_release)}`] : []),
   ...(marks(point).length ? [marks(point).join(", ")] : []),
 ];
 
@@ -33,6 +34,9 @@ const SIDES = [
 const sidesOf = (point) => SIDES.filter((side) => known(point[side.name]));
 const offChance = (point) => sidesOf(point).map((side) => `attacker ${side.words}, by ${show(point[side.name])}`);
 const sideMark = (side) => svg("path", { class: `side ${side.name}`, d: side.path });
+
+// The certified leakage: a bar at the same residual, because it is about another attacker.
+const certifiedMark = (x, y) => svg("path", { class: "certified-mark", d: `M${round(x - 6)} ${y}H${round(x + 6)}` });
 
 // The errors of all people together, and of a prediction without people on the axis of errors.
 const everybody = (point) => point.errors?.find((e) => !e.feature);
@@ -48,7 +52,7 @@ function domains() {
     const [first, last] = extent(limit);
     [left, right] = [Math.min(left, Math.max(first, left - span)), Math.max(right, Math.min(last, right + span / 2))];
   }
-  const ends = plotted.flatMap((p) => [p.leakage, p.low ?? p.leakage, p.high ?? p.leakage]);
+  const ends = plotted.flatMap((p) => [p.leakage, p.low ?? p.leakage, p.high ?? p.leakage, p.certified_release ?? p.leakage]);
   const [low, high] = extent([0, ...ends]);
   return [widen([left, right]), widen([low, Math.max(high, 0.02)])];
 }
@@ -86,6 +90,7 @@ function intervalLayer(y) {
       const [at] = places.get(point);
       layer.append(svg("line", { class: "interval", x1: at, x2: at, y1: y.at(point.low), y2: y.at(point.high) }));
     }
+    for (const point of own.filter((p) => known(p.certified_release))) layer.append(certifiedMark(places.get(point)[0], y.at(point.certified_release)));
     // Fits are efficient in residual and leakage, so the line has a meaning in that plane only.
     const efficient = axis.name === "residual" ? own.filter((p) => p.efficient).map((p) => places.get(p).join(" ")) : [];
     if (efficient.length > 1) layer.append(svg("path", { class: "path", d: `M${efficient.join("L")}` }));
@@ -118,7 +123,7 @@ function drawPlot() {
   for (const point of plotted) places.set(point, [x.at(point[axis.name]), y.at(point.leakage)]);
   plot.append(
     svg("clipPath", { id: "inside" }, inside),
-    axes(box, x, y, { x: axis.title, y: `leakage${gain}` }),
+    axes(box, x, y, { x: axis.title, y: `measured leakage${gain}` }),
     ...(data.limit && axis.name === "residual" ? [limitLayer(box, x, y) ?? ""] : []),
     referenceLayer(box, x, y),
     intervalLayer(y),
@@ -238,6 +243,8 @@ function drawKey() {
     entry(swatch("m4", dot()), "other fits"),
     ...SIDES.map(onSide),
     entry(swatch("m4", svg("line", { class: "interval", y1: -8, y2: 8 })), "95 % interval"),
+    plotted.some((p) => known(p.certified_release))
+      && entry(swatch("m4", certifiedMark(0, 0)), "certified (F): no attacker of threat (b) gains more"),
     plotted.some((p) => p.picked) && entry(swatch("m4", svg("circle", { class: "ring", r: 7 })), "picked"),
     entry(swatch("m4", svg("circle", { class: "halo", r: 8 })), "selected"),
     entry(wide(svg("line", { class: "allowed", x2: 28, y1: 9, y2: 9 })), `largest leakage that passes, ${data.max_leakage}`),

@@ -57,7 +57,7 @@ function drawMethods() {
     { name: "fits", value: (e) => e.count, number: true },
     { name: "passing", value: (e) => e.passing, number: true },
     { name: "least residual", value: (e) => e.residual?.residual, number: true },
-    { name: "least leakage", value: (e) => e.leakage?.leakage, number: true },
+    { name: "least measured leakage", value: (e) => e.leakage?.leakage, number: true },
     {
       name: "least residual of a passing fit", value: (e) => e.best?.residual, number: true,
       cell: (e) => (e.best ? link(e.best, show(e.best.residual)) : "none"),
@@ -75,19 +75,28 @@ const offChanceCell = (point) => html("span", {}, ...sidesOf(point).flatMap((sid
 function drawPoints() {
   const number = (name, title = name) => ({ name: title, value: (p) => p[name], number: true });
   const tested = points.some((p) => known(p.rmse));
+  const certified = points.some((p) => p.certificate);
+  const noisy = certified || points.some((p) => p.noise);
+  const bound = (name, title) => ({ name: title, value: (p) => p[name], cell: (p) => atMost(p[name]) ?? "–", number: true });
+  const sure = (name, title) => ({ name: title, value: (p) => p[name], cell: (p) => (known(p[name]) ? show(Number(p[name].toFixed(3))) : "–"), number: true });
   find("points").append(table([
     { name: "fit", value: (p) => p.id, cell: (p) => link(p, show(p.id)) },
     { name: "method", value: (p) => p.method, cell: (p) => methodName(p.method) },
-    number("strength"), number("seed"), number("residual"), number("leakage"),
+    number("strength"), ...(noisy ? [number("noise")] : []), number("seed"), number("residual"), number("leakage", "measured leakage"),
+    ...(certified ? [bound("certified_release", "certified (F)"), sure("vote", "measured vote")] : []),
     { name: "95 % interval", value: (p) => p.low, cell: interval, number: true },
     { name: "off chance", value: (p) => Math.max(p.above ?? 0, p.below ?? 0), cell: offChanceCell, number: true },
+    ...(certified ? [
+      bound("certified_matrix", "certified (C)"), sure("exposure_b", "largest exposure (b)"), sure("exposure_a", "largest exposure (a)"),
+    ] : []),
     { name: "marks", value: (p) => marks(p).join(", ") },
     number("p_value", "p"), number("criterion"),
     ...(tested ? [number("rmse", "held-out RMSE"), number("mae", "MAE"), number("rmse_gap", "RMSE gap between groups")] : []),
     number("iterations"), number("seconds"),
     { name: "status", value: (p) => p.status },
   ], points, {
-    caption: "Off chance: how far attackers are significantly above (▲) or below (▼) chance, at most. Fits without a leakage were not audited, or diverged. They are not in the plot.",
+    caption: "Off chance: how far attackers are significantly above (▲) or below (▼) chance, at most. Fits without a leakage were not audited, or diverged. They are not in the plot."
+      + (certified ? " Measured: attackers that were tried, threat (a). Certified: an upper bound for every attacker of threat (b), who holds all exact rows; fits without noise have none. Vote: the advantage of a vote of all others, threat (a). Exposure: the largest certainty about one person." : ""),
     onRow: (point, line) => rows.set(point, line),
   }));
 }
