@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,13 +11,21 @@ from importlib import import_module
 from pathlib import Path
 
 
-def alone(function: str, *arguments: object) -> dict[str, object]:
+def alone(function: str, *arguments: object, source: str | None = None) -> dict[str, object]:
     """Return the result of a function such as "fairness.one_fit", and its peak memory.
 
     Arguments and result must be JSON values.
+
+    Args:
+        function: The function.
+        arguments: Its arguments.
+        source: The ``src`` folder of another version of parafair to use; None for this one.
     """
     command = [sys.executable, "-m", "benchmarks.alone", function, json.dumps(arguments)]
-    found = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+    environment = os.environ if source is None else {**os.environ, "PYTHONPATH": source}
+    found = subprocess.run(
+        command, stdout=subprocess.PIPE, check=True, text=True, env=environment
+    ).stdout
     result: dict[str, object] = json.loads(found.splitlines()[-1])
     return result
 

@@ -6,6 +6,7 @@ Run with ``python -m benchmarks.run baselines drift fair_time``. What fits revea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from time import perf_counter
@@ -104,17 +105,24 @@ def drift() -> Iterable[Row]:
 
 
 def fair_time() -> Iterable[Row]:
-    """One fit with method="invariant" until it converges, in its own process."""
-    for n, other, rank, strength in ((200, 100, 8, 1), (200, 100, 8, 20), (20_000, 20, 16, 20)):
-        yield {
-            "shape": f"{n} x {other} x {other}",
-            "rank": rank,
-            "strength": strength,
-            **alone("fairness.one_fit", n, other, rank, strength),
-        }
+    """Fits with method="invariant" until they converge, each in its own process.
+
+    PARAFAIR_BEFORE may name the ``src`` folder of an earlier version. Few people are measured with
+    it in turn.
+    """
+    small, large = (200, 100, 8), (20_000, 20, 16)
+    before = os.environ.get("PARAFAIR_BEFORE")
+    for sizes, strength in ((small, 20), (small, 300), (small, "auto"), (large, 20)):
+        n, other, rank = sizes
+        found = alone("fairness.one_fit", n, other, rank, strength)
+        if before is not None and sizes == small:
+            earlier = alone("fairness.one_fit", n, other, rank, strength, source=before)
+            found |= {f"{name} before": earlier[name] for name in ("seconds", "residual")}
+        shape = f"{n} x {other} x {other}"
+        yield {"shape": shape, "rank": rank, "strength": strength, **found}
 
 
-def one_fit(n: int, other: int, rank: int, strength: float) -> Row:
+def one_fit(n: int, other: int, rank: int, strength: float | str) -> Row:
     """Fit once."""
     data = datasets.synthetic(0, shape=(n, other, other))
     begin = perf_counter()

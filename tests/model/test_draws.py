@@ -177,3 +177,18 @@ def test_the_generator_is_splitmix64():
     state = np.uint64(1234567) + STEP * np.arange(3, dtype=np.uint64)
     expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
     assert _mix(state).tolist() == expected
+
+
+def test_noises_of_other_levels_strengths_and_ranks_are_independent():
+    random = np.random.default_rng(7)
+    tensor, groups = random.standard_normal((100, 7, 5)), np.arange(100) % 2
+    settings = [{}, {"noise": 0.2}, {"strength": 3.0}, {"rank": 2}]
+    drawn = []
+    for changed in settings:
+        found = FairCP(**{"rank": 3, "strength": 2.0, "tol": 1e-2, "n_init": 1, **changed})
+        found.fit(tensor, sensitive_features=groups)
+        noise = found.fit_.cp.factors[0] - found.fit_.noiseless
+        drawn.append((noise @ found.fit_.noise[0].inverse()).numpy())
+    for other in drawn[1:]:
+        correlations = np.corrcoef(drawn[0].T, other.T)[: drawn[0].shape[1], drawn[0].shape[1] :]
+        assert np.abs(correlations).max() < 0.4

@@ -398,17 +398,3 @@ def test_held_out_entries_are_predicted_with_the_released_rows(marks):
     cells = split.test.cells.numpy()
     expected = model.cp_.reconstruct().numpy()[tuple(cells)]
     np.testing.assert_allclose(model.predict(split.test), expected)
-
-
-def test_noises_of_other_levels_strengths_and_ranks_are_independent(marks):
-    tensor, groups = marks[0][:100], marks[1][:100]
-    settings = [{}, {"noise": 0.2}, {"strength": 3.0}, {"rank": 2}]
-    drawn = []
-    for changed in settings:
-        found = FairCP(**{"rank": 3, "strength": 2.0, "tol": 1e-2, "n_init": 1, **changed})
-        found.fit(tensor, sensitive_features=groups)
-        noise = found.fit_.cp.factors[0] - found.fit_.noiseless
-        drawn.append((noise @ found.fit_.noise[0].inverse()).numpy())
-    for other in drawn[1:]:
-        correlations = np.corrcoef(drawn[0].T, other.T)[: drawn[0].shape[1], drawn[0].shape[1] :]
-        assert np.abs(correlations).max() < 0.4

@@ -67,6 +67,7 @@ def test_a_frontier_warns_of_small_groups_once():
             sensitive_features=named(RARE),
             strengths=[1.0, 2.0],
             audits=None,
+            certificates=None,
             limit=False,
         )
     assert len(warned) == 1

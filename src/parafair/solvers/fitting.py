@@ -32,6 +32,10 @@ from parafair.solvers.result import Fit, Status, Stop, best
 MOST_REPAIRED = 1000
 
 
+# Squared relative residual of a plain decomposition that counts as exact.
+EXACT = 1e-8
+
+
 @dataclass(frozen=True)
 class Round:
     """A round of the contest between starts.
@@ -132,7 +136,7 @@ def decompose_plain(
         on_iteration: Called after each iteration, as in `solve_batch`.
     """
     plain = replace(problem, penalty=None, other_sensitive={})
-    counted = Counted(on_iteration)
+    counted, stop = Counted(on_iteration), replace(stop, enough=max(stop.enough, EXACT))
     try:
         rough = compressed_fits(plain, starts, stop=stop, on_iteration=counted.later())
         if rough is None and each > 1:

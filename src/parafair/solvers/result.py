@@ -68,12 +68,15 @@ class Stop:
             over `window` iterations. With 0, only the limits apply.
         max_seconds: Stop after the iteration in which this time is reached.
         window: Iterations to average over, because extrapolated steps progress unevenly.
+        enough: Stop if the objective is below this share of the mean square of the data, unless
+            `tol` is 0.
     """
 
     max_iter: int = 2000
     tol: float = 3e-5
     max_seconds: float | None = None
     window: int = 10
+    enough: float = 0.0
 
     def __post_init__(self) -> None:
         whole_number("max_iter", self.max_iter)
@@ -81,6 +84,7 @@ class Stop:
         if self.max_seconds is not None:
             real_number("max_seconds", self.max_seconds, above=0)
         whole_number("window", self.window)
+        real_number("enough", self.enough, least=0)
 
     def judge(self, history: Sequence[Iteration], floor: float = 0.0) -> Status:
         """Return the status after these iterations; an objective below `floor` counts as zero."""
