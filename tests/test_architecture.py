@@ -23,6 +23,7 @@ LAYERS = [
     {"datasets", "dependence"},
     {"penalties"},
     {"solvers"},
+    {"encoders"},
     {"audits", "guarantees"},
     {"model", "testing"},
     {"frontiers"},

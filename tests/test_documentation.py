@@ -15,8 +15,8 @@ import parafair
 from parafair import FairCP, datasets
 from parafair.algebra.least_squares import LOSSES
 from parafair.audits import ATTACKERS, STAGES, audit
+from parafair.model.methods import METHODS
 from parafair.paper.page import render_page
-from parafair.penalties.registry import METHODS
 from parafair.solvers.init import INITS
 from parafair.solvers.registry import SOLVERS
 from parafair.testing import AttackerContract, PenaltyContract
@@ -72,7 +72,7 @@ def test_the_page_about_attackers_lists_the_panels():
 @pytest.mark.parametrize(
     ("registry", "names", "docstring"),
     [
-        ("penalties.registry.METHODS", METHODS, FairCP.__doc__),
+        ("model.methods.METHODS", METHODS, FairCP.__doc__),
         ("solvers.registry.SOLVERS", SOLVERS, FairCP.__doc__),
         ("solvers.init.INITS", INITS, FairCP.__doc__),
         ("algebra.least_squares.LOSSES", LOSSES, FairCP.__doc__),
@@ -257,7 +257,7 @@ def test_a_newcomer_adds_one_of_each_by_following_the_pages(tmp_path):
         (source / registry).write_text(text, "utf-8")
     check = (
         "import parafair\n"
-        "from parafair.penalties.registry import METHODS\n"
+        "from parafair.model.methods import METHODS\n"
         "data = parafair.datasets.visits(customers=20)\n"
         "model = parafair.FairCP(2, method='mean-matching', max_iter=2, tol=0)\n"
         "model.fit(data.tensor, sensitive_features=data.sensitive_features)\n"

@@ -36,6 +36,8 @@ RUN_FILES = frozenset(
         "inputs.json",
         "tuning.json",
         "factors.safetensors",
+        "encoder.json",
+        "encoder.safetensors",
         "embedding.csv",
         "embedding.parquet",
         "factor_*.csv",

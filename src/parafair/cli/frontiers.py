@@ -47,8 +47,8 @@ from parafair.frontiers.result import Point, join
 from parafair.frontiers.run import AUDITS
 from parafair.guarantees.statements import rounded_up
 from parafair.model.estimator import FairCP
+from parafair.model.methods import METHODS
 from parafair.model.preparation import Settings
-from parafair.penalties.registry import METHODS
 from parafair.records import plain
 from parafair.report import FORMATS, write_report
 from parafair.storage import check_same_settings, new_folder

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from parafair.algebra.least_squares import LOSSES
 from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, numbers, option
 from parafair.model.estimator import FairCP
+from parafair.model.methods import METHODS
 from parafair.model.tuning import tune
 from parafair.penalties import Invariant
-from parafair.penalties.registry import METHODS
 from parafair.solvers.gradient_bcd import GradientBCD
 from parafair.solvers.init import INITS
 from parafair.solvers.registry import SOLVERS

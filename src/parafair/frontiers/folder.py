@@ -14,6 +14,8 @@ from parafair.arguments import as_path, classes_of
 from parafair.audits import Audit
 from parafair.audits.evaluation import Evaluation
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.encoders.files import ENCODER_ARRAYS_FILE, ENCODER_FILE
+from parafair.encoders.result import load_fit
 from parafair.errors import ParafairWarning
 from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.result import Frontier, Member, Point, join
@@ -42,6 +44,8 @@ MEMBER_FILES = frozenset(
         MANIFEST_FILE,
         FIT_FILE,
         FACTORS_FILE,
+        ENCODER_FILE,
+        ENCODER_ARRAYS_FILE,
         MEMBER_FILE,
         AUDIT_FILE,
         EVALUATION_FILE,
@@ -218,7 +222,7 @@ def _folders_with(file: str, path: Path) -> list[Path]:
 def _load_one(path: Path, classes: tuple[type, ...]) -> Frontier:
     file = path / SETTINGS_FILE
     record = read_record(file, file_format=FORMAT)
-    points = [_read_point(folder) for folder in _folders_with(MEMBER_FILE, path)]
+    points = [_read_point(folder, classes) for folder in _folders_with(MEMBER_FILE, path)]
     training = Training.read(path, points[0].fit.cp.shape if points else None)
     for point in points:
         with reading(path / point.member.id / FACTORS_FILE, RUN_AGAIN):
@@ -268,7 +272,7 @@ def _read_member(path: Path) -> Member:
         return member
 
 
-def _read_point(path: Path) -> Point:
+def _read_point(path: Path, classes: Iterable[type] = ()) -> Point:
     member = _read_member(path)
     audit = errors = None
     file = path / AUDIT_FILE
@@ -281,7 +285,7 @@ def _read_point(path: Path) -> Point:
             errors = Evaluation.from_list(read_record(file)["scores"])
     file = path / CERTIFICATE_FILE
     certificate = Certificate.read(file) if is_stored(file) else None
-    return Point(member, Fit.load(path), audit, errors, certificate)
+    return Point(member, load_fit(path, classes=classes), audit, errors, certificate)
 
 
 def _pairs(values: Iterable[Any]) -> tuple[tuple[float, float], ...]:

@@ -21,6 +21,7 @@ from parafair.data.randomness import SEEDS
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.encoders.reducing import reduce
 from parafair.errors import shown
 from parafair.frontiers.certified import check_certificates
 from parafair.frontiers.result import Member
@@ -136,6 +137,15 @@ class Plan:
                 problem,
                 settings.solver,
                 plain=self.fit_plain(seeds),
+                stop=settings.stop,
+                on_fit=on_fit,
+            )
+        if settings.reduction is not None:
+            return reduce(
+                problem,
+                settings.reduction,
+                settings.solver,
+                starts=self.task.starts_of(seeds),
                 stop=settings.stop,
                 on_fit=on_fit,
             )

@@ -302,10 +302,11 @@ class Frontier:
         member = point.member
         settings, training = self.settings[member.method], self.training[member.method]
         params = dict(settings["params"])
-        if isinstance(params["method"], Mapping):
-            params["method"] = {**params["method"], "strength": member.strength}
-        elif member.strength is not None:
-            params["strength"] = member.strength
+        if member.strength is not None:
+            if isinstance(params["method"], Mapping):
+                params["method"] = {**params["method"], "strength": member.strength}
+            else:
+                params["strength"] = member.strength
         params = rebuild_params(params, classes=self.classes) | {"random_state": member.seed}
         model = FairCP(**params)
         if Settings.of(model).noise_at(member.strength) != member.noise:

@@ -14,6 +14,7 @@ from parafair.algebra.cp_tensor import CPTensor
 from parafair.arguments import as_path, callback, classes_of
 from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
+from parafair.encoders.result import load_fit
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
 from parafair.guarantees import certify
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
@@ -24,19 +25,19 @@ from parafair.model.guaranteed import (
     not_found,
     select_guaranteed,
 )
+from parafair.model.methods import Method
 from parafair.model.noise import describe_noise, warn_without_noise
+from parafair.model.notices import warn_empty
 from parafair.model.preparation import AUDIT, POPULATION, Settings, Task
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge
 from parafair.model.strength import OnAudit, OnTrial, Selection, select_strength
 from parafair.model.training import Training
-from parafair.penalties import Penalty, Postprocessing
 from parafair.solvers import Fit, Solver, Status
 from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import Counted, OnIteration
-from parafair.solvers.problem import Problem
 from parafair.stored import is_stored, reading
 
 # Relative rounding error of an objective in single precision.
@@ -51,7 +52,9 @@ class FairCP(FittedCP):
         method: "invariant" (the library's own criterion), "khsic" (the paper), "hsic", "fatr",
             "none"; "correlation-removal", "moment-matching" or "transport", which change a plain
             decomposition ("transport" gives all groups the same distribution of rows, such that
-            the fit loses least); or an object such as
+            the fit loses least); "fair-pca", "fair-pca-covariance", "leace", "perez-suay" or
+            "kernel-perez-suay", whose rows are those of an encoder that needs no group, stop linear
+            attackers and little more, and need complete entries; or an object such as
             ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
         strength: Multiplier of the penalty of a method given by name; None for its default. For
             "invariant" it weights a dependence between 0 and 1 against the squared relative
@@ -103,6 +106,7 @@ class FairCP(FittedCP):
         n_iter_: Number of iterations of the best start.
         reconstruction_err_: Frobenius norm of the residual over the observed entries.
         ridge_: The ridge, given or selected.
+        encoder_: The map from entries to rows without the group; None if the method has none.
         fit_: Status, history and counts of the best start; ``fit_.residual`` is the relative
             residual, which includes the noise; ``fit_.noise_cost`` is the noise's part of it.
         fits_: The same for every start.
@@ -122,7 +126,7 @@ class FairCP(FittedCP):
         self,
         rank: int = 2,
         *,
-        method: str | Penalty | Postprocessing = "invariant",
+        method: str | Method = "invariant",
         strength: float | Literal["auto"] | None = None,
         max_leakage: float = 0.05,
         guarantee: str | Sequence[str] | None = None,
@@ -200,7 +204,7 @@ class FairCP(FittedCP):
         check_order(sensitive_features, index_of(X))
         task = settings.bind(self._validate(X, reset=True), sensitive_features)
         problem = task.problem
-        _warn_empty(problem)
+        warn_empty(problem)
         task.warn_small_groups(stacklevel=2)
         self._tell_ridge(task)
         penalty = problem.penalty
@@ -320,12 +324,12 @@ class FairCP(FittedCP):
 
         Args:
             folder: The folder of the model.
-            classes: Your own classes of penalties and solvers that the model uses. They are never
-                imported by name.
+            classes: Your own classes of methods, encoders and solvers that the model uses. They are
+                never imported by name.
         """
         own, folder = classes_of("classes", classes), as_path("folder", folder)
         record = Record.read(folder, classes=own)
-        fit = Fit.load(folder)
+        fit = load_fit(folder, classes=own)
         training = Training.read(folder, fit.cp.shape)
         with reading(folder / RECORD_FILE):
             model = cls.from_fit(fit, record=record, training=training)
@@ -377,19 +381,3 @@ class FairCP(FittedCP):
         assert held_out is not None
         self._keep([released], replace(record, noise=noise), training)
         return certify(self, *held_out, confidence=confidence).leakage(POPULATION)
-
-
-def _warn_empty(problem: Problem) -> None:
-    """Warn about rows without observed entries."""
-    found = {mode: len(empty) for mode, empty in problem.empty.items() if len(empty)}
-    if found:
-        places = ", ".join(
-            f"{count} of {problem.shape[mode]} indices of mode {mode}"
-            for mode, count in found.items()
-        )
-        warn(
-            f"no observed entries for {places}; their rows are the mean of the other rows, and "
-            "people among them are not penalized",
-            ParafairWarning,
-            stacklevel=3,
-        )

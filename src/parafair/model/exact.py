@@ -76,7 +76,7 @@ def new_release(
         model: The model.
         data: Their entries.
         rows: Their rows without noise, as `transform` makes them.
-        plain: Their rows by least squares alone.
+        plain: Their rows by least squares alone; those of the encoder if `rows` are.
         features: Their sensitive features, encoded as in training.
     """
     mode = model.training_.mode
@@ -88,7 +88,7 @@ def new_release(
             "none of the people of X_new has both entries and sensitive features; check the data"
         )
     people = np.flatnonzero(present)
-    notes = _check_held_out(model, data.labels[mode], plain[people], model.fit_.plain)
+    notes = _check_held_out(model, data.labels[mode], plain[people], _comparable(model))
     if len(people) < len(present):
         notes.append(
             f"{len(present) - len(people)} of {len(present)} new people have no entries or no "
@@ -104,12 +104,20 @@ def new_release(
     )
 
 
+def _comparable(model: FittedCP) -> Tensor | None:
+    """Return rows of the training people that follow from their entries alone; None if unknown."""
+    if model.encoder_ is None or model.fit_.shifts is not None:
+        return model.fit_.plain
+    return exact_rows(model) if model.has_exact_rows else None
+
+
 def _check_held_out(
     model: FittedCP, labels: NDArray[Any], new: Tensor, trained: Tensor | None
 ) -> list[str]:
     """Raise if people of X_new were in the training; return notes.
 
-    By label, and by entries: equal entries have equal rows by least squares. Rows that several
+    By label, and by entries: equal entries have equal rows by least squares, and equal rows of an
+    encoder. Rows that several
     people share say nothing, because data of few values has many of them.
     """
     training = model.training_

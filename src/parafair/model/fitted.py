@@ -20,21 +20,29 @@ from parafair.algebra.observed import values_at
 from parafair.arguments import flag, to_numpy
 from parafair.data.arrays import as_tensor, has_labels, is_sparse
 from parafair.data.checks import as_data, check_scale
-from parafair.data.labels import preview
 from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.errors import ParafairWarning, shown, warn
+from parafair.encoders.base import Encoder
+from parafair.encoders.result import encode_people, encoder_of
+from parafair.errors import shown
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
 from parafair.model.exact import new_release, training_release
+from parafair.model.methods import Method
 from parafair.model.noise import Noise, warn_of_exact
+from parafair.model.notices import (
+    read_new_features,
+    warn_empty_people,
+    warn_of_leaks,
+    warn_without_features,
+)
 from parafair.model.out_of_sample import refining_penalty
 from parafair.model.record import Record
 from parafair.model.strength import Selection
 from parafair.model.training import Training
-from parafair.penalties import Penalty, Postprocessing
+from parafair.penalties import Penalty
 from parafair.solvers.result import Fit, best
 from parafair.storage import new_folder
 
@@ -52,10 +60,11 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         fits_: All fits.
         record_: Requested and resolved settings.
         training_: Metadata of the training data.
+        encoder_: The map from entries to rows without the group; None if the method has none.
         certificate_: What `certify` has found about the training people, if it was called.
     """
 
-    method: str | Penalty | Postprocessing
+    method: str | Method
     strength: float | Literal["auto"] | None
     noise: float | None
     mode: int | str
@@ -70,6 +79,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     fits_: tuple[Fit, ...]
     record_: Record
     training_: Training
+    encoder_: Encoder | None
     certificate_: Certificate
 
     def transform(
@@ -77,7 +87,12 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     ) -> NDArray[Any]:
         """Return embeddings of new people, with the other factors fixed.
 
-        Each row is a least-squares fit to the person's entries. With sensitive features, it is
+        A model with an encoder (`encoder_`) uses it for people without sensitive features. The
+        encoder of a method such as "fair-pca" ignores the group, so with sensitive features these
+        models use the same encoder.
+
+        With other models, each row is a least-squares fit to the person's entries, which may reveal
+        the features; there is a warning unless method is "none". With sensitive features, it is
         shifted like its nearest training neighbor with the same features. If the model has noise,
         neighbors and shifts have it too, so a saved model needs no rows without noise, and new
         people get noise of their own, of the same size, which depends on ``random_state``, the
@@ -100,11 +115,16 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         features = None
         if sensitive_features is not None:
             check_order(sensitive_features, index_of(X))
-            features = self._read_new_features(data, sensitive_features)
+            features = read_new_features(self.training_, data, sensitive_features)
         penalty = None
         if flag("refine", refine):
             penalty = refining_penalty(self.method, self.record_.strength, features)
-        self._warn_of_new_people(data, features)
+        if not self._encodes(features):
+            if features is not None:
+                warn_without_features(features, data, self.training_.mode)
+            if self.method != "none" and (features is None or self.fit_.shifts is None):
+                warn_of_leaks(features)
+        warn_empty_people(data, self.training_.mode)
         centered = self._center(data)
         rows = self._add_noise(self._embed(centered, features, penalty), data)
         found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
@@ -139,9 +159,12 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             raise ValueError(
                 "sensitive_features of the new people are missing; pass one row per person of X_new"
             )
-        features = self._read_new_features(data, sensitive_features)
-        centered = self._center(data)
-        rows, plain = (self._embed(centered, known, None) for known in (features, None))
+        features = read_new_features(self.training_, data, sensitive_features)
+        centered, encodes = self._center(data), self._encodes(features)
+        if not encodes:
+            warn_without_features(features, data, self.training_.mode)
+        rows = self._embed(centered, features, None)
+        plain = rows if encodes else self._least_squares(centered, None, None)
         return new_release(self, data, rows=rows, plain=plain, features=features)
 
     def _labeled(
@@ -175,7 +198,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         check_is_fitted(self)
         data = self._center(self._validate(X, reset=False))
         check_scale(data)
-        rows = self._embed(data, None, None)
+        rows = self._least_squares(data, None, None)
         factors = self._factors(rows)
         factors[self.training_.mode] = rows
         norm = float(torch.linalg.vector_norm(data.entries, dtype=torch.float64))
@@ -185,7 +208,20 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         offsets = self.training_.offsets
         return data if offsets is None else offsets.subtract(data)
 
+    def _encodes(self, features: SensitiveFeatures | None) -> bool:
+        """Whether people with these features, or None, get the rows of the encoder."""
+        return self.encoder_ is not None and (features is None or self.fit_.shifts is None)
+
     def _embed(
+        self, data: TensorData, features: SensitiveFeatures | None, penalty: Penalty | None
+    ) -> Tensor:
+        """Return rows of new people without noise."""
+        if self.encoder_ is None or not self._encodes(features):
+            return self._least_squares(data, features, penalty)
+        trained = self.cp_.factors[self.training_.mode].to(data.values)
+        return encode_people(self.encoder_, data, empty=trained.mean(0))
+
+    def _least_squares(
         self, data: TensorData, features: SensitiveFeatures | None, penalty: Penalty | None
     ) -> Tensor:
         factors, shifts = self._factors(data.values), self.fit_.shifts
@@ -215,52 +251,6 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         # Nothing is known of people without entries: they have the mean of the released rows.
         empty = data.observations.counts(mode) == 0
         return rows + added.masked_fill(empty[:, None], 0.0)
-
-    def _warn_of_new_people(self, data: TensorData, features: SensitiveFeatures | None) -> None:
-        """Warn about rows without the penalty's shift, and about people without entries."""
-        if self.method != "none" and (features is None or self.fit_.shifts is None):
-            remedy = "pass sensitive_features" if features is None else "fit again with FairCP"
-            warn(
-                "transform embeds new people without regard to fairness, so their rows may "
-                f"reveal the sensitive features; {remedy}, or audit them before use",
-                ParafairWarning,
-                stacklevel=3,
-            )
-        mode = self.training_.mode
-        empty = int((data.observations.counts(mode) == 0).sum())
-        if empty:
-            warn(
-                f"{empty} of {data.shape[mode]} new people have no observed entries; their rows "
-                "are the mean training row",
-                ParafairWarning,
-                stacklevel=3,
-            )
-
-    def _read_new_features(self, data: TensorData, sensitive_features: Any) -> SensitiveFeatures:
-        """Return features of new people, encoded as in training; warn about missing ones."""
-        training = self.training_
-        if training.features is None:
-            raise ValueError(
-                "sensitive_features were given, but the model was fitted without; omit them"
-            )
-        if is_labeled(data.modes, data.labels):
-            check_order(sensitive_features, data.labels[training.mode])
-        features = training.features.read(sensitive_features)
-        people = data.shape[training.mode]
-        if len(features) != people:
-            raise ValueError(
-                f"sensitive_features has {len(features)} rows but X has {people} people; pass "
-                "one row per person, in the same order"
-            )
-        if features.has_features is not None:
-            names = data.labels[training.mode][~features.has_features]
-            warn(
-                f"{len(names)} of {people} new people lack sensitive features ({preview(names)}): "
-                "they are embedded from their entries alone, so their rows may reveal the features",
-                ParafairWarning,
-                stacklevel=3,
-            )
-        return features
 
     def predict(self, cells: Any) -> NDArray[Any]:
         """Return the model's values at any cells, observed or missing.
@@ -390,6 +380,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.record_ = record
         self.fits_ = tuple(fits)
         self.fit_ = best(self.fits_)
+        self.encoder_ = encoder_of(self.fit_)
         self.cp_ = self.fit_.cp
         self.n_iter_ = self.fit_.n_iter
         self.ridge_ = record.ridge

@@ -24,9 +24,9 @@ from torch import Tensor
 from parafair.algebra.least_squares import Block
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.whitening import Standardized
-from parafair.penalties import BoundPenalty, Penalty, Postprocessing
+from parafair.model.methods import Method, resolve_method
+from parafair.penalties import BoundPenalty, Penalty
 from parafair.penalties.base import is_scale_free
-from parafair.penalties.registry import resolve_method
 from parafair.solvers.majorize import Iterate, majorize
 
 # Refinement stops when a step decreases the objective by less than the share TOL.
@@ -68,7 +68,7 @@ def nearest_trained(
 
 
 def refining_penalty(
-    method: str | Penalty | Postprocessing,
+    method: str | Method,
     strength: float | None,
     features: SensitiveFeatures | None,
 ) -> Penalty:

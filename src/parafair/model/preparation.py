@@ -22,13 +22,16 @@ from parafair.data.randomness import as_seed
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.encoders.base import CountedReduction, Reduction
+from parafair.encoders.reducing import reduce
 from parafair.errors import unknown_choice, warn
 from parafair.model.draws import secret_of
+from parafair.model.methods import METHODS, resolve_method
 from parafair.model.noise import Noise, check_noise, default_noise
 from parafair.model.ridge import FALLBACK, RidgeSelection, check_ridge, is_complete, select_ridge
 from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
 from parafair.penalties.base import is_scale_free
-from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
+from parafair.penalties.registry import PENALTIES
 from parafair.solvers import (
     Fit,
     Solver,
@@ -66,6 +69,7 @@ class Settings:
         model: The model; it is not changed.
         penalty: The penalty; None for a plain decomposition.
         postprocessing: The postprocessing of a plain embedding; None for none.
+        reduction: The method whose rows are those of an encoder; None for none.
         automatic: Whether the strength is selected.
         wanted: What the selected fit must have, some of `GUARANTEES`.
         solver: The solver.
@@ -76,6 +80,7 @@ class Settings:
     model: FairCP
     penalty: Penalty | None
     postprocessing: Postprocessing | None
+    reduction: Reduction | None
     automatic: bool
     wanted: tuple[str, ...]
     solver: Solver[Any]
@@ -99,12 +104,12 @@ class Settings:
         whole_number("rank", model.rank)
         if not isinstance(model.n_init, str) or model.n_init != "auto":
             _check_starts(model.n_init)
-        post = method if isinstance(method, Postprocessing) else None
-        penalty = None if isinstance(method, Postprocessing) else method
+        penalty = method if isinstance(method, Penalty) else None
         return cls(
             model=model,
             penalty=penalty,
-            postprocessing=post,
+            postprocessing=method if isinstance(method, Postprocessing) else None,
+            reduction=method if isinstance(method, Reduction) else None,
             automatic=automatic,
             wanted=_check_guarantee(model),
             solver=resolve_solver(model.solver, penalty),
@@ -124,7 +129,7 @@ class Settings:
     @property
     def needs_features(self) -> bool:
         """Whether the method needs sensitive features."""
-        return self.penalty is not None or self.postprocessing is not None
+        return any((self.penalty, self.postprocessing, self.reduction))
 
     def noise_at(self, strength: float | None) -> float:
         """Return the noise of a fit at a strength: the given one, or the default of the method."""
@@ -155,25 +160,31 @@ class Settings:
             check_order(sensitive_features, data.labels[mode])
         features, other = self._features(data, mode, sensitive_features)
         offsets = Offsets.of(data, mode) if model.center else None
-        check_rank(model.rank, data.shape)
+        rank = self._rank(features)
+        check_rank(rank, data.shape)
         centered = data if offsets is None else offsets.subtract(data)
         # Noise is for people with sensitive features alone.
         secret = "" if features is None else secret_of(data)
         given = 0.0 if model.ridge == "auto" else float(model.ridge)
-        problem = Problem(
-            centered, model.rank, mode, self.penalty, features, given, other, model.loss
-        )
+        problem = Problem(centered, rank, mode, self.penalty, features, given, other, model.loss)
         if self.automatic:
             # What an audit would refuse, before any work.
             check_count(len(problem.penalized_features), name="sensitive_features")
             check_groups(problem.penalized_features)
-        if model.ridge != "auto" or is_complete(data):
+        if model.ridge != "auto" or is_complete(data) or self.reduction is not None:
             return Task(self, problem, offsets, secret)
         selected = select_ridge(
-            data, model.rank, mode, center=model.center, loss=model.loss, seed=self.seed
+            data, rank, mode, center=model.center, loss=model.loss, seed=self.seed
         )
         ridge = FALLBACK if selected is None else selected.ridge
         return Task(self, replace(problem, ridge=ridge), offsets, secret, selected)
+
+    def _rank(self, features: SensitiveFeatures | None) -> int:
+        """Return the number of components: that of the model, unless the method sets it."""
+        found = None
+        if isinstance(self.reduction, CountedReduction) and features is not None:
+            found = self.reduction.components(features.with_features())
+        return self.model.rank if found is None else found
 
     def _features(
         self, data: TensorData, mode: int, features: Any
@@ -271,6 +282,15 @@ class Task:
                 plain=[plain],
                 stop=settings.stop,
                 on_iteration=counted.later(),
+            )
+        if settings.reduction is not None:
+            return reduce(
+                problem,
+                settings.reduction,
+                settings.solver,
+                starts=self.starts(),
+                stop=settings.stop,
+                on_iteration=on_iteration,
             )
         return decompose(
             problem,

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.model.methods import stored_classes as stored_methods
 from parafair.model.strength import Trial
-from parafair.penalties.registry import stored_classes as stored_methods
 from parafair.records import plain, rebuild
 from parafair.solvers.init import read_factors
 from parafair.solvers.problem import Problem

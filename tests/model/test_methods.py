@@ -1,8 +1,9 @@
 import pytest
 
+from parafair.model.methods import METHODS, resolve_method
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality, Transport
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching
-from parafair.penalties.registry import METHODS, PENALTIES, resolve_method
+from parafair.penalties.registry import PENALTIES
 
 
 def test_names_are_shorthands():

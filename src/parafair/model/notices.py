@@ -1,0 +1,90 @@
+"""Warnings about people in a fit, and about new people and their sensitive features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parafair.data.labels import preview
+from parafair.data.modes import is_labeled
+from parafair.data.raw_features import check_order
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.errors import ParafairWarning, warn
+from parafair.model.training import Training
+from parafair.solvers.problem import Problem
+
+
+def warn_empty(problem: Problem) -> None:
+    """Warn about rows without observed entries."""
+    found = {mode: len(empty) for mode, empty in problem.empty.items() if len(empty)}
+    if found:
+        places = ", ".join(
+            f"{count} of {problem.shape[mode]} indices of mode {mode}"
+            for mode, count in found.items()
+        )
+        warn(
+            f"no observed entries for {places}; their rows are the mean of the other rows, and "
+            "people among them are not penalized",
+            ParafairWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_leaks(features: SensitiveFeatures | None) -> None:
+    """Warn about rows of new people that nothing hides.
+
+    Args:
+        features: Their sensitive features; None if they are not known.
+    """
+    remedy = "pass sensitive_features" if features is None else "fit again with FairCP"
+    warn(
+        "transform embeds new people without regard to fairness, so their rows may "
+        f"reveal the sensitive features; {remedy}, or audit them before use",
+        ParafairWarning,
+        stacklevel=3,
+    )
+
+
+def warn_empty_people(data: TensorData, mode: int) -> None:
+    """Warn about new people without entries."""
+    empty = int((data.observations.counts(mode) == 0).sum())
+    if empty:
+        warn(
+            f"{empty} of {data.shape[mode]} new people have no observed entries; their rows "
+            "are the mean training row",
+            ParafairWarning,
+            stacklevel=3,
+        )
+
+
+def read_new_features(
+    training: Training, data: TensorData, sensitive_features: Any
+) -> SensitiveFeatures:
+    """Return features of new people, encoded as in training; warn about missing ones."""
+    if training.features is None:
+        raise ValueError(
+            "sensitive_features were given, but the model was fitted without; omit them"
+        )
+    if is_labeled(data.modes, data.labels):
+        check_order(sensitive_features, data.labels[training.mode])
+    features = training.features.read(sensitive_features)
+    people = data.shape[training.mode]
+    if len(features) != people:
+        raise ValueError(
+            f"sensitive_features has {len(features)} rows but X has {people} people; pass "
+            "one row per person, in the same order"
+        )
+    return features
+
+
+def warn_without_features(features: SensitiveFeatures, data: TensorData, mode: int) -> None:
+    """Warn about new people who lack sensitive features."""
+    if features.has_features is not None:
+        names = data.labels[mode][~features.has_features]
+        warn(
+            f"{len(names)} of {data.shape[mode]} new people lack sensitive features "
+            f"({preview(names)}): they are embedded from their entries alone, so their rows may "
+            "reveal the features",
+            ParafairWarning,
+            stacklevel=3,
+        )
