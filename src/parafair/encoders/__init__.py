@@ -6,6 +6,7 @@ from parafair.encoders.base import ComposableEncoder, CountedReduction, Encoder,
 from parafair.encoders.fair_pca import FairPCA, FairPCACovariance
 from parafair.encoders.kernel import KernelEncoder
 from parafair.encoders.leace import LEACE
+from parafair.encoders.learned import Learned, LearnedEncoder
 from parafair.encoders.linear import LinearEncoder
 from parafair.encoders.perez_suay import KernelPerezSuay, PerezSuay
 from parafair.encoders.result import EncodedFit
@@ -20,6 +21,8 @@ __all__ = [
     "FairPCACovariance",
     "KernelEncoder",
     "KernelPerezSuay",
+    "Learned",
+    "LearnedEncoder",
     "LinearEncoder",
     "PerezSuay",
     "Reduction",

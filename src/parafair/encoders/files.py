@@ -30,19 +30,31 @@ FORMAT = 1
 def write_encoder(folder: Path, encoder: Encoder) -> None:
     """Write an encoder into an existing folder."""
     arrays: dict[str, Tensor] = {}
-    settings, several = {}, {}
+    record = _describe(encoder, arrays, "")
+    write_arrays(folder / ENCODER_ARRAYS_FILE, arrays)
+    write_record(folder / ENCODER_FILE, {"format": FORMAT, **record})
+
+
+def _describe(encoder: Encoder, arrays: dict[str, Tensor], within: str) -> dict[str, Any]:
+    """Return the class and the settings of an encoder; add its arrays under names of their own."""
+    settings, several, encoders = {}, {}, {}
     for field in fields(encoder):  # type: ignore[arg-type]
-        value = getattr(encoder, field.name)
+        value, name = getattr(encoder, field.name), within + field.name
         if isinstance(value, Tensor):
-            arrays[field.name] = value
+            arrays[name] = value
+        elif isinstance(value, Encoder):
+            encoders[field.name] = _describe(value, arrays, f"{name}/")
         elif isinstance(value, tuple) and value and all(isinstance(v, Tensor) for v in value):
-            arrays |= {f"{field.name}.{place}": each for place, each in enumerate(value)}
+            arrays.update({f"{name}.{place}": each for place, each in enumerate(value)})
             several[field.name] = len(value)
         else:
             settings[field.name] = value
-    write_arrays(folder / ENCODER_ARRAYS_FILE, arrays)
-    record = {"name": type(encoder).__name__, "settings": settings, "several": several}
-    write_record(folder / ENCODER_FILE, {"format": FORMAT, **record})
+    return {
+        "name": type(encoder).__name__,
+        "settings": settings,
+        "several": several,
+        "encoders": encoders,
+    }
 
 
 def read_encoder(
@@ -65,12 +77,7 @@ def read_encoder(
     arrays = read_arrays(folder / ENCODER_ARRAYS_FILE)
     known = {kind.__name__: kind for kind in (*ENCODERS, *classes)}
     with reading(file):
-        if record["name"] not in known:
-            raise ValueError(
-                f"it has the class {record['name']!r}, which is not known here; pass your own "
-                "classes, for example FairCP.load(folder, classes=[MyEncoder])"
-            )
-        encoder = _rebuild(known[record["name"]], record, arrays)
+        encoder = _rebuild(record, arrays, known)
     with reading(folder / ENCODER_ARRAYS_FILE):
         if not all(bool(array.isfinite().all()) for array in arrays.values()):
             raise ValueError("its arrays have entries that are not finite")
@@ -78,18 +85,28 @@ def read_encoder(
     return encoder
 
 
-def _rebuild(kind: type, record: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Encoder:
-    """Return the encoder of a class from what was stored."""
-    several: Mapping[str, int] = record["several"]
+def _rebuild(
+    record: Mapping[str, Any],
+    arrays: Mapping[str, Tensor],
+    known: Mapping[str, type],
+    within: str = "",
+) -> Encoder:
+    """Return the encoder that `_describe` described."""
+    if record["name"] not in known:
+        raise ValueError(
+            f"it has the class {record['name']!r}, which is not known here; pass your own "
+            "classes, for example FairCP.load(folder, classes=[MyEncoder])"
+        )
     values = {name: _plain(value) for name, value in record["settings"].items()}
-    values |= {
-        name: tuple(arrays[f"{name}.{place}"] for place in range(count))
-        for name, count in several.items()
-    }
-    values |= {name: array for name, array in arrays.items() if name.split(".")[0] not in several}
-    encoder = kind(**values)
+    for name, count in record["several"].items():
+        values[name] = tuple(arrays[f"{within}{name}.{place}"] for place in range(count))
+    for name, inner in record["encoders"].items():
+        values[name] = _rebuild(inner, arrays, known, f"{within}{name}/")
+    own = [name.removeprefix(within) for name in arrays if name.startswith(within)]
+    values |= {name: arrays[within + name] for name in own if not set("./") & set(name)}
+    encoder = known[record["name"]](**values)
     if not isinstance(encoder, Encoder):
-        raise ValueError(f"{kind.__name__} is no encoder")
+        raise ValueError(f"{record['name']} is no encoder")
     return encoder
 
 

@@ -75,9 +75,14 @@ class Plan:
     def fit(self, members: Sequence[Member], keep: Callable[[int, Fit], None]) -> tuple[Fit, ...]:
         """Fit members in one batch; call `keep` with each fit as soon as it is finished.
 
-        Members that differ in their noise alone are one fit, because noise is added after it.
+        Members that differ in their noise alone are one fit, because noise is added after it;
+        but an encoder is learned with the noise.
         """
-        groups = _groups(range(len(members)), key=lambda place: members[place].before_noise)
+        learned = self.task.settings.encoder is not None
+        groups = _groups(
+            range(len(members)),
+            key=lambda place: place if learned else members[place].before_noise,
+        )
         solved = [members[group[0]] for group in groups]
         problem = self.problem_of(solved)
         finished: dict[int, Fit] = {}
@@ -127,11 +132,24 @@ class Plan:
             torch.tensor(strengths, dtype=torch.float64, device=problem.prototype.device)
         )
 
+    def _learn(self, members: Sequence[Member], on_fit: OnFit | None) -> tuple[Fit, ...]:
+        """Return fits with learned encoders, without noise."""
+        found: list[Fit] = []
+        plain = self.fit_plain([member.seed for member in members])
+        for place, (member, start) in enumerate(zip(members, plain, strict=True)):
+            strength = member.strength or 0.0
+            found.append(self.task.learn(start, strength, member.noise, seed=member.seed))
+            if on_fit is not None:
+                on_fit(place, found[-1])
+        return tuple(found)
+
     def _solve(
         self, problem: Problem, members: Sequence[Member], on_fit: OnFit | None
     ) -> tuple[Fit, ...]:
         """Return fits without noise."""
         settings, seeds = self.task.settings, [member.seed for member in members]
+        if settings.encoder is not None:
+            return self._learn(members, on_fit)
         if starts_plain(problem):
             return decompose_from(
                 problem,

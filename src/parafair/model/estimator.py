@@ -14,6 +14,7 @@ from parafair.algebra.cp_tensor import CPTensor
 from parafair.arguments import as_path, callback, classes_of
 from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
+from parafair.encoders.learned import Learned
 from parafair.encoders.result import load_fit
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
 from parafair.guarantees import certify
@@ -74,6 +75,12 @@ class FairCP(FittedCP):
             resolution of the criterion, which smaller differences escape; for others 0. With
             ``strength="auto"`` it is the smallest noise that is tried; if nothing passes, there are
             trials with two and four times as much, and with more for a guarantee.
+        encoder: "linear" or "network" learns, with method "invariant", a map from entries to rows
+            that needs no group: all people, trained and new, are embedded by it alone, and
+            `transform` needs no sensitive features. "network" has a hidden layer; see
+            ``parafair.encoders.Learned``. The default noise is then 0.3, and `solver`, `max_iter`
+            and `tol` are those of the plain decomposition where learning begins. None gives every
+            training person a row of their own.
         mode: The mode of the people, by number, or by name for a `TensorData`.
         loss: "squared".
         ridge: Shrinkage equal to this many extra zero entries per person. "auto" means 0 if no
@@ -131,6 +138,7 @@ class FairCP(FittedCP):
         max_leakage: float = 0.05,
         guarantee: str | Sequence[str] | None = None,
         noise: float | None = None,
+        encoder: str | Learned | None = None,
         mode: int | str = 0,
         loss: str = "squared",
         ridge: Ridge = "auto",
@@ -151,6 +159,7 @@ class FairCP(FittedCP):
         self.max_leakage = max_leakage
         self.guarantee = guarantee
         self.noise = noise
+        self.encoder = encoder
         self.mode = mode
         self.loss = loss
         self.ridge = ridge

@@ -160,10 +160,11 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 "sensitive_features of the new people are missing; pass one row per person of X_new"
             )
         features = read_new_features(self.training_, data, sensitive_features)
-        centered, encodes = self._center(data), self._encodes(features)
+        # Whoever has an encoder uses it for people whose features are not known.
+        centered, encodes = self._center(data), self.encoder_ is not None
         if not encodes:
             warn_without_features(features, data, self.training_.mode)
-        rows = self._embed(centered, features, None)
+        rows = self._embed(centered, None if encodes else features, None)
         plain = rows if encodes else self._least_squares(centered, None, None)
         return new_release(self, data, rows=rows, plain=plain, features=features)
 

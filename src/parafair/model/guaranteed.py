@@ -80,10 +80,11 @@ def select_guaranteed(
         return False
 
     try:
-        strength, fit = _start(search, wanted, most, tell)
-        deviation = search.deviation(fit)
+        strength, fit_with = _start(search, wanted, most, tell)
         for multiple in MULTIPLES:
             noise = task.noise(first * multiple, strength=strength)
+            fit = fit_with(noise.level)
+            deviation = search.deviation(fit)
             released = noise.release(problem, fit)
             certified = _certified(
                 task, fit, noise, released, wanted=wanted, of_population=of_population
@@ -109,19 +110,20 @@ def select_guaranteed(
 
 def _start(
     search: Search, wanted: tuple[str, ...], most: float, tell: Callable[[Fit, Trial], bool]
-) -> tuple[float | None, Fit]:
-    """Return the fit without noise, and its strength."""
-    problem = search.task.problem
+) -> tuple[float | None, Callable[[float], Fit]]:
+    """Return a strength, and the fit without noise as a function of the noise that it will have."""
+    task, problem = search.task, search.task.problem
     transport = Transport(search.task.settings.seed, leakage=most)
-    if RELEASE in wanted and all(
-        c.kind == "categorical" for c in problem.penalized_features.columns
-    ):
+    own_rows = task.settings.encoder is None
+    groups = all(c.kind == "categorical" for c in problem.penalized_features.columns)
+    if RELEASE in wanted and groups and own_rows:
         transport.check(problem.penalized_features)
         unpenalized = replace(problem, penalty=None, other_sensitive={})
         factors = repair(unpenalized, search.plain.cp.factors, transport=transport)
-        return None, complete(problem, search.plain.with_factors(unpenalized, factors))
+        fit = complete(problem, search.plain.with_factors(unpenalized, factors))
+        return None, lambda noise: fit
     strength = search.on_the_way().first_strength(tell)
-    return strength, search.fit(strength)
+    return strength, lambda noise: search.fit(strength, noise)
 
 
 def _certified(

@@ -23,7 +23,10 @@ from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import CountedReduction, Reduction
+from parafair.encoders.learned import Learned, resolve_encoder
+from parafair.encoders.optimizing import learn
 from parafair.encoders.reducing import reduce
+from parafair.encoders.result import EncodedFit
 from parafair.errors import unknown_choice, warn
 from parafair.model.draws import secret_of
 from parafair.model.methods import METHODS, resolve_method
@@ -53,6 +56,10 @@ if TYPE_CHECKING:
 # often a poor local optimum.
 PLAIN_STARTS = 5
 
+# Noise of a learned encoder by default. Attackers such as trees find what a map without noise
+# leaves, because it is the same for everybody.
+ENCODER_NOISE = 0.3
+
 # What a selected fit must have: an audit that passes, or a certificate that suffices.
 AUDIT, RELEASE, POPULATION = "audit", "release", "population"
 GUARANTEES = (AUDIT, RELEASE, POPULATION)
@@ -70,6 +77,7 @@ class Settings:
         penalty: The penalty; None for a plain decomposition.
         postprocessing: The postprocessing of a plain embedding; None for none.
         reduction: The method whose rows are those of an encoder; None for none.
+        encoder: The settings of a learned encoder; None for rows of their own.
         automatic: Whether the strength is selected.
         wanted: What the selected fit must have, some of `GUARANTEES`.
         solver: The solver.
@@ -81,6 +89,7 @@ class Settings:
     penalty: Penalty | None
     postprocessing: Postprocessing | None
     reduction: Reduction | None
+    encoder: Learned | None
     automatic: bool
     wanted: tuple[str, ...]
     solver: Solver[Any]
@@ -110,6 +119,7 @@ class Settings:
             penalty=penalty,
             postprocessing=method if isinstance(method, Postprocessing) else None,
             reduction=method if isinstance(method, Reduction) else None,
+            encoder=_check_encoder(model, penalty),
             automatic=automatic,
             wanted=_check_guarantee(model),
             solver=resolve_solver(model.solver, penalty),
@@ -134,7 +144,10 @@ class Settings:
     def noise_at(self, strength: float | None) -> float:
         """Return the noise of a fit at a strength: the given one, or the default of the method."""
         given = self.model.noise
-        return default_noise(self.penalty, strength) if given is None else float(given)
+        if given is not None:
+            return float(given)
+        usual = default_noise(self.penalty, strength)
+        return ENCODER_NOISE if usual and self.encoder is not None else usual
 
     def bind(self, data: TensorData, sensitive_features: Any) -> Task:
         """Return the fit to run on this data.
@@ -206,6 +219,11 @@ class Settings:
                 "strength='auto' supports one sensitive mode, but sensitive_features has several; "
                 "pass strength as a number"
             )
+        if found and self.encoder is not None:
+            raise ValueError(
+                f"encoder={self.model.encoder!r} supports one sensitive mode, but "
+                "sensitive_features has several; leave encoder out, or pass those of the people"
+            )
         return people, found
 
 
@@ -273,6 +291,13 @@ class Task:
             on_iteration: Called after each iteration, as in `solve_batch`.
         """
         settings, problem = self.settings, self.problem
+        if settings.encoder is not None:
+            counted = Counted(on_iteration)
+            plain = self.fit_plain(counted.later())
+            assert problem.penalty is not None
+            strength = problem.penalty.strength
+            noise = settings.noise_at(strength)
+            return (self.learn(plain, strength, noise, on_iteration=counted.later()),)
         if isinstance(settings.model.init, str) and starts_plain(problem):
             counted = Counted(on_iteration)
             plain = self.fit_plain(counted.later())
@@ -299,6 +324,35 @@ class Task:
             stop=settings.stop,
             postprocessing=settings.postprocessing,
             seeds=[settings.seed] * settings.n_init,
+            on_iteration=on_iteration,
+        )
+
+    def learn(
+        self,
+        plain: Fit,
+        strength: float,
+        noise: float,
+        *,
+        seed: int | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> EncodedFit:
+        """Return the fit with a learned encoder, without noise.
+
+        Args:
+            plain: The plain decomposition, where it begins.
+            strength: The strength of the penalty.
+            noise: Noise of the released rows, with which the encoder is learned.
+            seed: The seed of the fit; that of the model if None.
+            on_iteration: Called after each step.
+        """
+        encoder, penalty = self.settings.encoder, self.problem.penalty
+        assert encoder is not None and penalty is not None
+        return learn(
+            replace(self.problem, penalty=replace(penalty, strength=strength)),  # type: ignore[type-var]
+            plain,
+            encoder,
+            noise=noise,
+            seed=self.settings.seed if seed is None else seed,
             on_iteration=on_iteration,
         )
 
@@ -367,6 +421,17 @@ def _check_guarantee(model: FairCP) -> tuple[str, ...]:
             "leave noise out"
         )
     return found
+
+
+def _check_encoder(model: FairCP, penalty: Penalty | None) -> Learned | None:
+    """Return the settings of the encoder; None without one."""
+    encoder = resolve_encoder(model.encoder)
+    if encoder is not None and not isinstance(penalty, CalibratedPenalty):
+        raise ValueError(
+            f"encoder={model.encoder!r} is learned with the criterion of method='invariant', but "
+            f"method={model.method!r}; use that method, or leave encoder out"
+        )
+    return encoder
 
 
 def _check_automatic(model: FairCP) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.encoders.learned import Learned
 from parafair.model.methods import stored_classes as stored_methods
 from parafair.model.strength import Trial
 from parafair.records import plain, rebuild
@@ -149,7 +150,11 @@ def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
 def rebuild_params(params: Mapping[str, Any], *, classes: Iterable[type] = ()) -> dict[str, Any]:
     """Return the arguments of a model from the result of `plain_params`."""
     found, own = dict(params), tuple(classes)
-    families = {"method": stored_methods(own), "solver": stored_solvers(own)}
+    families = {
+        "method": stored_methods(own),
+        "solver": stored_solvers(own),
+        "encoder": {Learned.__name__: Learned},
+    }
     for name, known in families.items():
         if isinstance(found[name], Mapping):
             found[name] = rebuild(found[name], known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,8 @@ FAR_STEP, NEAR_STEP = 16.0, 4.0
 MOST_ON_THE_WAY = 3000
 # From there on, fits in full are audited: at these multiples of the strength and of the noise.
 AUDITED = ((1.0, 1.0), (4.0, 1.0), (16.0, 1.0), (16.0, 2.0), (16.0, 4.0))
+# The same for encoders, whose noise is larger and matters more.
+ENCODED = ((1.0, 1.0), (4.0, 1.0), (4.0, 2.0), (16.0, 4.0))
 
 # Root mean square of the criterion's statistics, in standard deviations. Independent rows have
 # about 1. Above the first value a plain fit is not worth an audit. Below the second one a penalized
@@ -168,14 +170,14 @@ def select_strength(
     try:
         if not keep(*search.judge(0.0, complete(problem, plain), CLEARLY_DEPENDENT)):
             strength = search.on_the_way().first_strength(keep)
-            fits: dict[float, Fit] = {}
-            for more, noisier in AUDITED:
-                audited = strength * more
-                if audited not in fits:
-                    fits[audited] = search.fit(audited)
-                # The strongest is audited in any case.
-                most = AT_CHANCE if more < AUDITED[-1][0] else float("inf")
-                if keep(*search.judge(audited, fits[audited], most, noisier=noisier)):
+            ladder = AUDITED if task.settings.encoder is None else ENCODED
+            for more, noisier in ladder:
+                # The strongest is audited in any case, and so is an encoder, because its rows are
+                # at chance with their noise alone.
+                always = more == ladder[-1][0] or task.settings.encoder is not None
+                most = float("inf") if always else AT_CHANCE
+                fit = search.fit(strength * more, search.noise_at(strength * more, noisier))
+                if keep(*search.judge(strength * more, fit, most, noisier=noisier)):
                     break
     except KeyboardInterrupt as error:
         # The last finished strength is better than an unfinished one.
@@ -200,6 +202,7 @@ class Search:
     counted: Counted
     on_audit: OnAudit | None
     people: int | None = None
+    fits: dict[float, Fit] = field(default_factory=dict)
 
     def on_the_way(self) -> Search:
         """Return the search for the first strength: with a sample, if there are many people."""
@@ -266,15 +269,29 @@ class Search:
         )
         return fit
 
-    def fit(self, strength: float) -> Fit:
-        """Return the fit at a strength, as `FairCP` fits it."""
-        return decompose_from(
-            self.at(strength),
-            self.task.settings.solver,
-            plain=[self.plain],
-            stop=self.task.settings.stop,
-            on_iteration=self.counted.later(),
-        )[0]
+    def fit(self, strength: float, noise: float) -> Fit:
+        """Return the fit at a strength, as `FairCP` fits it, without noise.
+
+        Args:
+            strength: The strength.
+            noise: The noise that it will have, with which an encoder is learned.
+        """
+        if self.task.settings.encoder is not None:
+            later = self.counted.later()
+            return self.task.learn(self.plain, strength, noise, on_iteration=later)
+        if strength not in self.fits:
+            (self.fits[strength],) = decompose_from(
+                self.at(strength),
+                self.task.settings.solver,
+                plain=[self.plain],
+                stop=self.task.settings.stop,
+                on_iteration=self.counted.later(),
+            )
+        return self.fits[strength]
+
+    def noise_at(self, strength: float, noisier: float = 1.0) -> float:
+        """Return a multiple of the noise of a fit at a strength."""
+        return self.task.settings.noise_at(strength) * noisier
 
     def deviation(self, fit: Fit) -> float:
         """Return the root mean square of the criterion's statistics."""
@@ -290,7 +307,7 @@ class Search:
             fit: The fit, without noise.
             noisier: Multiple of the noise.
         """
-        level = self.task.settings.noise_at(strength) * noisier
+        level = self.noise_at(strength, noisier)
         released = self.task.noise(level, strength=strength).release(self.at(strength), fit)
         return released, Trial(
             strength, level, released.residual, self.deviation(fit), people=self.people

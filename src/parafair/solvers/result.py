@@ -33,6 +33,7 @@ class Status(Enum):
     RUNNING = "still running"
     CONVERGED = "the objective stopped decreasing"
     STALLED = "no step decreased the objective further; use solver='block', or dtype='float64'"
+    FINISHED = "took all its steps"
     OUT_OF_ITERATIONS = "did not converge in max_iter iterations; raise max_iter or tol"
     OUT_OF_TIME = "did not converge in max_seconds; raise max_seconds or tol"
     DIVERGED = "the objective became infinite or undefined; these are the last finite factors"

@@ -1,0 +1,126 @@
+"""Inputs of a learned encoder: what it sees of a person's entries, in units of about 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import Factors
+from parafair.algebra.least_squares import LOSSES
+from parafair.algebra.quadratic import QuadraticForm
+from parafair.arguments import one_of
+from parafair.data.tensor_data import TensorData
+from parafair.encoders.base import Encoder
+from parafair.encoders.linear import LinearEncoder
+from parafair.encoders.unfolding import unfold
+from parafair.solvers.problem import Problem
+from parafair.solvers.ridge import ridge_diagonal
+
+# Principal components that a learned encoder sees, at most; and people for each of them: with
+# fewer people, an encoder could learn their rows by heart.
+MOST_COMPONENTS, PEOPLE_PER_COMPONENT = 256, 20
+# Components with less than this share of the largest deviation are not scaled up to size 1, and
+# those with less than the second are rounding error.
+SMALL, TINY = 0.3, 1e-6
+# Subspace iterations, and directions beside those that are wanted.
+POWERS, SPARE = 4, 10
+
+
+@dataclass(frozen=True, eq=False)
+class PositionEncoder:
+    """Least-squares rows and the number of entries, standardized: inputs from incomplete data.
+
+    Attributes:
+        mode: The mode of the people.
+        others: Factors of all other modes, in order, of a plain decomposition.
+        ridge: The ridge of the fit.
+        loss: Its loss.
+        mean: Means over the training people, shape (rank + 1,).
+        deviation: Standard deviations, shape (rank + 1,).
+    """
+
+    mode: int
+    others: tuple[Tensor, ...]
+    ridge: float
+    loss: str
+    mean: Tensor
+    deviation: Tensor
+
+    @classmethod
+    def of(cls, problem: Problem, factors: Factors) -> PositionEncoder:
+        """Return the encoder of a plain decomposition; its training people have deviation 1."""
+        mode, zero = problem.mode, factors[0].new_zeros(())
+        others = tuple(factor for other, factor in enumerate(factors) if other != mode)
+        raw = cls(mode, others, problem.ridge, problem.loss, zero, zero + 1).encode(problem.data)
+        deviation = raw.std(0, correction=0)
+        deviation = deviation.where(deviation > 0, torch.ones_like(deviation))
+        return cls(mode, others, problem.ridge, problem.loss, raw.mean(0), deviation)
+
+    def encode(self, data: TensorData) -> Tensor:
+        """Return the inputs, shape (people, rank + 1)."""
+        factors = [factor.to(data.values).unsqueeze(0) for factor in self.others]
+        nobody = factors[0].new_zeros(1, data.shape[self.mode], factors[0].shape[-1])
+        factors.insert(self.mode, nobody)
+        sums = data.observations.sums(factors)
+        block = LOSSES[self.loss](
+            sums.target(self.mode),
+            sums.gram(self.mode),
+            norm_squared=0.0,
+            entries=1,
+            ridge=ridge_diagonal(factors, self.mode, self.mode, self.ridge),
+        )
+        rows = block.minimizer(QuadraticForm.zero(nobody))[0]
+        counts = data.observations.counts(self.mode).to(rows).log1p()
+        found = torch.column_stack([rows, counts])
+        return (found - self.mean.to(found)) / self.deviation.to(found)
+
+    def check(self, shape: tuple[int, ...], rank: int) -> None:
+        """Raise unless it belongs to a model of this shape and has so many inputs."""
+        sizes = (*shape[: self.mode], *shape[self.mode + 1 :])
+        if [factor.shape for factor in self.others] != [(size, rank - 1) for size in sizes]:
+            raise ValueError(f"its factors do not belong to a model of shape {shape}")
+        if self.mean.shape != (rank,) or self.deviation.shape != (rank,):
+            raise ValueError(f"its means and deviations are not those of {rank} inputs")
+        one_of("loss", self.loss, LOSSES)
+
+
+def make_inputs(problem: Problem, factors: Factors) -> Encoder:
+    """Return the encoder that gives a learned encoder its inputs.
+
+    These are principal components of complete entries, and least-squares rows of incomplete ones.
+
+    Args:
+        problem: The problem.
+        factors: A plain decomposition of it: one factor (size, rank) per mode.
+    """
+    data, mode = problem.data, problem.mode
+    if data.observed < prod(data.shape):
+        return PositionEncoder.of(problem, factors)
+    entries = unfold(data, mode).double()
+    people, rank = len(entries), factors[0].shape[-1]
+    count = min(MOST_COMPONENTS, max(2 * rank, people // PEOPLE_PER_COMPONENT), *entries.shape)
+    mean = entries.mean(0)
+    directions, sizes = principal_directions(entries - mean, count)
+    kept = sizes > TINY * sizes[0]
+    deviation = sizes[kept] / people**0.5
+    scale = deviation.clamp_min(SMALL * float(deviation.max()))
+    return LinearEncoder(mode, mean, directions[:, kept] / scale, mean.new_zeros(len(scale)))
+
+
+def principal_directions(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the first right singular vectors, shape (columns, count), and singular values.
+
+    Subspace iteration from a fixed random start: exact if `count` is the number of columns, and
+    otherwise close for values that are much larger than those left out.
+    """
+    generator = torch.Generator().manual_seed(0)
+    wide = min(count + SPARE, *matrix.shape)
+    drawn = torch.randn(matrix.shape[1], wide, generator=generator, dtype=torch.float64)
+    basis = torch.linalg.qr(drawn.to(matrix))[0]
+    for _ in range(POWERS):
+        basis = torch.linalg.qr(matrix.mT @ (matrix @ basis))[0]
+    _, sizes, within = torch.linalg.svd(matrix @ basis, full_matrices=False)
+    return (basis @ within.mT)[:, :count], sizes[:count]
