@@ -84,6 +84,15 @@ def test_new_people_are_embedded(tables):
     pd.testing.assert_frame_equal(pd.read_csv("three.csv"), found)
 
 
+def test_an_encoder_needs_no_table_of_people(arrays):
+    run(*FIT, *PEOPLE, "--method", "fair-pca")
+    np.save("new.npy", np.load("tensor.npy")[:10])
+    text = run("transform", "run", "new.npy", "--out", "rows.csv")
+    assert "Warning" not in text
+    expected = pd.read_csv("run/embedding.csv").iloc[:10, 1:]
+    pd.testing.assert_frame_equal(pd.read_csv("rows.csv").iloc[:, 1:], expected)
+
+
 def test_new_people_of_an_array_are_embedded_in_its_order(arrays):
     run(*FIT, *PEOPLE, "--strength", 0.1)
     np.save("new.npy", np.load("tensor.npy")[:10])
@@ -117,7 +126,10 @@ def test_people_of_new_entries_are_checked(tables):
     run(*FIT_SCORES, "--strength", 0.1)
     pd.read_csv("scores.csv").replace({"s39": "s40"}).to_csv("new.csv", index=False)
     transform = ("transform", "run", "new.csv", "--out", "rows.csv")
-    assert "without regard to fairness, so their rows may reveal" in run(*transform)
+    text = run(*transform, code=2)
+    assert "the run of method invariant has no encoder" in text
+    assert "or accept it with --allow-leak" in text
+    assert "so their rows may reveal" in run(*transform, "--allow-leak")
     people = ("--sensitive", "students.csv", "--key", "student", "--force")
     text = run(*transform, *people, code=2)
     assert "students.csv: table has no row for 1 of 40 people, such as student s40" in text
@@ -151,7 +163,7 @@ def test_people_of_new_entries_are_checked(tables):
             ("--key", "student"),
             "--key and --missing need the table of people, but it was not given; add --sensitive",
         ),
-        (("--refine",), "refine=True needs sensitive_features of the new people"),
+        (("--refine", "--allow-leak"), "refine=True needs sensitive_features of the new people"),
         (("--modes", "student,module"), "scores.csv has 2 modes but the model has 3"),
     ],
 )

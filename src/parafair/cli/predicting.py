@@ -81,13 +81,12 @@ def transform(
     A run with an encoder, as of --method fair-pca, embeds them by their entries alone and needs no
     --sensitive. With other runs and --sensitive their rows are shifted as the penalty shifted the
     people of the training most like them; without it they would be fitted to their entries alone,
-    which is refused unless --allow-leak is given or the method is none. --modes, --value, --duplicates,
-    --key and --missing are those of the run unless given.
+    which is refused unless --allow-leak is given or the method is none. --modes, --value,
+    --duplicates, --key and --missing are those of the run unless given.
     """
     _check_result(result)
     model, inputs = FairCP.load(run), Inputs.read(run)
     training = model.training_
-    _check_safe(model, people, allow_leak=allow_leak)
     data = read_new(tensor, training, inputs)
     labels, name = data.labels[training.mode], training.modes[training.mode]
     features = None
@@ -97,17 +96,17 @@ def transform(
         raise ValueError(
             "--key and --missing need the table of people, but it was not given; add --sensitive"
         )
+    elif not allow_leak:
+        _check_safe(model)
     with error_prefix(tensor.tensor):
         rows = model.transform(data, sensitive_features=features, refine=refine)
     write_table_file(rows_as_table(rows, labels, name), result)
     echo(f"embeddings of {len(rows):,} people written to {result.out}")
 
 
-def _check_safe(model: FairCP, people: PeopleOptions, *, allow_leak: bool) -> None:
-    """Raise if new people would be embedded without anything that hides their features."""
-    if allow_leak or people.sensitive is not None or model.method == "none":
-        return
-    if model.encoder_ is None:
+def _check_safe(model: FairCP) -> None:
+    """Raise if new people without features would get rows that may reveal their features."""
+    if model.encoder_ is None and model.method != "none":
         raise ValueError(
             f"--sensitive is missing, and the run of method {model.method} has no encoder for "
             "people without sensitive features, so the rows of new people would reveal them; add "

@@ -91,7 +91,7 @@ class FairPCACovariance:
 def _of_equal_means(own: Coordinates, sensitive: SensitiveFeatures) -> Tensor:
     """Return the directions in which rows are uncorrelated with all features."""
     features = orthonormal(encode_centered(sensitive, own.rows))
-    return complement(orthonormal(own.rows.mT @ features))
+    return complement(orthonormal(own.rows.mT @ features, size=float(own.rows.norm())))
 
 
 def _covariance_differences(rows: Tensor, sensitive: SensitiveFeatures) -> Tensor:

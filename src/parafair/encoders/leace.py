@@ -57,7 +57,7 @@ def erasing_matrix(centered: Tensor, features: Tensor, *, least: float) -> Tenso
     some = singular > least
     people, singular, directions = people[:, some], singular[some], directions[some].mT
     # Whitened rows are `people @ directions.T`, so U is `directions @ known`.
-    known = orthonormal(people.mT @ orthonormal(features))
+    known = orthonormal(people.mT @ orthonormal(features), size=float(people.norm()))
     forth, back = directions / singular @ known, directions * singular @ known
     same = torch.eye(len(forth), dtype=forth.dtype, device=forth.device)
     changed: Tensor = same - forth @ back.mT

@@ -76,10 +76,10 @@ class KernelPerezSuay:
     """The kernel method: dependence on the entries against that on the features.
 
     It maximizes ``a.T K H K H K a / a.T (K H Q Q.T H K + ridge I) a``. ``K`` is the Gram
-    matrix of the Gaussian kernel, and the embedding is ``K a``. Many people have landmarks: ``a`` is
-    zero for all others, and ``K`` in the middle is its Nystrom approximation. With as many landmarks
-    as people this is the formula. The encoder contains the entries of the landmarks; see
-    `parafair.encoders.kernel.KernelEncoder`.
+    matrix of the Gaussian kernel, and the embedding is ``K a``. If there are many people, ``a`` is
+    zero for all but some landmarks, and ``K`` in the middle is its Nystrom approximation. With as
+    many landmarks as people this is the formula. The encoder contains the entries of the landmarks;
+    see `parafair.encoders.kernel.KernelEncoder`.
 
     Rows have nearly equal means in all groups, so linear attackers are stopped, and little more.
 

@@ -49,11 +49,17 @@ def encode_centered(sensitive: SensitiveFeatures, like: Tensor) -> Tensor:
     return encoded - encoded.mean(0)
 
 
-def orthonormal(matrix: Tensor) -> Tensor:
-    """Return an orthonormal basis of what the columns of a matrix span."""
+def orthonormal(matrix: Tensor, *, size: float | None = None) -> Tensor:
+    """Return an orthonormal basis of what the columns of a matrix span.
+
+    Args:
+        matrix: The matrix.
+        size: The norm of what it was computed from, which tells its rounding errors; its own norm
+            if None.
+    """
     vectors, singular, _ = torch.linalg.svd(matrix, full_matrices=False)
-    least = ROUNDING_ERRORS * torch.finfo(matrix.dtype).eps * singular.norm()
-    basis: Tensor = vectors[:, singular > least]
+    size = float(singular.norm()) if size is None else size
+    basis: Tensor = vectors[:, singular > ROUNDING_ERRORS * torch.finfo(matrix.dtype).eps * size]
     return basis
 
 
