@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from parafair.algebra.least_squares import LOSSES
 from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, numbers, option
+from parafair.encoders.learned import LEARNED
 from parafair.model.estimator import FairCP
 from parafair.model.methods import METHODS
 from parafair.model.tuning import tune
@@ -77,6 +78,15 @@ class ModelOptions(DecompositionOptions):
             metavar="<name,...>",
         ),
     ] = FIT["guarantee"]
+    encoder: Annotated[
+        str | None,
+        option(
+            MODEL,
+            "Learn a map from entries to rows that needs no group, for everybody: parafair "
+            "transform then needs no --sensitive. With --method invariant.",
+            choices=LEARNED,
+        ),
+    ] = FIT["encoder"]
 
 
 @dataclass(frozen=True)

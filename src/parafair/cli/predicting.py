@@ -78,7 +78,7 @@ def transform(
 ) -> None:
     """Embed new people, with all other factors fixed.
 
-    A run with an encoder, as of --method fair-pca, embeds them by their entries alone and needs no
+    A run with an encoder, as of --encoder network, embeds them by their entries alone and needs no
     --sensitive. With other runs and --sensitive their rows are shifted as the penalty shifted the
     people of the training most like them; without it they would be fitted to their entries alone,
     which is refused unless --allow-leak is given or the method is none. --modes, --value,
@@ -110,7 +110,7 @@ def _check_safe(model: FairCP) -> None:
         raise ValueError(
             f"--sensitive is missing, and the run of method {model.method} has no encoder for "
             "people without sensitive features, so the rows of new people would reveal them; add "
-            "--sensitive, fit again with a method that has an encoder, such as --method fair-pca, "
+            "--sensitive, fit again with --encoder network, "
             "or accept it with --allow-leak"
         )
 

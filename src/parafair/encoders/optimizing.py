@@ -198,7 +198,8 @@ class _Learner:
     def _refit(self, problem: Problem, *, passes: int) -> None:
         """Fit the other factors to rows with noise."""
         with torch.no_grad():
-            sweep = Sweep(problem, self._with_people(sum(self._rows(self.inputs, problem))))
+            rows, noise = self._rows(self.inputs, problem)
+            sweep = Sweep(problem, self._with_people(rows + noise))
             for _ in range(passes):
                 for other in range(problem.order):
                     if other != problem.mode:
@@ -212,7 +213,8 @@ class _Learner:
 
 def _split(problem: Problem, inputs: Tensor, size: int) -> list[_Batch]:
     """Return batches of people, each with its share of every group."""
-    features = problem.penalized_features
+    everybody, features = problem.sensitive, problem.penalized_features
+    assert everybody is not None
     count = chunk_count(features, size)
     people = torch.arange(len(inputs))
     seen = people if problem.penalized is None else problem.penalized.cpu()
@@ -226,7 +228,7 @@ def _split(problem: Problem, inputs: Tensor, size: int) -> list[_Batch]:
             part = replace(
                 problem,
                 data=problem.data.take(problem.mode, places.numpy()),
-                sensitive=problem.sensitive.take(places.numpy()),
+                sensitive=everybody.take(places.numpy()),
             )
         found.append(_Batch(part, inputs[places.to(inputs.device)]))
     return found

@@ -19,6 +19,7 @@ from parafair.encoders.result import load_fit
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
 from parafair.guarantees import certify
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
+from parafair.model.checks import AUDIT, POPULATION
 from parafair.model.fitted import FittedCP
 from parafair.model.guaranteed import (
     OfPopulation,
@@ -29,7 +30,7 @@ from parafair.model.guaranteed import (
 from parafair.model.methods import Method
 from parafair.model.noise import describe_noise, warn_without_noise
 from parafair.model.notices import warn_empty
-from parafair.model.preparation import AUDIT, POPULATION, Settings, Task
+from parafair.model.preparation import Settings, Task
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from parafair.errors import Interrupted, shown
 from parafair.guarantees import certify_rows
+from parafair.model.checks import AUDIT, POPULATION, RELEASE
 from parafair.model.noise import Noise
-from parafair.model.preparation import AUDIT, POPULATION, RELEASE, Settings, Task
+from parafair.model.preparation import Settings, Task
 from parafair.model.strength import (
     CERTIFIED,
     NOT_CERTIFIED,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.least_squares import LOSSES
-from parafair.arguments import flag, items, one_of, whole_number
+from parafair.arguments import flag, one_of, whole_number
 from parafair.audits import check_max_leakage
 from parafair.audits.features import check_groups
 from parafair.audits.run import check_count
@@ -23,18 +23,23 @@ from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import CountedReduction, Reduction
-from parafair.encoders.learned import Learned, resolve_encoder
+from parafair.encoders.learned import Learned
 from parafair.encoders.optimizing import learn
 from parafair.encoders.reducing import reduce
 from parafair.encoders.result import EncodedFit
-from parafair.errors import unknown_choice, warn
+from parafair.errors import warn
+from parafair.model.checks import (
+    check_automatic,
+    check_encoder,
+    check_guarantee,
+    check_starts,
+)
 from parafair.model.draws import secret_of
-from parafair.model.methods import METHODS, resolve_method
+from parafair.model.methods import resolve_method
 from parafair.model.noise import Noise, check_noise, default_noise
 from parafair.model.ridge import FALLBACK, RidgeSelection, check_ridge, is_complete, select_ridge
-from parafair.penalties import CalibratedPenalty, Penalty, Postprocessing
+from parafair.penalties import Penalty, Postprocessing
 from parafair.penalties.base import is_scale_free
-from parafair.penalties.registry import PENALTIES
 from parafair.solvers import (
     Fit,
     Solver,
@@ -44,7 +49,7 @@ from parafair.solvers import (
     decompose_plain,
 )
 from parafair.solvers.fitting import starts_plain
-from parafair.solvers.init import MOST_STARTS, RANDOM_INITS, make_starts
+from parafair.solvers.init import RANDOM_INITS, make_starts
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.problem import Problem, check_rank
 from parafair.solvers.registry import resolve_solver
@@ -59,10 +64,6 @@ PLAIN_STARTS = 5
 # Noise of a learned encoder by default. Attackers such as trees find what a map without noise
 # leaves, because it is the same for everybody.
 ENCODER_NOISE = 0.3
-
-# What a selected fit must have: an audit that passes, or a certificate that suffices.
-AUDIT, RELEASE, POPULATION = "audit", "release", "population"
-GUARANTEES = (AUDIT, RELEASE, POPULATION)
 
 # Whoever knows one of two people recognizes the other, and one person alone has no distribution.
 TOO_FEW = 2
@@ -101,7 +102,7 @@ class Settings:
         """Resolve the arguments of a model; raise if one is invalid for any data."""
         automatic = isinstance(model.strength, str)
         if automatic:
-            _check_automatic(model)
+            check_automatic(model)
         check_max_leakage(model.max_leakage)
         method = resolve_method(model.method, None if automatic else model.strength)  # type: ignore[arg-type]
         check_noise(model.noise)
@@ -112,16 +113,16 @@ class Settings:
             whole_number("verbose", model.verbose, least=0, most=2)
         whole_number("rank", model.rank)
         if not isinstance(model.n_init, str) or model.n_init != "auto":
-            _check_starts(model.n_init)
+            check_starts(model.n_init)
         penalty = method if isinstance(method, Penalty) else None
         return cls(
             model=model,
             penalty=penalty,
             postprocessing=method if isinstance(method, Postprocessing) else None,
             reduction=method if isinstance(method, Reduction) else None,
-            encoder=_check_encoder(model, penalty),
+            encoder=check_encoder(model, penalty),
             automatic=automatic,
-            wanted=_check_guarantee(model),
+            wanted=check_guarantee(model),
             solver=resolve_solver(model.solver, penalty),
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
             seed=as_seed(model.random_state),
@@ -346,7 +347,8 @@ class Task:
             on_iteration: Called after each step.
         """
         encoder, penalty = self.settings.encoder, self.problem.penalty
-        assert encoder is not None and penalty is not None
+        assert encoder is not None
+        assert penalty is not None
         return learn(
             replace(self.problem, penalty=replace(penalty, strength=strength)),  # type: ignore[type-var]
             plain,
@@ -384,67 +386,3 @@ def _small_groups(features: SensitiveFeatures) -> dict[str, list[str]]:
             if len(places):
                 found[column.name] = [column.categories[place] for place in places]
     return found
-
-
-def _check_starts(n_init: object) -> None:
-    try:
-        whole_number("n_init", n_init, most=MOST_STARTS)
-    except ValueError as error:
-        raise ValueError(f"{error}; or use 'auto'") from error
-
-
-def _check_guarantee(model: FairCP) -> tuple[str, ...]:
-    """Return what a selected fit must have; the audit alone if nothing is given."""
-    given = model.guarantee
-    if given is None:
-        return (AUDIT,)
-    names = [given] if isinstance(given, str) else items("guarantee", given, "names")
-    found = tuple(dict.fromkeys(one_of("guarantee", name, GUARANTEES) for name in names))
-    if not found:
-        raise ValueError(
-            f"guarantee must name at least one of {', '.join(GUARANTEES)}, got {given!r}; use None "
-            "for the audit alone"
-        )
-    if model.strength != "auto":
-        raise ValueError(
-            f"guarantee={given!r} is for strength='auto', but strength={model.strength!r}; use "
-            "strength='auto', or leave guarantee out and use certify after the fit"
-        )
-    if POPULATION in found and RELEASE in found:
-        raise ValueError(
-            "guarantee cannot name both 'release' and 'population': people who share places do so "
-            "with other training people, which says nothing of new ones; use one of them"
-        )
-    if model.noise == 0 and found != (AUDIT,):
-        raise ValueError(
-            f"guarantee={given!r} needs noise, but noise=0: nothing can be certified without; "
-            "leave noise out"
-        )
-    return found
-
-
-def _check_encoder(model: FairCP, penalty: Penalty | None) -> Learned | None:
-    """Return the settings of the encoder; None without one."""
-    encoder = resolve_encoder(model.encoder)
-    if encoder is not None and not isinstance(penalty, CalibratedPenalty):
-        raise ValueError(
-            f"encoder={model.encoder!r} is learned with the criterion of method='invariant', but "
-            f"method={model.method!r}; use that method, or leave encoder out"
-        )
-    return encoder
-
-
-def _check_automatic(model: FairCP) -> None:
-    if model.strength != "auto":
-        raise ValueError(f"strength must be a number, 'auto' or None, got {model.strength!r}")
-    penalty = PENALTIES.get(model.method) if isinstance(model.method, str) else model.method
-    if isinstance(model.method, str) and model.method not in METHODS:
-        raise unknown_choice("method", model.method, METHODS)
-    # A class has the same methods as its instances.
-    if penalty is None or not isinstance(penalty, CalibratedPenalty):
-        able = [name for name, kind in PENALTIES.items() if isinstance(kind, CalibratedPenalty)]
-        raise ValueError(
-            f"strength='auto' needs a penalty with a `criterion`, such as method="
-            f"{' or '.join(map(repr, able))}; got method={model.method!r}. Use such a method, or "
-            "the default strength=None"
-        )

@@ -150,7 +150,7 @@ def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
 def rebuild_params(params: Mapping[str, Any], *, classes: Iterable[type] = ()) -> dict[str, Any]:
     """Return the arguments of a model from the result of `plain_params`."""
     found, own = dict(params), tuple(classes)
-    families = {
+    families: dict[str, Mapping[str, type]] = {
         "method": stored_methods(own),
         "solver": stored_solvers(own),
         "encoder": {Learned.__name__: Learned},

@@ -168,7 +168,7 @@ def select_strength(
         return trial.passes
 
     try:
-        if not keep(*search.judge(0.0, complete(problem, plain), CLEARLY_DEPENDENT)):
+        if not keep(*search.judge(0.0, search.unpenalized(), CLEARLY_DEPENDENT)):
             strength = search.on_the_way().first_strength(keep)
             ladder = AUDITED if task.settings.encoder is None else ENCODED
             for more, noisier in ladder:
@@ -288,6 +288,12 @@ class Search:
                 on_iteration=self.counted.later(),
             )
         return self.fits[strength]
+
+    def unpenalized(self) -> Fit:
+        """Return the fit at strength 0: with its encoder, if it may be independent."""
+        fit = complete(self.task.problem, self.plain)
+        encoder = self.task.settings.encoder is not None
+        return self.fit(0.0, 0.0) if encoder and self.deviation(fit) <= CLEARLY_DEPENDENT else fit
 
     def noise_at(self, strength: float, noisier: float = 1.0) -> float:
         """Return a multiple of the noise of a fit at a strength."""

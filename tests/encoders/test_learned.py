@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+import torch
+
+from parafair import FairCP, TensorData, datasets, frontier
+from parafair.encoders import Learned
+
+QUICK = Learned(hidden=8, steps=30, learning_rate=0.03)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return datasets.synthetic(0, shape=(120, 6, 5), rank=3)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    model = FairCP(rank=2, encoder=QUICK, noise=0.3)
+    return model.fit(data.tensor, sensitive_features=data.sensitive_features)
+
+
+@pytest.fixture(scope="module")
+def incomplete(data):
+    tensor = np.array(data.tensor)
+    tensor[np.random.default_rng(0).random(tensor.shape) < 0.4] = np.nan
+    return tensor
+
+
+@pytest.fixture(scope="module")
+def model_of_incomplete(data, incomplete):
+    model = FairCP(rank=2, encoder=QUICK, noise=0.3)
+    return model.fit(incomplete, sensitive_features=data.sensitive_features)
+
+
+@pytest.fixture(params=["complete", "incomplete"])
+def fitted(request, data, model, incomplete, model_of_incomplete):
+    """A model and its data."""
+    if request.param == "complete":
+        return model, np.array(data.tensor)
+    return model_of_incomplete, incomplete
+
+
+def test_rows_of_training_people_are_those_of_the_encoder(fitted):
+    model, tensor = fitted
+    rows = model.encoder_.encode(TensorData(torch.as_tensor(tensor)))
+    np.testing.assert_allclose(rows, model.fit_.noiseless, rtol=1e-5, atol=1e-6)
+
+
+def test_transform_needs_no_group_and_ignores_other_people(fitted, recwarn):
+    model, tensor = fitted
+    everybody = model.transform(tensor)
+    order = np.random.default_rng(1).permutation(len(tensor))
+    np.testing.assert_allclose(model.transform(tensor[order]), everybody[order], atol=1e-6)
+    np.testing.assert_allclose(model.transform(tensor[:1]), everybody[:1], atol=1e-6)
+    assert not recwarn.list
+
+
+def test_new_people_have_noise_as_large_as_trained_ones(model, data):
+    exact = model.encoder_.encode(TensorData(torch.as_tensor(np.array(data.tensor)))).numpy()
+    matrix = model.fit_.noise[0].numpy()
+    for released in (model.embedding_, model.transform(data.tensor)):
+        noise = (released - exact) @ np.linalg.inv(matrix)
+        np.testing.assert_allclose(noise.std(0), 1, atol=0.25)
+
+
+def test_the_group_aware_map_stays_available(model, data):
+    blind = model.transform(data.tensor)
+    aware = model.transform(data.tensor, sensitive_features=data.sensitive_features)
+    assert not np.allclose(blind, aware)
+
+
+def test_a_stored_model_has_the_same_map(fitted, tmp_path):
+    model, tensor = fitted
+    model.save(tmp_path / "model")
+    loaded = FairCP.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.transform(tensor), model.transform(tensor))
+    assert loaded.get_params()["encoder"] == QUICK
+
+
+def test_a_person_without_entries_gets_the_mean_row(model_of_incomplete, incomplete):
+    nobody = np.full_like(incomplete[:1], np.nan)
+    together = np.concatenate([incomplete[:3], nobody])
+    with pytest.warns(UserWarning, match="no observed entries; their rows are the mean"):
+        rows = model_of_incomplete.transform(together)
+    np.testing.assert_allclose(rows[:3], model_of_incomplete.transform(incomplete[:3]), atol=1e-6)
+
+
+def test_entries_that_training_people_had_are_needed(model, data):
+    tensor = np.array(data.tensor)
+    tensor[3, 2, 1] = np.nan
+    with pytest.raises(ValueError, match="needs all entries of a person"):
+        model.transform(tensor)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"encoder": "blind"}, "encoder must be one of linear, network"),
+        ({"encoder": "linear", "method": "khsic"}, "learned with the criterion of method='inv"),
+        ({"encoder": "linear", "method": "none"}, "use that method, or leave encoder out"),
+    ],
+)
+def test_encoders_that_cannot_be_learned_are_refused(data, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        FairCP(**arguments).fit(data.tensor, sensitive_features=data.sensitive_features)
+
+
+def test_features_of_several_modes_are_refused(data):
+    features = {0: data.sensitive_features, 1: list("aabbab")}
+    with pytest.raises(ValueError, match="encoder='linear' supports one sensitive mode"):
+        FairCP(encoder="linear").fit(data.tensor, sensitive_features=features)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"hidden": -1}, {"steps": 0}, {"batch_size": 10}, {"learning_rate": 0.0}],
+)
+def test_settings_are_checked(settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        Learned(**settings)
+
+
+@pytest.mark.slow
+def test_selection_ends_with_an_encoder(data):
+    groups = np.array(["a", "b"])[np.random.default_rng(0).integers(0, 2, 120)]
+    model = FairCP(rank=2, encoder=QUICK, strength="auto", max_leakage=0.2)
+    model.fit(data.tensor, sensitive_features=groups)
+    assert model.selection_.passed
+    assert model.encoder_ is not None
+
+
+def test_a_frontier_learns_each_member_with_its_noise(data):
+    curve = frontier(
+        FairCP(rank=2, encoder=QUICK),
+        data.tensor,
+        sensitive_features=data.sensitive_features,
+        strengths=[10.0],
+        noises=[0.1, 0.5],
+        audits=None,
+    )
+    first, second = (curve.model(point) for point in curve.points)
+    assert not torch.allclose(first.encoder_.skip, second.encoder_.skip)

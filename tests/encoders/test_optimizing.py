@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+import torch
+
+from parafair import FairCP, SensitiveFeatures, TensorData, datasets
+from parafair.encoders import Learned
+from parafair.encoders.optimizing import learn
+from parafair.errors import Interrupted
+from parafair.model.preparation import Settings
+from parafair.solvers import Status
+
+
+def task_of(tensor, features, **settings):
+    return Settings.of(FairCP(rank=2, **settings)).bind(
+        TensorData(torch.as_tensor(tensor)), features
+    )
+
+
+@pytest.fixture(scope="module")
+def task():
+    data = datasets.synthetic(0, shape=(150, 6, 5), rank=3)
+    return task_of(np.array(data.tensor), data.sensitive_features, strength=100.0)
+
+
+@pytest.fixture(scope="module")
+def plain(task):
+    return task.fit_plain()
+
+
+def test_without_penalty_and_noise_a_linear_encoder_keeps_the_plain_fit():
+    random = np.random.default_rng(0)
+    matrix = random.standard_normal((300, 8)) * 2.0 ** -np.arange(8)
+    task = task_of(matrix, random.integers(0, 2, 300).astype(str), strength=0.0)
+    plain = task.fit_plain()
+    fit = learn(task.problem, plain, Learned(hidden=0, steps=20), noise=0.0, seed=0)
+    assert fit.residual == pytest.approx(plain.residual, rel=1e-3)
+
+
+def test_the_objective_is_lower_than_that_of_the_plain_fit(task, plain):
+    fit = learn(task.problem, plain, Learned(hidden=8, steps=60, learning_rate=0.03), noise=0.1, seed=0)
+    assert fit.status is Status.FINISHED
+    assert fit.n_iter == 60
+    assert fit.objective < fit.history[0].objective / 2
+    judged = task.problem.evaluate([factor[None] for factor in fit.cp.factors])
+    assert fit.objective == pytest.approx(float(judged.value), rel=1e-6)
+
+
+def test_a_seed_determines_the_encoder(task, plain):
+    fits = [
+        learn(task.problem, plain, Learned(hidden=4, steps=10), noise=0.3, seed=seed)
+        for seed in (3, 3, 4)
+    ]
+    first, again, other = (fit.cp.factors[0] for fit in fits)
+    torch.testing.assert_close(first, again)
+    assert not torch.allclose(first, other)
+
+
+def test_random_state_of_the_process_is_not_used(task, plain):
+    before = torch.get_rng_state()
+    learn(task.problem, plain, Learned(hidden=4, steps=3), noise=0.3, seed=0)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_batches_have_everybody_and_their_share_of_every_group():
+    random = np.random.default_rng(0)
+    groups = np.repeat(["a", "b"], [380, 40]).astype(object)
+    groups[::20] = None
+    features = SensitiveFeatures.of(groups, missing="exclude")
+    task = task_of(random.standard_normal((420, 6)), features, strength=1.0)
+    plain = task.fit_plain()
+    settings = Learned(hidden=0, steps=4, batch_size=100)
+    fit = learn(task.problem, plain, settings, noise=0.1, seed=0)
+    assert bool(fit.cp.factors[0].isfinite().all())
+
+
+def test_an_interrupted_fit_has_an_encoder(task, plain):
+    def stop(number, objective):
+        if number == 3:
+            raise KeyboardInterrupt
+
+    settings = Learned(hidden=4, steps=20)
+    with pytest.raises(Interrupted) as caught:
+        learn(task.problem, plain, settings, noise=0.1, seed=0, on_iteration=stop)
+    fit = caught.value.fit
+    assert fit.status is Status.INTERRUPTED
+    assert fit.n_iter == 3
+    rows = fit.encoder.encode(task.problem.data)
+    torch.testing.assert_close(rows, fit.cp.factors[0], rtol=1e-4, atol=1e-5)
