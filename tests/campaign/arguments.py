@@ -25,7 +25,8 @@ from tests.campaign.values import (
 
 METHODS = choice(
     ("'invariant'", "'invariant'", "'khsic'", "'hsic'", "'fatr'", "'none'", "'correlation-removal'",
-     "'moment-matching'", "'transport'", "penalties.Invariant(2.0)",
+     "'moment-matching'", "'transport'", "'fair-pca'", "'leace'", "'kernel-perez-suay'",
+     "penalties.Invariant(2.0)", "encoders.PerezSuay(as_in_paper=True)",
      "penalties.Orthogonality(0.1, 1.0)"),
     ("'Invariant'", "penalties.HSIC", "penalties.Invariant", "'auto'", "penalties.HSIC(0)",
      "penalties.KHSIC(1e6)", "kernels.Linear()", "penalties.MomentMatching()", "'svd'"),

@@ -38,6 +38,7 @@ RECIPES = (
     ("predict", "run", "cells.csv", *CSV),
     ("transform", "run", *TABLE, *PEOPLE, *CSV),
     ("transform", "plain", "tensor.npy", *CSV),
+    ("transform", "run", *TABLE, "--allow-leak", *CSV),
     ("datasets",),
     ("datasets", "marks", "--students", "5", *OUT),
     ("datasets", "synthetic", "--shape", "6,4,3", "--rank", "2", *OUT),

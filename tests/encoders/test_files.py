@@ -57,11 +57,11 @@ def test_files_that_are_damaged_or_of_another_model_are_refused(tmp_path, encode
         read_encoder(folder, (9, 5), RANK)
     for file in sorted(folder.glob("encoder*")):
         whole = file.read_bytes()
-        file.write_bytes(whole[:-3] + b"x" + whole[-2:])
-        with pytest.raises(ValueError, match=file.name):
+        file.write_bytes(whole + b" ")
+        with pytest.raises(ValueError, match="does not match its checksum"):
             read_encoder(folder, SHAPE, RANK)
         file.unlink()
-        with pytest.raises(FileNotFoundError, match=file.name):
+        with pytest.raises(FileNotFoundError, match="is missing; fit again|does not exist; give"):
             read_encoder(folder, SHAPE, RANK)
         file.write_bytes(whole)
     weights = torch.full((4, 2), torch.nan)

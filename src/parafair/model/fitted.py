@@ -297,8 +297,9 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
         The folder contains the released rows, their noise's covariance, what `transform` needs of
         the training people, with noise too, and the certificate, if `certify` has made one. It has
-        no rows without noise, but the training people's sensitive features: publish `embedding_`,
-        not the folder. Factors that were given as `init` are stored as they were given.
+        no rows without noise, but the training people's sensitive features, and with the method
+        "kernel-perez-suay" entries of theirs: publish `embedding_`, not the folder.
+        Factors that were given as `init` are stored as they were given.
 
         Args:
             folder: The folder.
