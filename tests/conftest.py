@@ -1,3 +1,4 @@
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -60,3 +61,30 @@ def real_data():
     if not REAL_DATA.is_dir():
         pytest.skip("no real data beside the repository")
     return REAL_DATA
+
+
+def write_adult(path, people, *, seed, first="", dot=""):
+    """Write a file in the form of Adult, with random answers."""
+    random = np.random.default_rng(seed)
+    columns = (
+        range(17, 90), ("Private", "State-gov", "?"), range(10_000, 99_999), ("HS-grad", "Masters"),
+        range(1, 17), ("Divorced", "Never-married"), ("Sales", "?"), ("Wife", "Husband"),
+        ("White", "Black"), ("Female", "Male"), range(9), range(9), range(39, 42),
+        ("United-States", "Cuba", "?"), (f"<=50K{dot}", f">50K{dot}"),
+    )  # fmt: skip
+    rows = zip(*(random.choice(column, people) for column in columns), strict=True)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(first + "\n".join(", ".join(map(str, row)) for row in rows) + "\n\n")
+
+
+@pytest.fixture
+def small_adult(tmp_path, monkeypatch):
+    """A folder of data with small files in the form of Adult."""
+    module = import_module("parafair.datasets.adult")  # the function has the same name
+    monkeypatch.setattr(module, "ROWS", {"adult.data": 40, "adult.test": 20})
+    monkeypatch.setattr(module, "_compare", lambda parts: None)
+    write_adult(tmp_path / "adult" / "adult.data", 40, seed=0)
+    write_adult(
+        tmp_path / "adult" / "adult.test", 20, seed=1, first="|1x3 Cross validator\n", dot="."
+    )
+    return tmp_path

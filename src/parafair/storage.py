@@ -47,7 +47,9 @@ RUN_FILES = frozenset(
         "certificate.json",
     }
 )
-DATASET_FILES = frozenset({MANIFEST_FILE, "tensor.npy", "entries.csv", "sensitive.csv"})
+DATASET_FILES = frozenset(
+    {MANIFEST_FILE, "tensor.npy", "entries.csv", "sensitive.csv", "target.csv"}
+)
 
 # Bytes that must be free before any work is done; small results need less.
 LEAST_FREE = 2**18

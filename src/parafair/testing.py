@@ -194,6 +194,14 @@ class DatasetContract:
         features = SensitiveFeatures.of(data.sensitive_features, missing="exclude")
         assert len(features) == data.tensor.shape[data.mode]
 
+    def test_every_person_has_one_target_if_there_is_one(self, load: Callable[[], Dataset]) -> None:
+        """The target has one value per person and none is missing."""
+        data = load()
+        if data.target is not None:
+            values = np.asarray(data.target)
+            assert values.shape == (data.tensor.shape[data.mode],)
+            assert all(value is not None and value == value for value in values.tolist())
+
     def test_same_arguments_give_the_same_data(self, load: Callable[[], Dataset]) -> None:
         """Loading twice gives equal values and equal features."""
         first, second = load(), load()
@@ -224,7 +232,8 @@ def _contents(data: Dataset) -> tuple[Any, ...]:
     tensor = data.tensor
     values = tensor.entries.numpy() if isinstance(tensor, TensorData) else tensor
     places = tensor.cells.numpy() if isinstance(tensor, TensorData) else ()
-    return values, places, np.asarray(data.sensitive_features).astype(str), *data.labels
+    features, target = (np.asarray(each) for each in (data.sensitive_features, data.target))
+    return values, places, features.astype(str), target.astype(str), *data.labels
 
 
 class AttackerContract:

@@ -331,6 +331,7 @@ SORTS: dict[str, Sort] = {
     "cp": CP,
     "classes": choice(("()", "[penalties.HSIC]"), ("[1]", "int", "['a']")),
     "folder": FOLDERS,
+    "subset": choice(("'train'", "'test'"), ("'trian'", "None", "1", "['train']")),
     "path": FOLDERS,
     "shape": choice(
         ("(6, 4, 3)", "(4, 3)", "[5, 2, 2, 2]"),

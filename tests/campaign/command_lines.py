@@ -43,6 +43,7 @@ RECIPES = (
     ("datasets", "marks", "--students", "5", *OUT),
     ("datasets", "synthetic", "--shape", "6,4,3", "--rank", "2", *OUT),
     ("datasets", "oulad", "--data", "out"),
+    ("datasets", "adult", "--data", "out", "--subset", "test", *OUT),
     ("reproduce", "nope", *OUT),
 )
 

@@ -271,6 +271,7 @@ TARGETS = (
     of("datasets.synthetic", usual={"shape": 1.0, "rank": 0.9}),
     of("datasets.marks", usual={"students": 1.0}),
     of("datasets.contraceptive", usual={"folder": 1.0}, weight=0.3),
+    of("datasets.adult", usual={"folder": 1.0}, weight=0.3),
     of("datasets.oulad", usual={"folder": 1.0}, weight=0.3),
     of(
         "evaluation.evaluate_predictions",

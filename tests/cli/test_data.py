@@ -36,6 +36,7 @@ def test_the_help_lists_the_options_of_every_data_set(working):
             "takes no --data; use its own options: --seed, --shape, --rank",
         ),
         (("oulad", "--out", "d", "--data", "."), "must hold oulad/assessments.csv"),
+        (("adult", "--out", "d", "--subset", "tset"), "did you mean 'test'?"),
         (("synthetic", "--out", "d", "--shape", "3,x"), "--shape must be whole numbers separated"),
     ],
 )
@@ -44,6 +45,18 @@ def test_wrong_options_are_refused(working, arguments, message):
     assert text.startswith("Error:")
     assert message in text
     assert not (working / "d").exists()
+
+
+def test_a_target_is_written(working, small_adult):
+    run("datasets", "adult", "--out", "d", "--data", small_adult, "--subset", "test")
+    expected = datasets.adult(small_adult, subset="test")
+    np.testing.assert_array_equal(np.load("d/tensor.npy"), expected.tensor)
+    people = SensitiveFeatures.from_table(
+        "d/sensitive.csv", ["sex", "race"], key="person", labels=expected.labels[0]
+    )
+    assert len(people) == len(expected.target)
+    target = pd.read_csv("d/target.csv", index_col="person")["income"]
+    pd.testing.assert_series_equal(target, expected.target)
 
 
 def test_real_data_is_listed_and_written(working, real_data):

@@ -42,6 +42,13 @@ class TestContraceptive(DatasetContract):
         return lambda: datasets.contraceptive(real_data)
 
 
+class TestAdult(DatasetContract):
+    @pytest.fixture
+    def load(self, small_adult):
+        pytest.importorskip("pandas")
+        return lambda: datasets.adult(small_adult, subset="all")
+
+
 @pytest.mark.slow
 class TestOulad(DatasetContract):
     @pytest.fixture

@@ -56,7 +56,10 @@ def datasets(
     force: Force = False,
     **options: Any,
 ) -> None:
-    """List the data sets, or write one as tensor.npy (entries.csv if sparse) and sensitive.csv."""
+    """List the data sets, or write one as tensor.npy (entries.csv if sparse) and sensitive.csv.
+
+    A target is written as target.csv.
+    """
     if name is None:
         output.print(_listing(options.get("folder")))
         return
@@ -72,6 +75,8 @@ def datasets(
         else:
             np.save(folder / "tensor.npy", found.tensor)
         write_table(_people(found), folder / "sensitive.csv")
+        if found.target is not None:
+            write_table(_target(found), folder / "target.csv")
     echo(f"{found.about}\nwritten to {out}")
 
 
@@ -96,6 +101,15 @@ def _people(found: Dataset) -> pandas.DataFrame:
         return found.sensitive_features.reset_index()
     labels = found.labels[found.mode]
     return pandas.DataFrame({found.modes[found.mode]: labels, "group": found.sensitive_features})
+
+
+def _target(found: Dataset) -> pandas.DataFrame:
+    """Return a table of people: their labels, then the target."""
+    named = isinstance(found.target, pandas.Series) and found.target.name
+    values = np.asarray(found.target)
+    return pandas.DataFrame(
+        {found.modes[found.mode]: found.labels[found.mode], named or "target": values}
+    )
 
 
 def _listing(data: Path | None) -> Table:

@@ -6,13 +6,13 @@ variable PARAFAIR_DATA), or is downloaded once and kept in a cache.
 
 from __future__ import annotations
 
+# A data set is registered when its file is imported: one line for each.
+from parafair.datasets.adult import adult as adult
 from parafair.datasets.base import DATASETS as DATASETS
 from parafair.datasets.base import Dataset as Dataset
 from parafair.datasets.base import Entry as Entry
 from parafair.datasets.base import Option as Option
 from parafair.datasets.base import register as register
-
-# One line per data set; its file registers it.
 from parafair.datasets.contraceptive import contraceptive as contraceptive
 from parafair.datasets.marks import marks as marks
 from parafair.datasets.oulad import oulad as oulad

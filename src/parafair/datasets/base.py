@@ -31,6 +31,8 @@ class Dataset:
         mode: The sensitive mode.
         modes: Names of the modes; by default those of `tensor`, or mode_0, mode_1, ...
         labels: Labels of each mode, one per index; by default those of `tensor`, or 0, 1, ...
+        target: What a downstream model predicts, one value per index of `mode`; None if the data
+            has none.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Dataset:
     mode: int = 0
     modes: tuple[str, ...] = ()
     labels: tuple[NDArray[Any], ...] = ()
+    target: NDArray[Any] | pandas.Series | None = None
 
     def __post_init__(self) -> None:
         own = self.tensor if isinstance(self.tensor, TensorData) else None
