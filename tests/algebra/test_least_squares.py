@@ -26,11 +26,12 @@ def block_and_loss(request, problem):
     """The fast block, its factor, and the loss and the ridge by reconstruction."""
     mode = request.param
     factors = [example_rows(n, problem.rank, seed=n)[None] for n in problem.shape]
+    dense = dense_of(problem)
 
     def loss(factor):
         changed = [f[0] for f in factors]
         changed[mode] = factor
-        value = paper_bcd.objective(dense_of(problem), changed, None)
+        value = paper_bcd.objective(dense, changed, None)
         return value + paper_bcd.ridge_penalty(changed, problem.ridge, 0) / problem.count
 
     return Sweep(problem, factors).block(mode), factors[mode], loss

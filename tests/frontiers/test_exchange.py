@@ -45,16 +45,18 @@ def test_the_residual_is_monotone_for_other_seeds_and_more_strengths(kind, seed)
     assert np.all(np.diff(residuals) >= -1e-9)
 
 
-def plan_and_points(strengths=(1.0, 100.0)):
+@pytest.fixture(scope="module")
+def planned():
+    """A plan, and its points without penalty, with little and with much of it."""
     tensor, groups, rank = draw(mean_shift, 0, 60)
     plan = make_plan(FairCP(rank, tol=1e-3, n_init=1), tensor, sensitive_features=groups)
-    members = [plan.member(strength, 0) for strength in strengths]
+    members = [plan.member(strength, 0) for strength in (0.0, 1.0, 100.0)]
     fits = plan.fit(members, lambda position, fit: None)
     return plan, [Point(m, fit) for m, fit in zip(members, fits, strict=True)]
 
 
-def test_a_poor_fit_is_replaced_by_that_of_another_strength():
-    plan, (weak, strong) = plan_and_points()
+def test_a_poor_fit_is_replaced_by_that_of_another_strength(planned):
+    plan, (_, weak, strong) = planned
     member = plan.member(1.5, 0)
     poor = Point(member, with_noise_of(plan, strong, member))
     found = exchange(plan, [weak, poor, strong])
@@ -75,9 +77,9 @@ def as_loaded(point):
     return Point(point.member, replace(point.fit, noiseless=None, plain=None))
 
 
-def test_noise_is_subtracted_with_the_data():
-    plan, points = plan_and_points((0.0, 1.0))
-    for point in points:
+def test_noise_is_subtracted_with_the_data(planned):
+    plan, points = planned
+    for point in points[:2]:
         stored = as_loaded(point).fit
         problem = plan.problem_of([point.member])
         exact = plan.noise_of(point.member).subtract(problem, stored)
@@ -95,8 +97,8 @@ def test_noise_is_subtracted_with_the_data():
     assert not torch.allclose(other.cp.factors[0], expected, atol=1e-3)
 
 
-def test_fits_that_were_read_are_exchanged_alike():
-    plan, (none, weak, strong) = plan_and_points((0.0, 1.0, 100.0))
+def test_fits_that_were_read_are_exchanged_alike(planned):
+    plan, (none, weak, strong) = planned
     member = plan.member(1.5, 0)
     points = [none, weak, Point(member, with_noise_of(plan, strong, member)), strong]
     found, again = (exchange(plan, each) for each in (points, list(map(as_loaded, points))))
@@ -125,8 +127,8 @@ def test_people_without_entries_have_no_noise_to_subtract():
     torch.testing.assert_close(exact.cp.factors[0], fit.noiseless, rtol=1e-12, atol=1e-12)
 
 
-def test_a_fit_with_another_noise_is_replaced_with_its_own_noise():
-    plan, (weak, strong) = plan_and_points()
+def test_a_fit_with_another_noise_is_replaced_with_its_own_noise(planned):
+    plan, (_, weak, strong) = planned
     noisy = Point(plan.member(1.5, 0, 0.5), with_noise_of(plan, strong, plan.member(1.5, 0, 0.5)))
     found = exchange(plan, [weak, noisy, strong])[1]
     assert found.member == noisy.member
@@ -136,8 +138,8 @@ def test_a_fit_with_another_noise_is_replaced_with_its_own_noise():
     assert found.fit.noise_cost > weak.fit.noise_cost
 
 
-def test_other_seeds_are_left_alone():
-    plan, (weak, strong) = plan_and_points()
+def test_other_seeds_are_left_alone(planned):
+    plan, (_, weak, strong) = planned
     other = Point(plan.member(1.5, 1), strong.fit)
     assert exchange(plan, [weak, other])[1] is other
 

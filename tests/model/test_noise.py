@@ -31,6 +31,7 @@ from parafair.solvers.result import Fit, Iteration, Status
 from parafair.testing import example_rows
 
 PEOPLE, NEW = 300, 300
+ITERATIONS = 10
 GROUPS = SensitiveFeatures.of([0, 1] * 3)
 POST = "moment-matching"
 
@@ -53,13 +54,19 @@ def model(marks):
 
 
 def fitted(tensor, groups, **settings):
-    settings = {"random_state": 3, "max_iter": 30, "tol": 0, "n_init": 1, **settings}
+    settings = {"random_state": 3, "max_iter": ITERATIONS, "tol": 0, "n_init": 1, **settings}
     return FairCP(3, **settings).fit(tensor, sensitive_features=groups)
 
 
 def without_noise(tensor, groups, **settings):
     with pytest.warns(ParafairWarning, match="with noise=0, differences far below"):
         return fitted(tensor, groups, noise=0, **settings)
+
+
+@pytest.fixture(scope="module")
+def plain(marks):
+    """The model without noise."""
+    return without_noise(marks[0][:PEOPLE], marks[1][:PEOPLE])
 
 
 def whitened(model, rows):
@@ -81,20 +88,18 @@ def test_the_covariance_is_a_share_of_that_of_the_rows(model):
     torch.testing.assert_close(basis.mT @ basis, covariance, rtol=1e-6, atol=1e-9)
 
 
-def test_noise_is_added_to_the_fit_without_noise(marks, model):
-    tensor, groups = marks[0][:PEOPLE], marks[1][:PEOPLE]
-    plain = without_noise(tensor, groups)
+def test_noise_is_added_to_the_fit_without_noise(model, plain):
     np.testing.assert_allclose(model.fit_.noiseless, plain.embedding_)
     np.testing.assert_allclose(model.cp_.factors[1], plain.cp_.factors[1])
     assert model.fit_.before_noise.objective == pytest.approx(plain.fit_.objective)
-    assert model.n_iter_ == plain.n_iter_ == 30
+    assert model.n_iter_ == plain.n_iter_ == ITERATIONS
     assert (plain.fit_.noiseless, plain.fit_.noise_cost, plain.record_.noise) == (None, 0.0, 0.0)
 
 
 def test_the_cost_is_the_difference_of_residuals(marks, model):
     tensor, fit = marks[0][:PEOPLE], model.fit_
     *others, before, after = fit.history
-    assert len(others) == 30
+    assert len(others) == ITERATIONS
     assert fit.noise_cost == after.residual - before.residual > 0
     assert fit.residual == pytest.approx(residual_fit(tensor, model.cp_))
     factors = (fit.noiseless, *model.cp_.factors[1:])
@@ -222,11 +227,14 @@ def test_a_frontier_has_the_noise_of_its_models(marks, tmp_path):
     tensor, groups = marks[0][:80], marks[1][:80]
     few = {"max_iter": 5, "tol": 0, "n_init": 1}
     found = run(FairCP(3, **few), tensor, groups, strengths=[0.0, 2.0], seeds=[3, 5], out=tmp_path)
+    singles = {
+        seed: fitted(tensor, groups, strength=2.0, random_state=seed, max_iter=5) for seed in (3, 5)
+    }
     for source in (found, frontiers.load(tmp_path)):
         assert [source.model(p).record_.noise for p in source.points] == [0, 0, 0.1, 0.1]
         for point in source.points[2:]:
             member = source.model(point)
-            alone = fitted(tensor, groups, strength=2.0, random_state=point.member.seed, max_iter=5)
+            alone = singles[point.member.seed]
             # A batch differs from a single fit by rounding errors.
             np.testing.assert_allclose(member.embedding_, alone.embedding_, rtol=1e-5, atol=1e-6)
             assert point.fit.noise_cost == pytest.approx(alone.fit_.noise_cost, rel=1e-6)
@@ -337,9 +345,8 @@ def test_new_people_have_noise_of_the_same_size_that_is_their_own(marks, model, 
     np.testing.assert_array_equal(new_rows(FairCP.load(tmp_path / "model"), tensor, groups), rows)
 
 
-def test_new_people_without_features_have_the_same_resolution(marks, model):
+def test_new_people_without_features_have_the_same_resolution(marks, model, plain):
     new = marks[0][PEOPLE:]
-    plain = without_noise(marks[0][:PEOPLE], marks[1][:PEOPLE])
     with pytest.warns(ParafairWarning, match="without regard to fairness"):
         rows, expected = model.transform(new), plain.transform(new)
     assert float(whitened(model, rows - expected).std()) == pytest.approx(0.1, rel=0.15)
