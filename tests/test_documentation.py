@@ -44,6 +44,18 @@ def test_examples_run(path, capsys, request):
     assert "residual" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:transform embeds new people without regard to fairness")
+def test_the_example_about_adult_runs(real_data, monkeypatch, capsys):
+    pytest.importorskip("fairlearn")
+    path = ROOT / "examples" / "09_adult.py"
+    monkeypatch.setattr(sys, "argv", [str(path), "--data", str(real_data), "--people", "120"])
+    runpy.run_path(str(path), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert re.search("model +sex +residual +leakage +within new +income AUC", printed)
+    assert printed.count("unknown") == 4
+
+
 class TestPenaltyOfTheExample(PenaltyContract):
     """What docs/add-a-penalty.md tells a reader to do."""
 
