@@ -5,7 +5,7 @@ largest share in that place. With ``c_gk`` of the ``n_g`` people of group g in p
 accuracy is ``(1 / G) * sum_k max_g c_gk / n_g``. If every place has the same share of every group,
 this is chance, ``1 / G``. What it may exceed chance by is spent twice: on groups whose sizes do not
 divide evenly among the places, and on people whom sharing would move furthest. They keep their own
-place.
+place. Even places are only where `parafair.dependence.place_search` begins.
 
 Matches of `parafair.dependence.barycenter` cost less if groups differ in size, but there a person
 draws one of several matches: then only the distributions before the draw agree, not these people.
@@ -19,12 +19,15 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from parafair.dependence import place_search
 from parafair.dependence.barycenter import Floats, Positions
 
 # People who are dealt to places together; more are divided into chunks.
 CHUNK_PEOPLE = 500
 # Times that people are dealt to the places and the places move to their people.
 ROUNDS = 8
+# Up to so many people, places are searched with all rounds; beyond, the time grows no further.
+SEARCHED_PEOPLE = 2000
 # Numbers of places that are tried once they are few enough for the leakage.
 TRIED = 3
 # Larger than any squared distance between points of size 1.
@@ -47,9 +50,11 @@ def share_places(points: Floats, groups: Positions, *, leakage: float, seed: int
     points = points / max(float(np.abs(points).max()), np.finfo(np.float64).tiny)
     sizes = np.bincount(groups)
     found, used = np.empty(len(groups), np.intp), 0
+    rounds = place_search.ROUNDS * SEARCHED_PEOPLE // max(SEARCHED_PEOPLE, len(groups))
     for chunk in _chunks(groups, sizes, seed):
         # The advantage is a sum over places, so each chunk gets its share.
-        own = _share(points[chunk], groups[chunk], sizes, leakage * len(chunk) / len(groups))
+        share = leakage * len(chunk) / len(groups)
+        own = _share(points[chunk], groups[chunk], sizes, share, rounds)
         found[chunk] = own + used
         used += int(own.max()) + 1
     return found
@@ -73,7 +78,9 @@ def _chunks(groups: Positions, sizes: Positions, seed: int) -> Iterator[Position
     yield from (np.sort(order[turn == chunk]) for chunk in range(count))
 
 
-def _share(points: Floats, groups: Positions, sizes: Positions, leakage: float) -> Positions:
+def _share(
+    points: Floats, groups: Positions, sizes: Positions, leakage: float, rounds: int
+) -> Positions:
     """Return the places of a chunk; the numbers of places are tried from the largest on."""
     members = [np.flatnonzero(groups == g) for g in range(len(sizes))]
     # Of an attacker who sees no place: that of the group with the largest share in the chunk.
@@ -96,7 +103,15 @@ def _share(points: Floats, groups: Positions, sizes: Positions, leakage: float) 
         tried += 1
         if tried == TRIED:
             break
-    return np.asarray(np.unique(best, return_inverse=True)[1], np.intp)
+    found = place_search.improve_places(
+        points,
+        groups,
+        np.asarray(np.unique(best, return_inverse=True)[1], np.intp),
+        weights=1 / (len(sizes) * sizes),
+        accuracy=chance + leakage,
+        rounds=max(1, rounds),
+    )
+    return np.asarray(np.unique(found, return_inverse=True)[1], np.intp)
 
 
 def _even_counts(people: int, count: int) -> Positions:
