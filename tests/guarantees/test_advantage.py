@@ -8,7 +8,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from parafair.guarantees.advantage import best_advantage, best_explained
+from parafair.guarantees.advantage import (
+    advantage_without_noise,
+    best_advantage,
+    best_explained,
+    explained_without_noise,
+)
 from tests.guarantees.conftest import people
 from tests.reference import mixtures
 
@@ -105,3 +110,36 @@ def test_explained_variance_is_between_nothing_and_everything():
     # Numbers of any unit.
     one, other = (explained(rows, 5 + factor * rows[:, 0]) for factor in (1.0, 1e6))
     assert one == pytest.approx(other)
+
+
+def test_shared_rows_reveal_what_their_counts_do():
+    # Rows a, b of three and two people of group 0, and of one and three of group 1.
+    rows = torch.tensor([[0.0], [0.0], [0.0], [1.0], [1.0], [0.0], [1.0], [1.0], [1.0]])
+    codes = torch.tensor([0, 0, 0, 0, 0, 1, 1, 1, 1])
+    assert advantage_without_noise(rows, codes) == pytest.approx((3 / 5 + 3 / 4) / 2 - 1 / 2)
+
+
+def test_rows_of_their_own_reveal_everything():
+    rows = torch.arange(6.0)[:, None]
+    assert advantage_without_noise(rows, torch.arange(6) % 3) == pytest.approx(2 / 3)
+    assert explained_without_noise(rows, np.arange(6.0)) == pytest.approx(1)
+
+
+def test_pairs_of_opposite_numbers_explain_nothing():
+    rows = torch.tensor([[0.0], [0.0], [1.0], [1.0]])
+    assert explained_without_noise(rows, np.array([-3.0, 3, -1, 1])) == pytest.approx(0)
+    # Means of -2 and 2 explain 4 of a variance of 5.
+    assert explained_without_noise(rows, np.array([-3.0, -1, 1, 3])) == pytest.approx(0.8)
+
+
+def test_noise_only_takes_away():
+    random = np.random.default_rng(0)
+    rows = np.repeat(random.standard_normal((8, 2)), 5, axis=0)
+    labels, numbers = random.integers(0, 3, 40), random.standard_normal(40)
+    found, codes = of(20 * rows, labels)
+    exact = torch.from_numpy(rows)
+    assert found.estimate <= advantage_without_noise(exact, torch.from_numpy(codes)) + 0.005
+    explained = best_explained(
+        20 * exact, numbers, draws=5000, delta=0.01, generator=torch.Generator().manual_seed(0)
+    )
+    assert explained.estimate <= explained_without_noise(exact, numbers) + 0.02

@@ -54,7 +54,28 @@ def test_the_same_seed_gives_the_same_fit(released):
     assert np.array_equal(fitted("release").embedding_, released.embedding_)
 
 
-def test_numbers_get_noise():
+def test_people_with_other_numbers_share_places():
+    numbers = np.random.default_rng(0).standard_normal(80)
+    model = fitted("release", features=numbers)
+    assert model.record_.strength is None
+    assert model.record_.noise == 0.05
+    assert model.fit_.residual < 1
+    assert certify(model).leakage("release") <= 0.05
+
+
+def test_a_feature_is_not_revealed_by_more_than_combinations_are():
+    random = np.random.default_rng(0)
+    one = np.arange(80) < 20
+    features = np.column_stack([one, random.permutation(80) < 37])
+    model = fitted("release", X + 3.0 * one[:, None, None], features)
+    assert model.record_.noise == 0.05
+    for statement in certify(model).statements:
+        if statement.kind == "release":
+            assert statement.upper <= 0.05 + 1e-9
+
+
+def test_numbers_with_too_many_combinations_get_noise(monkeypatch):
+    monkeypatch.setattr("parafair.model.guaranteed.MOST_GROUPS", 3)
     numbers = np.random.default_rng(0).standard_normal(80)
     model = fitted("release", features=numbers, max_leakage=0.3)
     assert model.record_.strength > 0

@@ -234,6 +234,16 @@ def test_numbers_are_refused_before_the_fit():
         fit(tensor, pd.DataFrame({"age": np.linspace(20, 60, 30)}))
 
 
+def test_numbers_share_places_in_four_parts():
+    tensor, _ = example(16, 16)
+    ages = np.linspace(20, 60, 32)
+    rows = FairCP(2, method=Transport(leakage=0.0)).fit_transform(tensor, sensitive_features=ages)
+    found = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    parts = np.arange(32) // 8
+    for place in np.unique(found):
+        assert len(set(np.bincount(parts[found == place], minlength=4))) == 1
+
+
 def test_too_many_groups_are_named():
     table = pd.DataFrame({"one": np.arange(400) % 11, "two": np.arange(400) % 10})
     table = table.astype(str)

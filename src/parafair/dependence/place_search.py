@@ -27,7 +27,7 @@ ROUNDS, PASSES = 10, 3
 # The first price, as a share of the cost per leakage, and the first step by which it changes.
 FIRST_PRICE, STEP = 0.2, 1.5
 # Lower prices at which the rest of the leakage is spent, and passes at each.
-SPENDING, SPENDING_PASSES = (0.5, 0.1), 10
+SPENDING, SPENDING_PASSES = (0.5, 0.1), 3
 # Changes of less than this, in points of size 1, are rounding errors.
 LEAST = 1e-12
 
@@ -138,7 +138,7 @@ class _State:
         return made
 
     def _change(self, people: Positions, to: Positions, price: float, room: float) -> float | None:
-        """Move people; return the added accuracy, or undo it and return None if it does not help."""
+        """Move people; return the added accuracy, or None if that does not help and is undone."""
         before = self.places[people]
         at = np.unique(np.concatenate([before, to]))
         kept = self.counts[at], self.sums[at], self.squares[at]

@@ -55,6 +55,51 @@ def best_advantage(
     return Sampled(most * float(share.mean()), most * upper_mean(share, delta))
 
 
+def advantage_without_noise(rows: Tensor, codes: Tensor) -> float:
+    """Return the best attacker's balanced accuracy above chance if there were no noise.
+
+    Noise only takes away, so this bounds the advantage at any noise, without draws. It is small
+    only if people of all groups share rows.
+
+    Args:
+        rows: Exact rows, shape (n, d). Those who share a row have exactly the same numbers.
+        codes: The group of each person, from 0 on; none is empty. Shape (n,).
+    """
+    groups = int(codes.max()) + 1
+    members = torch.nn.functional.one_hot(codes, groups).to(rows.device, torch.float64)
+    counts, _ = _sums_of_places(rows, members)
+    return float((counts / counts.sum(0)).amax(1).sum() - 1) / groups
+
+
+def explained_without_noise(rows: Tensor, numbers: NDArray[np.float64]) -> float:
+    """Return the share of the variance that any attacker explains if there were no noise.
+
+    As `advantage_without_noise`, for a number and its ranks.
+
+    Args:
+        rows: Exact rows, shape (n, d).
+        numbers: One number per person, shape (n,).
+    """
+    columns = _numbers_and_ranks(numbers, rows.double())
+    sums, sizes = _sums_of_places(rows, columns)
+    explained = (sums.square() / sizes[:, None]).sum(0) / columns.square().sum(0)
+    return min(1.0, float(explained.max()))
+
+
+def _sums_of_places(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Return sums over people with equal rows, shape (places, columns), and how many there are."""
+    _, places, sizes = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
+    sums = columns.new_zeros(len(sizes), columns.shape[1])
+    return sums.index_add(0, places, columns), sizes
+
+
+def _numbers_and_ranks(numbers: NDArray[np.float64], like: Tensor) -> Tensor:
+    """Return a number and its ranks, both with the mean 0, shape (n, 2)."""
+    targets = np.stack([numbers - numbers.mean(), rankdata(numbers)], 1)
+    targets = (targets - targets.mean(0)) / np.abs(targets).max(0)
+    return torch.from_numpy(targets).to(like)
+
+
 def best_explained(
     rows: Tensor,
     numbers: NDArray[np.float64],
@@ -75,9 +120,7 @@ def best_explained(
         delta: Probability with which the upper bound may be too low.
         generator: A generator on the CPU.
     """
-    targets = np.stack([numbers - numbers.mean(), rankdata(numbers)], 1)
-    targets = (targets - targets.mean(0)) / np.abs(targets).max(0)
-    columns = torch.from_numpy(targets).to(rows)
+    columns = _numbers_and_ranks(numbers, rows)
     points = draw_stratified(rows, max(2, draws), generator)
     means = posterior_means(points, rows, columns, torch.ones_like(rows[:, 0]))
     largest = columns.square().amax(0)

@@ -24,7 +24,13 @@ from parafair.data.devices import check_device
 from parafair.data.randomness import RandomState, as_seed
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import shown
-from parafair.guarantees.advantage import Sampled, best_advantage, best_explained
+from parafair.guarantees.advantage import (
+    Sampled,
+    advantage_without_noise,
+    best_advantage,
+    best_explained,
+    explained_without_noise,
+)
 from parafair.guarantees.bounds import (
     FOR_PEOPLE,
     LEAST_DRAWS,
@@ -272,13 +278,18 @@ def _release(
         groups = as_groups(column)
         bound = coupling_bound(points, groups.values)
         coupled.append(_statement(MATRIX, groups, Sampled(bound, bound), z, settings))
+        # Closed bounds on the same values are tighter where groups are nearly equal or share rows.
         if column.kind == "numeric":
             values = column.encode()[:, 0]
             sampled = best_explained(z, values, **sampling)  # type: ignore[arg-type]
+            closed = explained_without_noise(release.rows, values)
         else:
-            sampled = best_advantage(z, codes_of(column, z), **sampling)  # type: ignore[arg-type]
-            # (C) is a bound on the same value, and tighter where the groups are nearly equal.
-            sampled = Sampled(*(min(value, bound) for value in sampled))
+            codes = codes_of(column, z)
+            sampled = best_advantage(z, codes, **sampling)  # type: ignore[arg-type]
+            closed = min(
+                bound, advantage_without_noise(release.rows, codes.to(release.rows.device))
+            )
+        sampled = Sampled(*(min(value, closed) for value in sampled))
         found.append(_statement(RELEASE, column, sampled, z, settings))
     found += coupled
     return found, [reason] if reason else []

@@ -1,8 +1,8 @@
 """Selection of a fit whose guarantee holds: the least noise at which a certificate is good enough.
 
-People of categories share places (`Transport` with a leakage), which bounds what the holder of all
-exact rows learns with hardly any noise. Other guarantees, and numbers, take the first strength at
-which the criterion is at chance, and more and more noise.
+People share places (`Transport` with a leakage), which bounds what the holder of all exact rows
+learns with hardly any noise. Other guarantees take the first strength at which the criterion is at
+chance, and more and more noise.
 """
 
 from __future__ import annotations
@@ -10,8 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from torch import Tensor
+
+from parafair.data.column import Column
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import Interrupted, shown
 from parafair.guarantees import certify_rows
+from parafair.guarantees.advantage import advantage_without_noise, explained_without_noise
+from parafair.guarantees.groups import codes_of
 from parafair.model.checks import AUDIT, POPULATION, RELEASE
 from parafair.model.noise import Noise
 from parafair.model.preparation import Settings, Task
@@ -25,6 +31,7 @@ from parafair.model.strength import (
     Trial,
 )
 from parafair.penalties import Transport
+from parafair.penalties.transport import MOST_GROUPS, PARTS
 from parafair.solvers import Fit, Status
 from parafair.solvers.decomposition import repair
 from parafair.solvers.fitting import complete
@@ -32,6 +39,11 @@ from parafair.solvers.loop import Counted, OnIteration
 
 # The first noise, as a share of the spread, and its multiples: the first that suffices is taken.
 FIRST_NOISE, MULTIPLES = 0.05, (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+
+# Places are shared by groups: combinations of features, with numbers cut into parts. They may
+# reveal more of a feature than of the groups. Then places are made again, for a leakage that is
+# lower by as much, and by this share.
+MOST_REPAIRS, LOWER = 4, 0.97
 
 # The leakage of shared places and the certified one round differently.
 ROUNDING = 1e-9
@@ -113,18 +125,46 @@ def _start(
     search: Search, wanted: tuple[str, ...], most: float, tell: Callable[[Fit, Trial], bool]
 ) -> tuple[float | None, Callable[[float], Fit]]:
     """Return a strength, and the fit without noise as a function of the noise that it will have."""
-    task, problem = search.task, search.task.problem
-    transport = Transport(search.task.settings.seed, leakage=most)
+    task = search.task
+    # People whose rows follow from their entries cannot share places.
     own_rows = task.settings.encoder is None
-    groups = all(c.kind == "categorical" for c in problem.penalized_features.columns)
-    if RELEASE in wanted and groups and own_rows:
-        transport.check(problem.penalized_features)
-        unpenalized = replace(problem, penalty=None, other_sensitive={})
-        factors = repair(unpenalized, search.plain.cp.factors, transport=transport)
-        fit = complete(problem, search.plain.with_factors(unpenalized, factors))
+    if RELEASE in wanted and own_rows and _can_share(task.problem.penalized_features):
+        fit = _with_shared_places(search, most)
         return None, lambda noise: fit
     strength = search.on_the_way().first_strength(tell)
     return strength, lambda noise: search.fit(strength, noise)
+
+
+def _can_share(features: SensitiveFeatures) -> bool:
+    """Return whether people share places; raise if categories make too many groups for that."""
+    if any(column.kind == "numeric" for column in features.columns):
+        return len(features.joint(PARTS).categories) <= MOST_GROUPS
+    Transport().check(features)
+    return True
+
+
+def _with_shared_places(search: Search, most: float) -> Fit:
+    """Return a fit whose places reveal each feature by at most `most`, if that can be had."""
+    problem, seed = search.task.problem, search.task.settings.seed
+    features = problem.penalized_features
+    unpenalized = replace(problem, penalty=None, other_sensitive={})
+    leakage = most
+    for _ in range(MOST_REPAIRS):
+        transport = Transport(seed, leakage=leakage)
+        factors = repair(unpenalized, search.plain.cp.factors, transport=transport)
+        rows = problem.penalized_rows(factors[problem.mode])
+        found = max(_without_noise(rows, column) for column in features.columns)
+        if found <= most + ROUNDING:
+            break
+        leakage *= LOWER * most / found
+    return complete(problem, search.plain.with_factors(unpenalized, factors))
+
+
+def _without_noise(rows: Tensor, column: Column) -> float:
+    """Return what exact rows reveal of a feature."""
+    if column.kind == "numeric":
+        return explained_without_noise(rows, column.encode()[:, 0])
+    return advantage_without_noise(rows, codes_of(column, rows))
 
 
 def _certified(

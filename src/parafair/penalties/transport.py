@@ -18,6 +18,8 @@ from parafair.dependence.shared_places import share_places
 from parafair.penalties.postprocessing import D, Decomposed, find_groups
 
 MOST_GROUPS = 100  # the time grows with their number
+# Groups that a number is cut into, at quantiles, if people share places.
+PARTS = 4
 
 # The other factors are refitted at most this many times, while the loss falls by this share.
 MOST_REFITS, GAIN = 4, 1e-3
@@ -52,7 +54,9 @@ class Transport:
         leakage: A bound on what an attacker learns who holds all rows and sees one of them, as an
             advantage over chance. Nothing is drawn then: people of all groups share places
             (`parafair.dependence.shared_places`), and those who would move furthest keep their own.
-            With noise, `certify` certifies it. None does not bound it: if groups differ in size,
+            With noise, `certify` certifies it. Numbers are cut into four parts at their quantiles;
+            places then reveal little of the parts, and a little more of the number. None does not
+            bound it: if groups differ in size,
             the holder of all rows recognizes many people.
     """
 
@@ -70,12 +74,12 @@ class Transport:
         return replace(self, seed=seed) if self.seed is None else self
 
     def check(self, sensitive: SensitiveFeatures) -> None:
-        """Raise if a feature is numeric or if there are too many groups."""
-        _find_groups(sensitive)
+        """Raise if there are too many groups, or if a feature is numeric without `leakage`."""
+        self._find_groups(sensitive)
 
     def apply(self, plain: D) -> D:
         """Repair the rows, and refit the other factors while the loss falls."""
-        groups = _find_groups(plain.sensitive).values
+        groups = self._find_groups(plain.sensitive).values
         best = self._repair(plain, groups)
         for _ in range(MOST_REFITS):
             repaired = self._repair(best.refit(), groups)
@@ -85,6 +89,20 @@ class Transport:
             if not gained > GAIN * best.loss:
                 break
         return best
+
+    def _find_groups(self, sensitive: SensitiveFeatures) -> Column:
+        if self.leakage is None:
+            groups = find_groups(sensitive, "transport", instead="invariant")
+        else:
+            groups = sensitive.joint(PARTS)
+        if len(groups.categories) > MOST_GROUPS:
+            sizes = np.bincount(groups.values)
+            raise ValueError(
+                f"method='transport' takes at most {MOST_GROUPS} groups, but {groups.name!r} has "
+                f"{len(sizes)}, such as {groups.categories[sizes.argmin()]!r} with {sizes.min()} "
+                f"of {sizes.sum()} people; merge small groups, or pass fewer columns"
+            )
+        return groups
 
     def _repair(self, plain: D, groups: Positions) -> D:
         """Return the decomposition with the best rows for its other factors."""
@@ -123,15 +141,3 @@ def _points(plain: Decomposed) -> Floats:
     values, vectors = torch.linalg.eigh(gram if gram.ndim == 2 else gram.mean(0))
     points = rows @ (vectors * values.clamp_min(0).sqrt())
     return np.asarray(points.cpu())
-
-
-def _find_groups(sensitive: SensitiveFeatures) -> Column:
-    groups = find_groups(sensitive, "transport", instead="invariant")
-    if len(groups.categories) > MOST_GROUPS:
-        sizes = np.bincount(groups.values)
-        raise ValueError(
-            f"method='transport' takes at most {MOST_GROUPS} groups, but {groups.name!r} has "
-            f"{len(sizes)}, such as {groups.categories[sizes.argmin()]!r} with {sizes.min()} of "
-            f"{sizes.sum()} people; merge small groups, or pass fewer columns"
-        )
-    return groups
