@@ -37,7 +37,9 @@ def test_without_penalty_and_noise_a_linear_encoder_keeps_the_plain_fit():
 
 
 def test_the_objective_is_lower_than_that_of_the_plain_fit(task, plain):
-    fit = learn(task.problem, plain, Learned(hidden=8, steps=60, learning_rate=0.03), noise=0.1, seed=0)
+    fit = learn(
+        task.problem, plain, Learned(hidden=8, steps=60, learning_rate=0.03), noise=0.1, seed=0
+    )
     assert fit.status is Status.FINISHED
     assert fit.n_iter == 60
     assert fit.objective < fit.history[0].objective / 2

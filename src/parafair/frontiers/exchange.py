@@ -28,7 +28,8 @@ def exchange(plan: Plan, points: Sequence[Point]) -> list[Point]:
     """Return the points, each with the fit of its seed that has the lowest objective there.
 
     A point with another fit than before has no audit, errors or certificate. Methods whose fits do
-    not begin at plain decompositions, as those of the paper, are left as they are.
+    not begin at plain decompositions, as those of the paper, are left as they are, and so are
+    learned encoders: each of them fits its own noise.
 
     Args:
         plan: The settings of the frontier.
@@ -36,7 +37,7 @@ def exchange(plan: Plan, points: Sequence[Point]) -> list[Point]:
     """
     found = list(points)
     gain = max(GAIN, ROUNDING_ERRORS * torch.finfo(plan.task.problem.prototype.dtype).eps)
-    if not starts_plain(plan.task.problem):
+    if not starts_plain(plan.task.problem) or plan.task.settings.encoder is not None:
         return found
     for seed in {point.member.seed for point in points}:
         places = [

@@ -72,17 +72,20 @@ class Plan:
         level = self.task.settings.noise_at(strength) if noise is None else noise
         return Member(self.name, strength, seed, level)
 
+    def fit_of(self, member: Member) -> Hashable:
+        """Return what the fit of a member depends on.
+
+        Members that differ in their noise alone share a fit, because noise is added after it; but
+        an encoder is learned with the noise.
+        """
+        return member if self.task.settings.encoder is not None else member.before_noise
+
     def fit(self, members: Sequence[Member], keep: Callable[[int, Fit], None]) -> tuple[Fit, ...]:
         """Fit members in one batch; call `keep` with each fit as soon as it is finished.
 
-        Members that differ in their noise alone are one fit, because noise is added after it;
-        but an encoder is learned with the noise.
+        Members that share a fit are fitted once.
         """
-        learned = self.task.settings.encoder is not None
-        groups = _groups(
-            range(len(members)),
-            key=lambda place: place if learned else members[place].before_noise,
-        )
+        groups = _groups(range(len(members)), key=lambda place: self.fit_of(members[place]))
         solved = [members[group[0]] for group in groups]
         problem = self.problem_of(solved)
         finished: dict[int, Fit] = {}
@@ -196,7 +199,7 @@ class Plan:
 
         Members that share a fit are in the same batch.
         """
-        groups = _groups(members, key=lambda member: member.before_noise)
+        groups = _groups(members, key=self.fit_of)
         share = -(-len(groups) // workers)
         batches = in_batches(groups, max(1, min(self.members_at_once, share)))
         return [[member for group in batch for member in group] for batch in batches]

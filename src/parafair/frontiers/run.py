@@ -176,10 +176,10 @@ class _Run:
         """Return members whose fit the folder has with another noise: they need no fit."""
         if self.folder is None or not missing:
             return {}
-        there = {member.before_noise: member for member in self.folder.members()}
+        there = {self.plan.fit_of(member): member for member in self.folder.members()}
         found = {}
         for member in missing:
-            other = there.get(member.before_noise)
+            other = there.get(self.plan.fit_of(member))
             point = None if other is None else self.folder.read(other)
             if point is not None and point.fit.status is not Status.DIVERGED:
                 found[member] = Point(member, with_noise_of(self.plan, point, member))
