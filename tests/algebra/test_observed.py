@@ -2,8 +2,9 @@ import pytest
 import torch
 
 from parafair.algebra import observed as observed_module
-from parafair.algebra import segments
-from parafair.algebra.observed import from_pairs, pair_products, values_at
+from parafair.algebra import cells, row_grams, segments, sparse
+from parafair.algebra.row_grams import RowGrams, from_pairs, pair_products
+from parafair.algebra.sparse import values_at
 from parafair.data.tensor_data import TensorData
 from parafair.testing import example_rows
 from tests.reference.paper_bcd import reconstruct
@@ -20,7 +21,14 @@ def holed(shape, share=0.4):
 
 def stored(tensor, storage):
     data = TensorData.from_array(tensor)
-    return data.to_sparse() if storage == "sparse" else data
+    return data.to_sparse() if storage.startswith("sparse") else data
+
+
+def gram_of(sums, mode):
+    """G of all rows at once."""
+    grams = sums.gram(mode)
+    assert isinstance(grams, RowGrams)
+    return torch.cat([gram for _, gram in grams.matrices()], 1)
 
 
 def sums_by_definition(tensor, factors, mode):
@@ -38,11 +46,14 @@ def sums_by_definition(tensor, factors, mode):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("storage", ["masked", "sparse"])
+@pytest.mark.parametrize("storage", ["masked", "sparse", "sparse, by cell"])
 @pytest.mark.parametrize("length", [2, 64])
 def test_sums_are_those_over_the_observed_entries(monkeypatch, shape, storage, length):
     # Short pieces in several blocks, whose edges cut through rows; or long ones, filled up.
     monkeypatch.setattr(segments, "SHORTEST", length)
+    monkeypatch.setattr(cells, "LEAST_ENTRIES", 1 if storage == "sparse, by cell" else 1000)
+    monkeypatch.setattr(cells, "PIECE", length)
+    monkeypatch.setattr(row_grams, "FORMED", {"cpu": 6 * length})
     monkeypatch.setattr(segments, "HELD", {"cpu": 50})
     monkeypatch.setattr(observed_module, "NUMBERS_AT_ONCE", 20)
     tensor = holed(shape)
@@ -53,7 +64,7 @@ def test_sums_are_those_over_the_observed_entries(monkeypatch, shape, storage, l
             factors = [factor[member] for factor in batch]
             target, gram = sums_by_definition(tensor, factors, mode)
             torch.testing.assert_close(sums.target(mode)[member], target)
-            torch.testing.assert_close(sums.gram(mode)[member], gram)
+            torch.testing.assert_close(gram_of(sums, mode)[member], gram)
         # A new factor must reach the sums of the other modes.
         batch[mode] = batch[mode] + 1
         sums.replace(mode, batch[mode])
@@ -84,11 +95,11 @@ def test_rows_without_entries_have_zero_sums():
             [torch.ones(1, n, 2).double() for n in (5, 4, 3)]
         )
         assert not sums.target(0)[0, 2].any()
-        assert not sums.gram(1)[0, 3].any()
+        assert not gram_of(sums, 1)[0, 3].any()
 
 
 def test_values_at_cells_are_those_of_the_reconstruction(monkeypatch):
-    monkeypatch.setattr(observed_module, "NUMBERS_AT_ONCE", 10)
+    monkeypatch.setattr(sparse, "NUMBERS_AT_ONCE", 10)
     factors = [example_rows(n, 3, seed=n) for n in (4, 3, 2)]
     cells = torch.tensor([[0, 3, 3], [2, 0, 1], [1, 1, 0]])
     expected = reconstruct(factors)[tuple(cells)]

@@ -21,13 +21,12 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, contract_first, cross_gram, gram, khatri_rao, mttkrp
-from parafair.algebra.segments import Segments, rows_product
+from parafair.algebra.devices import by_device
+from parafair.algebra.row_grams import FORMED, RowGrams, pair_products, working_memory
+from parafair.algebra.sparse import SparseObservations
 
 # Numbers in memory at once when the model is evaluated at many entries.
 NUMBERS_AT_ONCE = 2**22
-
-# Copies of the rows' Gram matrices that a solver holds at once.
-GRAM_COPIES = 6
 
 
 class Sums(Protocol):
@@ -36,8 +35,8 @@ class Sums(Protocol):
     def target(self, mode: int) -> Tensor:
         """Return ``M``, shape (batch, n, rank)."""
 
-    def gram(self, mode: int) -> Tensor:
-        """Return ``G``, shape (batch, rank, rank), or (batch, n, rank, rank) with one per row."""
+    def gram(self, mode: int) -> Tensor | RowGrams:
+        """Return ``G``, shape (batch, rank, rank), or one for each row."""
 
     def replace(self, mode: int, factor: Tensor) -> None:
         """Replace the factor of a mode."""
@@ -248,132 +247,56 @@ class MaskedObservations:
         return self.observed.movedim(mode, 0).flatten(1).sum(1)
 
     def working_memory(self, rank: int) -> int:
-        """Return twice the size of two contractions, plus copies of the Gram matrices."""
+        """Return twice the size of two contractions, plus the Gram matrices in use."""
         columns = rank + rank * (rank + 1) // 2
-        return 2 * columns * prod(self.shape[1:]) + GRAM_COPIES * rank**2 * max(self.shape)
+        return 2 * columns * prod(self.shape[1:]) + working_memory(rank, max(self.shape))
 
 
 class MaskedSums(Products):
     """Sums over the observed entries of a dense tensor.
 
     The sum of ``w_r w_s`` over observed entries is the MTTKRP of the mask with factors whose
-    columns are the products of pairs of columns.
+    columns are the products of pairs of columns. Those of mode 0 are computed for some rows at a
+    time.
     """
 
     def __init__(self, entries: MaskedObservations, factors: Factors) -> None:
         super().__init__(entries.filled, factors)
-        self._pairs = Products(entries.weights, [pair_products(factor) for factor in factors])
+        self.mask = entries.weights
+        self._first_pairs: Tensor | None = None
 
-    def gram(self, mode: int) -> Tensor:
+    def gram(self, mode: int) -> RowGrams:
         """Return one Gram matrix per row."""
-        return from_pairs(self._pairs.target(mode), self.factors[mode].shape[-1])
+        batch, n, rank = self.factors[mode].shape
+        # The factor of mode 0 does not enter its own sums, and `_contract_pairs` has used it.
+        pairs = [pair_products(factor[:, :1] if m == 0 else factor) for m, factor in self._each()]
+        if mode == 0:
+            mask = self.mask
+            return RowGrams(lambda rows: mttkrp(mask[rows], pairs, 0), mask[:0], (batch, n, rank))
+        found = mttkrp(self.mask[:1], pairs, mode, self._contract_pairs())
+        return RowGrams.of(found, rank)
+
+    def _each(self) -> list[tuple[int, Tensor]]:
+        return list(enumerate(self.factors))
+
+    def _contract_pairs(self) -> Tensor:
+        """Return the mask contracted with the pairs of columns of the first factor."""
+        if self._first_pairs is None:
+            first = self.factors[0]
+            rows = max(
+                1, by_device(FORMED, first) // (first.shape[-1] * (first.shape[-1] + 1) // 2)
+            )
+            parts = zip(self.mask.split(rows), first.split(rows, 1), strict=True)
+            self._first_pairs = _added(
+                contract_first(mask, pair_products(some), self.mask.ndim) for mask, some in parts
+            )
+        return self._first_pairs
 
     def replace(self, mode: int, factor: Tensor) -> None:
         """Replace the factor of a mode."""
         super().replace(mode, factor)
-        self._pairs.replace(mode, pair_products(factor))
-
-
-@dataclass(frozen=True, eq=False)
-class SparseObservations:
-    """A list of observed entries.
-
-    Attributes:
-        indices: Positions of the entries, shape (order, count).
-        values: Shape (count,).
-        shape: Sizes of the modes.
-    """
-
-    indices: Tensor
-    values: Tensor
-    shape: tuple[int, ...]
-
-    def segments(self, mode: int) -> Segments:
-        """Return the entries sorted by a mode; computed once per mode."""
-        if mode not in self._segments:
-            found = Segments.of(self.indices, self.values, shape=self.shape, mode=mode)
-            self._segments[mode] = found
-        return self._segments[mode]
-
-    @cached_property
-    def _segments(self) -> dict[int, Segments]:
-        return {}
-
-    def sums(self, factors: Factors) -> SparseSums:
-        """Return the sums for these factors."""
-        return SparseSums(self, factors)
-
-    def residual_squared(self, factors: Factors) -> float:
-        """Return the squared error over the observed entries."""
-        difference = self.values - values_at(self.indices, factors)
-        return float(torch.linalg.vector_norm(difference, dtype=torch.float64)) ** 2
-
-    def error_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
-        """Return the squared error and half its gradients, from the errors at the entries."""
-        found = [self.segments(mode).errors(factors) for mode in range(len(factors))]
-        return found[0][0], [slope for _, slope in found]
-
-    def counts(self, mode: int) -> Tensor:
-        """Return the number of observed entries at each index."""
-        return torch.bincount(self.indices[mode], minlength=self.shape[mode])
-
-    def working_memory(self, rank: int) -> int:
-        """Return the size of copies of the Gram matrices; entries are processed in parts."""
-        return GRAM_COPIES * rank**2 * max(self.shape)
-
-
-class SparseSums:
-    """Sums over a list of entries: one pass gives both ``M`` and ``G`` of a mode."""
-
-    def __init__(self, entries: SparseObservations, factors: Factors) -> None:
-        self.entries = entries
-        self.factors = list(factors)
-        self._found: tuple[int, Tensor, Tensor] | None = None
-
-    def target(self, mode: int) -> Tensor:
-        """Return ``M``."""
-        return self._sums(mode)[0]
-
-    def gram(self, mode: int) -> Tensor:
-        """Return one Gram matrix per row."""
-        return self._sums(mode)[1]
-
-    def replace(self, mode: int, factor: Tensor) -> None:
-        """Replace the factor of a mode; the sums of that mode do not change."""
-        self.factors[mode] = factor
-        if self._found is not None and self._found[0] != mode:
-            self._found = None
-
-    def _sums(self, mode: int) -> tuple[Tensor, Tensor]:
-        if self._found is None or self._found[0] != mode:
-            self._found = (mode, *self.entries.segments(mode).sums(self.factors))
-        return self._found[1:]
-
-
-def pair_products(factor: Tensor) -> Tensor:
-    """Return the products of all pairs of columns, shape (..., n, rank (rank + 1) / 2)."""
-    rank = factor.shape[-1]
-    return torch.cat([factor[..., r : r + 1] * factor[..., r:] for r in range(rank)], -1)
-
-
-def from_pairs(sums: Tensor, rank: int) -> Tensor:
-    """Return symmetric matrices from their upper triangles, ordered as in `pair_products`."""
-    first, second = torch.triu_indices(rank, rank, device=sums.device)
-    place = torch.empty(rank, rank, dtype=torch.long, device=sums.device)
-    place[first, second] = place[second, first] = torch.arange(len(first), device=sums.device)
-    return sums[..., place]
-
-
-def values_at(indices: Tensor, factors: Factors) -> Tensor:
-    """Return the model's values at given positions, computed in parts.
-
-    Args:
-        indices: Shape (order, count).
-        factors: One (size, rank) matrix per mode.
-    """
-    most = max(1, NUMBERS_AT_ONCE // factors[0].shape[-1])
-    parts = [rows_product(factors, part).sum(-1) for part in indices.split(most, dim=1)]
-    return torch.cat(parts) if parts else factors[0].new_zeros(0)
+        if mode == 0:
+            self._first_pairs = None
 
 
 def _rows_at_once(tensor: Tensor) -> int:
@@ -386,3 +309,11 @@ def _slices(tensor: Tensor, factors: Factors) -> Iterator[tuple[Tensor, Tensor]]
     rows = _rows_at_once(tensor)
     parts = zip(tensor.flatten(1).split(rows), factors[0].split(rows), strict=True)
     yield from ((x, a @ others) for x, a in parts)
+
+
+def _added(parts: Iterator[Tensor]) -> Tensor:
+    """Return the sum of tensors, one of which is held at a time."""
+    total = next(parts)
+    for part in parts:
+        total = total.add_(part)
+    return total

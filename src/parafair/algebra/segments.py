@@ -10,6 +10,7 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.devices import by_device
+from parafair.algebra.row_grams import RowGrams
 
 # Entries in a segment. Shorter segments spend more time on calls than on arithmetic; longer
 # segments are mostly padding.
@@ -64,17 +65,32 @@ class Segments:
         ends = torch.cat([pieces.new_zeros(1), pieces.cumsum(0)])
         return cls(mode, cut, values[entry] * real, ends)
 
-    def sums(self, factors: Factors) -> tuple[Tensor, Tensor]:
-        """Return ``M``, shape (batch, n, rank), and ``G``, shape (batch, n, rank, rank)."""
+    def target(self, factors: Factors) -> Tensor:
+        """Return ``M``, shape (batch, n, rank)."""
         batch, rows, rank = factors[self.mode].shape
-        total = self.values.new_zeros(rows, batch, rank, rank + 1)
-        numbers = max(self.values.shape[1], rank) * batch * (rank + 1)
+        total = self.values.new_zeros(rows, batch, rank)
+        numbers = 2 * self.values.shape[1] * batch * rank
         for begin, values, product in self._parts(factors, numbers):
-            column = values.expand(*product.shape[:-1], 1)
-            found = product.mT @ torch.cat([product, column], -1)
+            found = (product * values).sum(2)
             _add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
-        target, gram = total[..., rank], total[..., :rank]
-        return target.movedim(0, 1).contiguous(), gram.movedim(0, 1).contiguous()
+        return total.movedim(0, 1).contiguous()
+
+    def grams(self, factors: Factors) -> RowGrams:
+        """Return the Gram matrices of the rows."""
+        batch, n, rank = factors[self.mode].shape
+        first, second = torch.triu_indices(rank, rank, device=self.values.device)
+        numbers = max(self.values.shape[1], rank) * batch * (rank + 1)
+
+        def form(rows: slice) -> Tensor:
+            total = self.values.new_zeros(rows.stop - rows.start, batch, len(first))
+            ends = self.ends[rows.start : rows.stop + 1]
+            span = range(int(ends[0]), int(ends[-1]))
+            for begin, _, product in self._parts(factors, numbers, span):
+                found = (product.mT @ product)[..., first, second]
+                _add_segments(total.flatten(1), found.flatten(1), ends, begin)
+            return total.movedim(0, 1).contiguous()
+
+        return RowGrams(form, self.values[:0], (batch, n, rank))
 
     def errors(self, factors: Factors) -> tuple[Tensor, Tensor]:
         """Return the squared error and half its gradient in the factor of the mode.
@@ -101,12 +117,15 @@ class Segments:
             _add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
         return error, total.movedim(0, 1).contiguous()
 
-    def _parts(self, factors: Factors, numbers: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    def _parts(
+        self, factors: Factors, numbers: int, span: range | None = None
+    ) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Yield some segments at a time.
 
         Args:
             factors: Each (batch, size, rank).
             numbers: About how many numbers a segment takes.
+            span: The segments; None for all.
 
         Yields:
             The number of the first segment, the values, shape (segments, 1, length, 1), and the
@@ -118,8 +137,9 @@ class Segments:
         wide[0] = torch.cat([wide[0], torch.zeros_like(wide[0][:1])])
         pieces, length = self.values.shape
         most = max(1, by_device(HELD, self.values) // numbers)
-        for begin in range(0, pieces, most):
-            part = slice(begin, begin + most)
+        span = range(pieces) if span is None else span
+        for begin in span[::most]:
+            part = slice(begin, min(begin + most, span.stop))
             product = rows_product(wide, self.indices[:, part].flatten(1))
             product = product.reshape(-1, length, batch, rank).movedim(2, 1)
             yield begin, self.values[part, None, :, None], product

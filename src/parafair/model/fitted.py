@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor, reconstruct
-from parafair.algebra.observed import values_at
+from parafair.algebra.sparse import values_at
 from parafair.arguments import flag, to_numpy
 from parafair.data.arrays import as_tensor, has_labels, is_sparse
 from parafair.data.checks import as_data, check_scale

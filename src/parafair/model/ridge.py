@@ -10,7 +10,7 @@ from typing import Literal
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.observed import values_at
+from parafair.algebra.sparse import values_at
 from parafair.arguments import real_number
 from parafair.data.centering import Offsets
 from parafair.data.splits import split_cells

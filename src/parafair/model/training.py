@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.least_squares import LOSSES
+from parafair.algebra.least_squares import LOSSES, Block
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import items, to_numpy
 from parafair.data.centering import Offsets
@@ -224,10 +224,8 @@ class Training:
             features: Features of the new people, encoded as in training.
             penalty: The penalty for joint refinement of the rows; None for no refinement.
         """
-        target, gram = self._sums(data, factors)
-        make_block = LOSSES[self.loss]
-        block = make_block(target[None], gram[None], norm_squared=0.0, entries=1, ridge=None)
-        rows = block.minimizer(QuadraticForm.zero(target))[0]
+        block = self._block(data, factors, norm_squared=0.0, entries=1)
+        rows = block.minimizer(QuadraticForm.zero(block.target))[0]
         counts, trained = data.observations.counts(self.mode), factors[self.mode]
         if shifts is not None and features is not None:
             present = (counts > 0).cpu().numpy()
@@ -242,16 +240,21 @@ class Training:
         rows[counts == 0] = trained.mean(0)
         return rows
 
-    def _sums(self, data: TensorData, factors: Factors) -> tuple[Tensor, Tensor]:
-        """Return ``M`` and ``G`` of new people, the ridge included."""
+    def _block(
+        self, data: TensorData, factors: Factors, *, norm_squared: float, entries: int
+    ) -> Block:
+        """Return loss and ridge as a function of the rows of new people."""
         others = [factor.unsqueeze(0) for factor in factors]
+        ridge = ridge_diagonal(others, self.mode, self.mode, self.ridge)
         others[self.mode] = factors[0].new_zeros(1, data.shape[self.mode], factors[0].shape[-1])
         sums = data.observations.sums(others)
-        target, gram = sums.target(self.mode)[0], sums.gram(self.mode)[0].clone()
-        added = ridge_diagonal(factors, self.mode, self.mode, self.ridge)
-        if added is not None:
-            gram.diagonal(dim1=-2, dim2=-1).add_(added)
-        return target, gram
+        return LOSSES[self.loss](
+            sums.target(self.mode),
+            sums.gram(self.mode),
+            norm_squared=norm_squared,
+            entries=entries,
+            ridge=ridge,
+        )
 
     def _shifts(
         self, rows: Tensor, features: SensitiveFeatures, *, trained: Tensor, shifts: Tensor
@@ -279,15 +282,8 @@ class Training:
                     f"refine=True needs people who differ in {column.name!r}, but all new people "
                     "have the same value; omit refine"
                 )
-        target, gram = self._sums(data, factors)
         norm = torch.linalg.vector_norm(data.entries, dtype=torch.float64)
-        block = LOSSES[self.loss](
-            target[None],
-            gram[None],
-            norm_squared=float(norm) ** 2,
-            entries=data.observed,
-            ridge=None,
-        )
+        block = self._block(data, factors, norm_squared=float(norm) ** 2, entries=data.observed)
         refined, converged = minimize_rows(block, penalty.bind(features, data.entries), rows)
         if not converged:
             warn(

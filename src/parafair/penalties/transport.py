@@ -137,7 +137,6 @@ def _points(plain: Decomposed) -> Floats:
     """Return least-squares rows in coordinates in which distances are losses."""
     block = plain.block
     rows = block.minimizer(QuadraticForm.zero(block.target))[0].double()
-    gram = block.gram[0].double()
-    values, vectors = torch.linalg.eigh(gram if gram.ndim == 2 else gram.mean(0))
+    values, vectors = torch.linalg.eigh(block.mean_gram[0].double())
     points = rows @ (vectors * values.clamp_min(0).sqrt())
     return np.asarray(points.cpu())

@@ -11,6 +11,7 @@ from torch import Tensor
 from parafair.algebra.least_squares.rowwise import RowwiseBlock
 from parafair.algebra.least_squares.shared import SharedBlock
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.algebra.row_grams import RowGrams
 
 
 class Block(Protocol):
@@ -24,8 +25,8 @@ class Block(Protocol):
         """``M``, shape (batch, n, rank)."""
 
     @property
-    def gram(self) -> Tensor:
-        """``G``, shape (batch, rank, rank), or (batch, n, rank, rank) with one per row."""
+    def mean_gram(self) -> Tensor:
+        """The mean of ``G`` over the rows, shape (batch, rank, rank)."""
 
     def value(self, factor: Tensor) -> Tensor:
         """Return the value of each member of the batch, in double precision, shape (batch,)."""
@@ -76,22 +77,27 @@ class Block(Protocol):
 
 
 def squared_block(
-    target: Tensor, gram: Tensor, *, norm_squared: float, entries: int, ridge: Tensor | None
+    target: Tensor,
+    gram: Tensor | RowGrams,
+    *,
+    norm_squared: float,
+    entries: int,
+    ridge: Tensor | None,
 ) -> Block:
     """Return the squared error for the sums over the observed entries.
 
     Args:
         target: ``M``, shape (batch, n, rank).
-        gram: ``G``, shape (batch, rank, rank), or (batch, n, rank, rank) with one per row.
+        gram: ``G``, shape (batch, rank, rank), or one for each row.
         norm_squared: ``||X||**2`` over the observed entries.
         entries: ``|X|``, their number.
         ridge: Added to the diagonal of ``G``, shape (batch, rank); None for no ridge.
     """
-    if ridge is not None:
-        added = torch.diag_embed(ridge)
-        gram = gram + (added if gram.ndim == target.ndim else added.unsqueeze(-3))
-    kind = SharedBlock if gram.ndim == target.ndim else RowwiseBlock
-    return kind(target, gram, norm_squared, entries)
+    if isinstance(gram, RowGrams):
+        grams = gram if ridge is None else gram.plus(ridge)
+        return RowwiseBlock(target, grams, norm_squared, entries)
+    shared = gram if ridge is None else gram + torch.diag_embed(ridge)
+    return SharedBlock(target, shared, norm_squared, entries)
 
 
 # To add a loss, add its block function here under its public name.

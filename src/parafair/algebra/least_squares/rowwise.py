@@ -11,6 +11,7 @@ from torch import Tensor
 from parafair.algebra.devices import identity
 from parafair.algebra.least_squares.shared import PULL, SharedBlock, sum_rows
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.algebra.row_grams import RowGrams, places_of, solve_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,70 +20,78 @@ class RowwiseBlock:
 
     Attributes:
         target: ``M``, shape (batch, n, rank).
-        gram: ``G``, shape (batch, n, rank, rank).
+        grams: ``G``, one for each row.
         norm_squared: ``||X||**2`` over the observed entries.
         entries: ``|X|``, the number of observed entries.
     """
 
     target: Tensor
-    gram: Tensor
+    grams: RowGrams
     norm_squared: float
     entries: int
+
+    @property
+    def mean_gram(self) -> Tensor:
+        """The mean of ``G`` over the rows, shape (batch, rank, rank)."""
+        return self.grams.mean()
 
     def value(self, factor: Tensor) -> Tensor:
         """Return the value of each member of the batch, in double precision, shape (batch,)."""
         # ||X||^2 nearly cancels for a good fit, so the sums must not round to single precision.
-        factor, gram, target = factor.double(), self.gram.double(), self.target.double()
-        inner = ((_times(gram, factor) - 2 * target) * factor).sum((-2, -1))
+        linear = (self.target.double() * factor.double()).sum((-2, -1))
+        inner = self.grams.squares(factor) - 2 * linear
         return (self.norm_squared + inner).clamp_min(0) / self.entries
 
     def take(self, members: Tensor) -> RowwiseBlock:
         """Return the function for some members of the batch."""
-        return replace(self, target=self.target[members], gram=self.gram[members])
+        return replace(self, target=self.target[members], grams=self.grams.take(members))
 
     def pool(self, rows: Tensor, weights: Tensor) -> RowwiseBlock:
         """Return the function of rows that several rows have in common, up to a constant."""
-        target, gram = (sum_rows(part, rows, weights) for part in (self.target, self.gram))
-        return replace(self, target=target, gram=gram)
+        # Any rows may be pooled, so all matrices are needed.
+        grams = sum_rows(self.grams.whole(), rows, weights)
+        target = sum_rows(self.target, rows, weights)
+        return replace(self, target=target, grams=RowGrams.of(grams, self.grams.rank))
 
     def best_multiple(self, factor: Tensor) -> Tensor:
         """Return the multiple of a factor with the smallest value, shape (batch,)."""
         inner = (factor * self.target).sum((-2, -1))
-        own = (_times(self.gram, factor) * factor).sum((-2, -1))
+        own = self.grams.squares(factor).to(factor.dtype)
         return torch.where(own > 0, inner / own, torch.ones_like(own))
 
     def best_mean(self, factor: Tensor) -> Tensor:
         """Return the mean row that minimizes a factor's value, shape (batch, 1, rank)."""
         mean = factor.mean(-2, keepdim=True)
-        left = self.target - _times(self.gram, factor - mean)
+        left = self.target - self.grams.products(factor - mean)
         together = SharedBlock(
-            left.mean(-2, keepdim=True), self.gram.mean(-3), self.norm_squared, self.entries
+            left.mean(-2, keepdim=True), self.mean_gram, self.norm_squared, self.entries
         )
         return together.improve(mean)
 
     def change_basis(self, basis: Tensor) -> RowwiseBlock:
         """Return the same as a function of ``Z`` with ``A = Z @ basis``."""
-        # One wide product for all rows instead of many small ones.
-        wide = torch.einsum("...ri,...sj->...ijrs", basis, basis).flatten(-4, -3).flatten(-2)
-        gram = (self.gram.flatten(-2) @ wide).reshape(self.gram.shape)
-        return replace(self, target=self.target @ basis.mT, gram=gram)
+        return replace(self, target=self.target @ basis.mT, grams=self.grams.change_basis(basis))
 
     def affine_step(self, step: Tensor) -> Callable[[Tensor], Tensor]:
         """Return the map of one gradient step; step sizes (batch, 1, 1)."""
         scale = step * (2 / self.entries)
-        stretch = identity(self.gram.shape[-1], self.gram) - scale.unsqueeze(-1) * self.gram
-        shift = scale * self.target
-        if len(shift) == 1:
-            stretch, shift = stretch[0], shift[0]
-        return lambda factor: shift + _times(stretch, factor)
+
+        def stepped(factor: Tensor) -> Tensor:
+            batched = factor.reshape(self.target.shape)
+            slope = self.grams.products(batched) - self.target
+            return (batched - scale * slope).reshape(factor.shape)
+
+        return stepped
 
     def curvature(self, form: QuadraticForm) -> Tensor:
         """Return the Lipschitz constant of the gradient of this plus the form, shape (batch,)."""
-        finite = torch.isfinite(self.gram).flatten(1).all(-1)
-        gram = self.gram.where(finite[:, None, None, None], 0.0)
-        largest = torch.linalg.eigvalsh(gram)[..., -1].amax(-1)
-        curvature: Tensor = largest.where(finite, torch.nan) * (2 / self.entries)
-        return curvature + 2 * form.largest
+        largest = self.target.new_zeros(len(self.target))
+        for _, gram in self.grams.matrices():
+            finite = torch.isfinite(gram).flatten(1).all(-1)
+            values = torch.linalg.eigvalsh(gram.where(finite[:, None, None, None], 0.0))
+            found = values[..., -1].amax(-1).where(finite, torch.nan)
+            largest = torch.maximum(largest, found)  # NaN stays NaN
+        return largest * (2 / self.entries) + 2 * form.largest
 
     def minimizer(self, form: QuadraticForm) -> Tensor:
         """Return the exact minimizer of this plus the form.
@@ -91,40 +100,39 @@ class RowwiseBlock:
         ``G_i + ridge`` and ``L = Q diag(v) Q.T``, Woodbury's identity leaves one system with a row
         for each direction and component.
         """
-        curvature = self._curvatures(2 * form.ridge)
-        right = self.target * (2 / self.entries)
-        plain = _solve(curvature, right.unsqueeze(-1)).squeeze(-1)
+        right, more = self.target * (2 / self.entries), self._more(2 * form.ridge)
+        plain = self._solve(right, more)
         if not form.values.shape[-1]:
             return plain
         directions, values = form.directions, 2 * form.values
         k, rank = directions.shape[1], right.shape[-1]
-        inverse = _solve(curvature, identity(rank, right).expand_as(curvature))
         # Q.T D^-1 Q, a matrix over (direction, component) pairs.
-        middle = torch.einsum("ik,birs,il->bkrls", directions, inverse, directions)
+        middle = right.new_zeros(len(right), k, rank, k, rank)
+        unit = identity(rank, right)
+        for rows, curvature in self._curvatures(more).parts():
+            columns = [solve_rows(curvature, e.expand(*curvature.shape[:2], rank)) for e in unit]
+            inverse, some = torch.stack(columns, -1), directions[rows]
+            middle += torch.einsum("ik,birs,il->bkrls", some, inverse, some)
         root = values.sqrt().expand(len(right), k)
         scaled = root[:, :, None, None, None] * middle * root[:, None, None, :, None]
         system = scaled.reshape(-1, k * rank, k * rank) + identity(k * rank, right)
         along = root.unsqueeze(-1) * (directions.mT @ plain)
         held = torch.linalg.solve(system, along.reshape(-1, k * rank, 1)).reshape(along.shape)
         change = directions @ (root.unsqueeze(-1) * held)
-        return plain - _times(inverse, change)
+        return plain - self._solve(change, more)
 
     def descend(self, factor: Tensor, form: QuadraticForm, *, step: Tensor, count: int) -> Tensor:
         """Return the factor after `count` gradient steps of size `step`, shape (batch,)."""
         step = step[:, None, None]
         affine = self.affine_step(step)
-        shape = factor.shape
-        if len(factor) == 1:
-            factor, step = factor[0], step[0]
         for _ in range(count):
             factor = affine(factor) - 2 * step * form.apply(factor)
-        return factor.reshape(shape)
+        return factor
 
     def proximal(self, anchor: Tensor, slope: Tensor, weight: Tensor) -> Tensor:
         """Minimize this + ``<slope, A> + weight/2 ||A - anchor||^2`` exactly."""
         right = self.target * (2 / self.entries) - slope + weight[:, None, None] * anchor
-        curvature = self._curvatures(weight[:, None, None])
-        return _solve(curvature, right.unsqueeze(-1)).squeeze(-1)
+        return self._solve(right, self._more(weight))
 
     def improve(self, factor: Tensor) -> Tensor:
         """Return the minimizer, damped where it is ill-determined.
@@ -132,7 +140,7 @@ class RowwiseBlock:
         As for a shared ``G``, but columns are scaled by the mean over the rows: rows with few
         entries are damped more.
         """
-        diagonal = self.gram.diagonal(dim1=-2, dim2=-1).mean(-2, keepdim=True)
+        diagonal = self.mean_gram.diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
         scale = torch.where(diagonal > 0, diagonal.rsqrt(), torch.ones_like(diagonal))
         block = self.change_basis(torch.diag_embed(scale.squeeze(-2)))
         weight = torch.full_like(diagonal[..., 0, 0], 2 / self.entries * PULL)
@@ -147,36 +155,31 @@ class RowwiseBlock:
         factor = factor.clone()
         norms = torch.linalg.vector_norm(factor, dim=-2)
         tiny = torch.finfo(factor.dtype).tiny
-        for r in range(factor.shape[-1]):
-            own = self.gram[..., r, r]
-            slope = self.target[..., r] - (self.gram[..., r, :] * factor).sum(-1)
-            column = slope + own.amax(-1, keepdim=True) * factor[..., r]
+        places = places_of(self.grams.rank, factor.device)
+        for r, place in enumerate(places):
+            slope, largest = self.target[..., r].clone(), torch.zeros_like(norms[..., :1])
+            for rows, part in self.grams.parts():
+                slope[..., rows] -= (part[..., place] * factor[..., rows, :]).sum(-1)
+                own = part[..., place[r]].amax(-1, keepdim=True)
+                largest = torch.maximum(largest, own)
+            column = slope + largest * factor[..., r]
             length = torch.linalg.vector_norm(column, dim=-1)
             scaled = column * (norms[..., r] / length.clamp_min(tiny)).unsqueeze(-1)
             factor[..., r] = torch.where(length.unsqueeze(-1) > tiny, scaled, factor[..., r])
         return factor
 
-    def _curvatures(self, more: Tensor | float) -> Tensor:
-        """Return the curvature of each row, plus `more` on the diagonal."""
-        curvature = self.gram * (2 / self.entries)
-        curvature.diagonal(dim1=-2, dim2=-1).add_(more)
-        return curvature
+    def _more(self, weight: Tensor | float) -> Tensor:
+        """Return the same addition to all diagonals, shape (batch, rank)."""
+        none = self.target.new_zeros(len(self.target), self.grams.rank)
+        return none + (weight[:, None] if isinstance(weight, Tensor) else weight)
 
+    def _curvatures(self, more: Tensor) -> RowGrams:
+        """Return the curvature of each row, plus `more` on the diagonal, shape (batch, rank)."""
+        return self.grams.changed(lambda part: part * (2 / self.entries)).plus(more)
 
-def _times(matrices: Tensor, rows: Tensor) -> Tensor:
-    """Return ``G_i a_i`` for every row, shape (..., n, rank)."""
-    return (matrices * rows.unsqueeze(-2)).sum(-1)
-
-
-def _solve(matrices: Tensor, right: Tensor) -> Tensor:
-    """Solve a positive definite system for each row; the solution is zero in flat directions."""
-    root, failed = torch.linalg.cholesky_ex(matrices)
-    solution = torch.cholesky_solve(right, root)
-    if failed.any():
-        # Too few entries in a row and no ridge: use the minimum-norm solution.
-        where = failed.nonzero(as_tuple=True)
-        singular = matrices[where]
-        sound = torch.isfinite(singular).flatten(1).all(-1)[:, None, None]
-        inverse = torch.linalg.pinv(singular.where(sound, 0.0), hermitian=True)
-        solution[where] = (inverse @ right[where]).where(sound, torch.nan)
-    return solution
+    def _solve(self, right: Tensor, more: Tensor) -> Tensor:
+        """Solve for every row, with `more` on the diagonals of the curvatures."""
+        found = torch.empty_like(right)
+        for rows, curvature in self._curvatures(more).parts():
+            found[:, rows] = solve_rows(curvature, right[:, rows])
+        return found

@@ -41,6 +41,11 @@ class SharedBlock:
     norm_squared: float
     entries: int
 
+    @property
+    def mean_gram(self) -> Tensor:
+        """``G``, which all rows share."""
+        return self.gram
+
     def value(self, factor: Tensor) -> Tensor:
         """Return the loss of each member of the batch, in double precision, shape (batch,)."""
         # ||X||^2 nearly cancels for a good fit, so the sums must not round to single precision.
