@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from parafair.algebra import observed as observed_module
 from parafair.algebra import cells, row_grams, segments, sparse
+from parafair.algebra import observed as observed_module
 from parafair.algebra.row_grams import RowGrams, from_pairs, pair_products
 from parafair.algebra.sparse import values_at
 from parafair.data.tensor_data import TensorData

@@ -159,8 +159,7 @@ class Cells:
                 contracted = contracted * _wide(factors[other]).index_select(0, place)
         order = torch.argsort(self.places[at], stable=True)
         counts = torch.bincount(self.places[at], minlength=self.sizes[at])
-        found = _bags(contracted, order, _ends(counts))
-        return found.unflatten(1, (len(factors[0]), -1)).movedim(1, 0).contiguous()
+        return _members(_bags(contracted, order, _ends(counts)), factors)
 
     def error_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
         """Return the squared error and half its gradients; each entry is read once."""
@@ -226,7 +225,8 @@ def _wide(factor: Tensor) -> Tensor:
 
 def _members(found: Tensor, factors: Factors) -> Tensor:
     """Return columns as members of the batch again, shape (batch, rows, columns)."""
-    return found.unflatten(1, (len(factors[0]), -1)).movedim(1, 0).contiguous()
+    apart: Tensor = found.unflatten(1, (len(factors[0]), -1))
+    return apart.movedim(1, 0).contiguous()
 
 
 def _bags(table: Tensor, index: Tensor, ends: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -178,12 +178,29 @@ class Criterion:
         """Positions of the people in each chunk, shape (chunks, people).
 
         Chunks differ in size by at most one person. The last place of a smaller chunk repeats its
-        first person, without weight.
+        first person, without weight. Within one of several chunks, people who are alike follow each
+        other.
         """
         chunks = stratify(self.sensitive, chunk_count(self.sensitive, self.chunk_size))
+        if self.alike is not None and len(chunks) > 1:
+            back = self.alike.back.cpu()
+            chunks = tuple(part[back[part].argsort()] for part in chunks)
         size = max(map(len, chunks))
         filled = [torch.cat([part, part[: size - len(part)]]) for part in chunks]
         return torch.stack(filled).to(self.prototype.device)
+
+    @cached_property
+    def runs(self) -> tuple[tuple[int, ...], ...] | None:
+        """How many people who are alike follow each other, in each chunk; None if few do."""
+        if self.alike is None or len(self.places) == 1:
+            return None
+        sizes = torch.tensor(self.alike.sizes, device="cpu")
+        group = torch.repeat_interleave(sizes)[self.alike.back.cpu()]
+        found = []
+        for own in group[self.places.cpu()]:
+            own[-1] = own[-2]  # may repeat the first person
+            found.append(tuple(torch.unique_consecutive(own, return_counts=True)[1].tolist()))
+        return tuple(found)
 
     @cached_property
     def row_weights(self) -> Weights:
@@ -251,8 +268,8 @@ class Criterion:
         views = RowViews(rows.reshape(-1, *rows.shape[-2:]))
         scorers = self.scorers(rows.shape[-1])
         whitened, robust = self._rows(views)
-        usual, for_whitened = compare_rows(whitened, scorers.rows, self.places)
-        middle, for_robust = compare_rows(robust, scorers.robust, self.places)
+        usual, for_whitened = compare_rows(whitened, scorers.rows, self.places, self.runs)
+        middle, for_robust = compare_rows(robust, scorers.robust, self.places, self.runs)
         single, for_columns = compare_columns(
             self._columns(views), scorers.columns, scorers.pairs, self.alike
         )

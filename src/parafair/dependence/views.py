@@ -54,13 +54,17 @@ class Score(Protocol):
         """Return the value, shape (...), for sums (..., chunks, kernels, r), and the derivative."""
 
 
-def compare_rows(rows: Tensor, scorer: Score, places: Tensor) -> tuple[Tensor, Tensor]:
+def compare_rows(
+    rows: Tensor, scorer: Score, places: Tensor, runs: Sequence[Sequence[int]] | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the score of whole rows, shape (batch,), and its gradient, shape (batch, n, d).
 
     Args:
         rows: Whitened rows, shape (batch, n, d).
         scorer: The score of the sums; it is added up over chunks.
         places: Positions of the people of each chunk, shape (chunks, people).
+        runs: Numbers of people who follow each other in a chunk and have equal weights, if known;
+            a last person without weight belongs to the last of them.
     """
     if fused.is_fused(rows, scorer.weights.columns):
         return fused.compare_rows(rows, scorer, places)
@@ -68,12 +72,9 @@ def compare_rows(rows: Tensor, scorer: Score, places: Tensor) -> tuple[Tensor, T
     gammas = row_gammas(rows)
     for part in _parts(rows, places):
         own, points = scorer.weights.columns[part], rows[:, places[part]]
-        # One product with each kernel gives the sums and all that their gradient needs. The many
-        # people are columns: products with few columns are slow.
-        extended = torch.cat([points, torch.ones_like(points[..., :1])], -1).mT.unsqueeze(-3)
-        extended = (own.mT.unsqueeze(-2) * extended).flatten(-3, -2)
-        images = torch.stack([extended @ gram for gram in row_grams(points, gammas[0])], -3)
-        images = images.unflatten(-2, (own.shape[-1], -1))  # (..., kernels, r, d + 1, people)
+        extended = torch.cat([points, torch.ones_like(points[..., :1])], -1).mT
+        alike = runs[part.start] if runs and part.stop - part.start == 1 else None
+        images = _images(extended, own, row_grams(points, gammas[0]), alike)
         scored, slopes = scorer.take(part).score(
             (images[..., -1, :] * own.mT.unsqueeze(-3)).sum(-1)
         )
@@ -85,6 +86,38 @@ def compare_rows(rows: Tensor, scorer: Score, places: Tensor) -> tuple[Tensor, T
         # Filled-up places have weight zero, so adding them changes nothing.
         gradient.index_add_(1, places[part].flatten(), moved.flatten(1, 2))
     return value, gradient
+
+
+def _images(
+    extended: Tensor, own: Tensor, grams: Iterator[Tensor], alike: Sequence[int] | None
+) -> Tensor:
+    """Return what the sums and their gradient need, shape (..., kernels, r, d + 1, people).
+
+    This is one product with each kernel. The many people are columns: products with few columns are
+    slow. People with equal weights are summed up once for all columns of the weights.
+
+    Args:
+        extended: The points and a one, people as columns, shape (..., d + 1, people).
+        own: The columns of the weights, shape (..., people, r).
+        grams: The Gram matrix of each kernel.
+        alike: As `runs` of `compare_rows`, of one chunk.
+    """
+    if alike is None or len(alike) > own.shape[-1]:
+        weighted = (own.mT.unsqueeze(-2) * extended.unsqueeze(-3)).flatten(-3, -2)
+        images = torch.stack([weighted @ gram for gram in grams], -3)
+        apart: Tensor = images.unflatten(-2, (own.shape[-1], -1))
+        return apart
+    # The last column of the weights is 1 where there is a person.
+    points = (extended * own[..., -1].unsqueeze(-2)).split(list(alike), -1)
+    found = []
+    for gram in grams:
+        parts = zip(points, gram.split(list(alike), -2), strict=True)
+        found.append(torch.stack([some @ rows for some, rows in parts], -3))
+    first = own.new_tensor([0, *alike[:-1]], dtype=torch.long).cumsum(0)
+    sums = torch.stack(found, -4).flatten(-2)
+    weights = own.index_select(-2, first).mT.unsqueeze(-3)  # (..., 1, r, groups)
+    found_of_all: Tensor = weights @ sums
+    return torch.unflatten(found_of_all, -1, extended.shape[-2:])
 
 
 def row_sums(rows: Tensor, columns: Tensor, places: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -28,7 +28,10 @@ FAR_STEP, NEAR_STEP = 16.0, 4.0
 MOST_ON_THE_WAY = 3000
 # From there on, fits in full are audited: at these multiples of the strength and of the noise.
 AUDITED = ((1.0, 1.0), (4.0, 1.0), (16.0, 1.0), (16.0, 2.0), (16.0, 4.0))
-# The same for encoders, whose noise is larger and matters more.
+# With more people than on the way, a fit takes minutes and more noise takes none, so a fit at
+# chance that leaks gets more noise before there is a stronger one.
+AUDITED_OF_MANY = tuple((more, noisier) for more in (1.0, 4.0, 16.0) for noisier in (1.0, 2.0, 4.0))
+# Encoders are learned with their noise, which is larger and matters more.
 ENCODED = ((1.0, 1.0), (4.0, 1.0), (4.0, 2.0), (16.0, 4.0))
 
 # Root mean square of the criterion's statistics, in standard deviations. Independent rows have
@@ -38,6 +41,9 @@ ENCODED = ((1.0, 1.0), (4.0, 1.0), (4.0, 2.0), (16.0, 4.0))
 CLEARLY_DEPENDENT, AT_CHANCE = 3.0, 0.25
 # Below this value, a fit in full at the next strength is likely at chance.
 NEARLY_AT_CHANCE = 0.75
+# What is left of a dependence is more standard deviations with more people: about with this power
+# of their number.
+GROWTH = 1 / 3
 
 # The search audits fewer people than an audit does by default, and only the audit by all attackers
 # has as many folds.
@@ -139,8 +145,9 @@ def select_strength(
     fits, each from the last and to a sample if there are many people, follow a path of strengths
     until the criterion's statistics are at chance. That strength and larger ones, the last with
     more and more noise, are fitted as `FairCP` does it and audited by all attackers, up to the
-    first that passes. Because the criterion has its minimum at chance, a strength that is too large
-    costs residual, but does not match people across groups.
+    first that passes; with many people, every strength with more and more noise. Because the
+    criterion has its minimum at chance, a strength that is too large costs residual, but does not
+    match people across groups.
 
     Args:
         task: A fit with a `CalibratedPenalty`; its strength is replaced. A given noise is the
@@ -169,16 +176,23 @@ def select_strength(
 
     try:
         if not keep(*search.judge(0.0, search.unpenalized(), CLEARLY_DEPENDENT)):
-            strength = search.on_the_way().first_strength(keep)
-            ladder = AUDITED if task.settings.encoder is None else ENCODED
-            for more, noisier in ladder:
+            way = search.on_the_way()
+            strength = way.first_strength(keep)
+            too_weak: set[float] = set()
+            for more, noisier in search.ladder(many=way.people is not None):
+                audited = strength * more
+                if audited in too_weak:
+                    continue
+                fit = search.fit(audited, search.noise_at(audited, noisier))
                 # The strongest is audited in any case, and so is an encoder, because its rows are
                 # at chance with their noise alone.
-                always = more == ladder[-1][0] or task.settings.encoder is not None
+                always = more == AUDITED[-1][0] or task.settings.encoder is not None
                 most = float("inf") if always else AT_CHANCE
-                fit = search.fit(strength * more, search.noise_at(strength * more, noisier))
-                if keep(*search.judge(strength * more, fit, most, noisier=noisier)):
+                released, trial = search.judge(audited, fit, most, noisier=noisier)
+                if keep(released, trial):
                     break
+                if trial.panel is None:
+                    too_weak.add(audited)
     except KeyboardInterrupt as error:
         # The last finished strength is better than an unfinished one.
         if found:
@@ -195,14 +209,35 @@ def select_strength(
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What all trials share; see `select_strength`."""
+    """What all trials share; see `select_strength`.
+
+    Attributes:
+        task: The fit.
+        plain: The plain decomposition.
+        counted: Numbers the iterations.
+        on_audit: Called after each attacker of an audit.
+        people: Number of people in a sample; None for everybody.
+        growth: How many times as many standard deviations there would be with everybody.
+        fits: Finished fits by strength.
+    """
 
     task: Task
     plain: Fit
     counted: Counted
     on_audit: OnAudit | None
     people: int | None = None
+    growth: float = 1.0
     fits: dict[float, Fit] = field(default_factory=dict)
+
+    def ladder(self, *, many: bool) -> Sequence[tuple[float, float]]:
+        """Return the multiples of strength and noise that are audited, in order.
+
+        Args:
+            many: Whether there are more people than on the way.
+        """
+        if self.task.settings.encoder is not None:
+            return ENCODED
+        return AUDITED_OF_MANY if many else AUDITED
 
     def on_the_way(self) -> Search:
         """Return the search for the first strength: with a sample, if there are many people."""
@@ -224,6 +259,7 @@ class Search:
             task=replace(self.task, problem=few),
             plain=replace(self.plain, cp=CPTensor.from_factors(factors)),
             people=len(places),
+            growth=(len(features) / len(places)) ** GROWTH,
         )
 
     def first_strength(self, keep: Callable[[Fit, Trial], bool]) -> float:
@@ -236,11 +272,12 @@ class Search:
         while strength < LAST_STRENGTH:
             rough = self.rough(strength, rough)
             released, trial = self.release(strength, complete(self.task.problem, rough))
-            if trial.deviation <= AT_CHANCE:
+            of_everybody = trial.deviation * self.growth
+            if of_everybody <= AT_CHANCE:
                 break
             keep(released, trial)
             strength *= FAR_STEP if trial.deviation > CLEARLY_DEPENDENT else NEAR_STEP
-            if trial.deviation <= NEARLY_AT_CHANCE:
+            if of_everybody <= NEARLY_AT_CHANCE:
                 break
         return strength
 
@@ -259,12 +296,12 @@ class Search:
         )
 
     def rough(self, strength: float, start: Fit) -> Fit:
-        """Return a rough fit from another one."""
+        """Return a rough fit from another one; less rough to a sample, which takes little time."""
         (fit,) = solve_single(
             self.at(strength),
             self.task.settings.solver,
             starts=tuple(factor.unsqueeze(0) for factor in start.cp.factors),
-            stop=ROUNDS[0].stop(self.task.settings.stop),
+            stop=ROUNDS[0 if self.people is None else -1].stop(self.task.settings.stop),
             on_iteration=self.counted.later(),
         )
         return fit
