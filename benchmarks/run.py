@@ -5,7 +5,7 @@
 Names: algorithm1, plain_cp, khsic, audit_time, iteration_time (speed); all_at_once (solvers);
 chance_auto, chance_random, chance_seeds, chance_new, baselines, drift, fair_time (fairness);
 batch, hypervolume (frontiers); reproduction (the paper's figures); completion, sparse_sums,
-ridge, oulad_time, oulad_auto (missing entries); certified_auto, certificate_time,
+ridge, oulad_time, oulad_auto, oulad_sums (missing entries); certified_auto, certificate_time,
 simulated_releases, population (guarantees); gpu_iteration, gpu_criterion, gpu_fit (only with a CUDA
 device). The default is all of them.
 
@@ -246,6 +246,7 @@ BENCHMARKS = {
     "ridge": ratings.ridge,
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,
+    "oulad_sums": marks.oulad_sums,
     "certificate_time": certificates.certificate_time,
     "simulated_releases": certificates.simulated_releases,
     "population": certificates.population,

@@ -205,6 +205,17 @@ def test_many_people_are_sampled_on_the_way(monkeypatch):
     assert len(found.embedding_) == len(MATRIX)
 
 
+def test_many_people_get_more_noise_before_a_stronger_fit(monkeypatch):
+    say(monkeypatch, 0.3, 0.3, 0.0)
+    monkeypatch.setattr("parafair.model.strength.MOST_ON_THE_WAY", 80)
+    monkeypatch.setattr("parafair.model.strength.AT_CHANCE", 100.0)
+    found = automatic().selection_
+    audited = [trial for trial in found.trials if trial.leakage is not None]
+    assert len({trial.strength for trial in audited}) == 1
+    assert [trial.noise for trial in audited] == [0.1, 0.2, 0.4]
+    assert found.passed
+
+
 def test_interrupting_with_a_sample_leaves_the_plain_decomposition(monkeypatch):
     monkeypatch.setattr("parafair.model.strength.MOST_ON_THE_WAY", 80)
 
