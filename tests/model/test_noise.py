@@ -30,8 +30,7 @@ from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Iteration, Status
 from parafair.testing import example_rows
 
-PEOPLE, NEW = 300, 300
-ITERATIONS = 10
+PEOPLE, NEW, ITERATIONS = 300, 300, 10
 GROUPS = SensitiveFeatures.of([0, 1] * 3)
 POST = "moment-matching"
 
@@ -58,15 +57,10 @@ def fitted(tensor, groups, **settings):
     return FairCP(3, **settings).fit(tensor, sensitive_features=groups)
 
 
-def without_noise(tensor, groups, **settings):
-    with pytest.warns(ParafairWarning, match="with noise=0, differences far below"):
-        return fitted(tensor, groups, noise=0, **settings)
-
-
 @pytest.fixture(scope="module")
 def plain(marks):
-    """The model without noise."""
-    return without_noise(marks[0][:PEOPLE], marks[1][:PEOPLE])
+    with pytest.warns(ParafairWarning, match="with noise=0, differences far below"):
+        return fitted(marks[0][:PEOPLE], marks[1][:PEOPLE], noise=0)
 
 
 def whitened(model, rows):
@@ -227,9 +221,8 @@ def test_a_frontier_has_the_noise_of_its_models(marks, tmp_path):
     tensor, groups = marks[0][:80], marks[1][:80]
     few = {"max_iter": 5, "tol": 0, "n_init": 1}
     found = run(FairCP(3, **few), tensor, groups, strengths=[0.0, 2.0], seeds=[3, 5], out=tmp_path)
-    singles = {
-        seed: fitted(tensor, groups, strength=2.0, random_state=seed, max_iter=5) for seed in (3, 5)
-    }
+    settings = {"strength": 2.0, "max_iter": 5}
+    singles = {seed: fitted(tensor, groups, random_state=seed, **settings) for seed in (3, 5)}
     for source in (found, frontiers.load(tmp_path)):
         assert [source.model(p).record_.noise for p in source.points] == [0, 0, 0.1, 0.1]
         for point in source.points[2:]:
