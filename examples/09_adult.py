@@ -9,7 +9,7 @@ Run it with
     python examples/09_adult.py --data FOLDER
 
 FOLDER holds adult/adult.data and adult/adult.test; without --data the files are downloaded. It
-takes about a minute on two cores.
+takes one to two minutes on one core.
 """
 
 import argparse

@@ -33,7 +33,7 @@ def test_the_sizes_are_the_published_ones(train, test):
 
 
 def test_eighty_six_columns_with_the_weight_and_race(real_data, train):
-    # The landmark that the encoding was checked with has every column but sex.
+    # Earlier measurements had 86 columns without sex; this encoding has as many.
     table = pd.read_csv(real_data / "adult" / "adult.data", header=None, skipinitialspace=True)
     encoded = pd.get_dummies(table.drop(columns=[9, 14]), dtype=float)
     frequent = encoded.loc[:, encoded.mean() >= 0.001]
@@ -138,7 +138,7 @@ def test_other_values_get_a_warning(real_data, tmp_path):
     for name in ("adult.data", "adult.test"):
         text = (real_data / "adult" / name).read_text()
         (tmp_path / "adult" / name).write_text(text.replace("39, State-gov", "38, State-gov", 1))
-    with pytest.warns(ParafairWarning, match="its values differ from those of the UCI repository"):
+    with pytest.warns(ParafairWarning, match="its values differ from the copy that this loader"):
         datasets.adult(tmp_path)
 
 

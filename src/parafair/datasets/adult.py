@@ -150,8 +150,9 @@ def _compare(parts: dict[str, Table]) -> None:
     """Warn if the values differ from those that this loader was checked with."""
     if fingerprint(_join([parts[name] for name in SOURCE.files])) != FINGERPRINT:
         warnings.warn(
-            "adult has the expected form, but its values differ from those of the UCI repository; "
-            f"if that is not intended, get the files again from {SOURCE.addresses[0]}",
+            "adult has the expected form, but its values differ from the copy that this loader was "
+            "checked with; if that is not intended, get the files again from "
+            f"{SOURCE.addresses[0]}",
             ParafairWarning,
             stacklevel=3,
         )
