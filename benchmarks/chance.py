@@ -90,6 +90,7 @@ def certified_auto() -> Iterable[Row]:
     others = ("equal moments, other shape", "three groups", "two columns", "mean shift 60/240")
     jobs = [("paper", seed, row) for seed in range(5)] + [(name, 0, row) for name in others]
     jobs += [("mean shift 60/240", 7, row), ("paper, 300 people", 5, row)]
+    jobs += [("a number on a circle", 0, row)]
     jobs += [(name, 0, both) for name in ("paper", others[0], others[-1])] + [("paper", 3, both)]
     yield from _each(_certified_row, jobs)
 

@@ -127,8 +127,8 @@ def test_the_demo_draws_its_picture(tmp_path):
 def test_python_code_on_the_page_runs(page, capsys, request):
     if page == "docs/index.md":  # it shows no output
         request.getfixturevalue("smaller")
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.S)
-    exec(compile(code, page, "exec"), {})
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.S):
+        exec(compile(code, page, "exec"), {})
     printed = capsys.readouterr().out
     assert "leakage" in printed
     if page != "docs/index.md":
