@@ -6,8 +6,8 @@ Names: algorithm1, plain_cp, khsic, audit_time, iteration_time (speed); all_at_o
 chance_auto, chance_random, chance_seeds, chance_new, baselines, drift, fair_time (fairness);
 batch, hypervolume (frontiers); reproduction (the paper's figures); completion, sparse_sums,
 ridge, oulad_time, oulad_auto, oulad_sums (missing entries); certified_auto, certificate_time,
-simulated_releases, population (guarantees); gpu_iteration, gpu_criterion, gpu_fit (only with a CUDA
-device). The default is all of them.
+simulated_releases, population (guarantees); adult_blind, oulad_blind (encoders); gpu_iteration,
+gpu_criterion, gpu_fit (only with a CUDA device). The default is all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -31,6 +31,7 @@ from tests.reference import paper_bcd
 
 from benchmarks import (
     audits,
+    blind,
     certificates,
     chance,
     completion,
@@ -250,6 +251,8 @@ BENCHMARKS = {
     "certificate_time": certificates.certificate_time,
     "simulated_releases": certificates.simulated_releases,
     "population": certificates.population,
+    "adult_blind": blind.adult_blind,
+    "oulad_blind": blind.oulad_blind,
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,
     "gpu_criterion": gpu.gpu_criterion,

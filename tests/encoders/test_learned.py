@@ -145,3 +145,13 @@ def test_a_frontier_learns_each_member_with_its_noise(data):
     )
     first, second = (curve.model(point) for point in curve.points)
     assert not torch.allclose(first.encoder_.skip, second.encoder_.skip)
+
+
+def test_new_people_are_certified_with_the_rows_of_the_encoder(model, data):
+    random = np.random.default_rng(2)
+    new = np.array(data.tensor) + random.standard_normal(data.tensor.shape)
+    release = model.exact_release(new, data.sensitive_features)
+    expected = model.encoder_.encode(TensorData(torch.as_tensor(new)))
+    torch.testing.assert_close(release.rows, expected)
+    with pytest.raises(ValueError, match="120 of the 120 people of X_new have the same entries"):
+        model.exact_release(np.array(data.tensor), data.sensitive_features)

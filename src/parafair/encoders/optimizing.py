@@ -165,9 +165,8 @@ class _Learner:
         """Return the encoder and all factors; the people's rows are those of the encoder."""
         mode, like = self.exact.mode, self.exact.prototype
         self.factors = [factor.to(like) for factor in self.factors]
-        self.inputs, self.mean, self.units = (
-            each.to(like) for each in (self.inputs, self.mean, self.units)
-        )
+        self.inputs = self.encoder.inputs.encode(self.exact.data)
+        self.mean, self.units = self.mean.to(like), self.units.to(like)
         parameters = (each.detach().to(like) for each in self.encoder.parameters)
         self.encoder = self.encoder.with_parameters(parameters)
         self._refit(self.exact, passes=LAST_PASSES)

@@ -34,8 +34,9 @@ from parafair.model.preparation import Settings, Task
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge
-from parafair.model.strength import OnAudit, OnTrial, Selection, select_strength
+from parafair.model.strength import OnAudit, select_strength
 from parafair.model.training import Training
+from parafair.model.trials import OnTrial, Selection
 from parafair.solvers import Fit, Solver, Status
 from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 # Rows that differ by less than this many rounding errors belong to people with equal entries.
 ROUNDING = 1e4
-# More new people than this share with the entries of a training person cannot be a coincidence.
+# If so many more new people than training people, as a share, have the entries of another training
+# person, it cannot be a coincidence.
 MOST_EQUAL = 0.05
 
 
@@ -106,7 +107,7 @@ def new_release(
 
 def _comparable(model: FittedCP) -> Tensor | None:
     """Return rows of the training people that follow from their entries alone; None if unknown."""
-    if model.encoder_ is None or model.fit_.shifts is not None:
+    if model.encoder_ is None:
         return model.fit_.plain
     return exact_rows(model) if model.has_exact_rows else None
 
@@ -117,8 +118,7 @@ def _check_held_out(
     """Raise if people of X_new were in the training; return notes.
 
     By label, and by entries: equal entries have equal rows by least squares, and equal rows of an
-    encoder. Rows that several
-    people share say nothing, because data of few values has many of them.
+    encoder. Different people may have equal entries; how often is seen in the training people.
     """
     training = model.training_
     known = training.labels[training.mode]
@@ -136,8 +136,8 @@ def _check_held_out(
             "The model has no exact rows, so only labels were compared to tell whether new people "
             "were in the training."
         ]
-    equal = _count_equal(new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype)
-    if equal > MOST_EQUAL * len(new):
+    equal, usual = _count_equal(new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype)
+    if equal > (usual + MOST_EQUAL) * len(new):
         raise ValueError(
             f"{equal} of the {len(new)} people of X_new have the same entries as a person of the "
             "training, so they seem to be the same people, but a statement about a population "
@@ -146,19 +146,13 @@ def _check_held_out(
     return [f"{equal} new people have the entries of a training person."] if equal else []
 
 
-def _count_equal(new: NDArray[np.float64], trained: NDArray[np.float64], dtype: torch.dtype) -> int:
-    """Return how many new rows equal a training row, among those that one person has."""
+def _count_equal(
+    new: NDArray[np.float64], trained: NDArray[np.float64], dtype: torch.dtype
+) -> tuple[int, float]:
+    """Return how many new rows equal a training row, and the share of training rows that do."""
     scale = np.abs(trained).max(0)
     scale[scale == 0] = 1.0
     new, trained = new / scale, trained / scale
-    near = ROUNDING * torch.finfo(dtype).eps
-    alone = [
-        len(rows) < 2 or cKDTree(rows).query(rows, k=2)[0][:, 1] > near for rows in (new, trained)
-    ]
-    new, trained = (
-        rows[np.broadcast_to(own, len(rows))]
-        for rows, own in zip((new, trained), alone, strict=True)
-    )
-    if not len(new) or not len(trained):
-        return 0
-    return int((cKDTree(trained).query(new)[0] <= near).sum())
+    near, tree = ROUNDING * torch.finfo(dtype).eps, cKDTree(trained)
+    usual = float((tree.query(trained, k=2)[0][:, 1] <= near).mean())
+    return int((tree.query(new)[0] <= near).sum()), usual

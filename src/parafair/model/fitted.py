@@ -40,8 +40,8 @@ from parafair.model.notices import (
 )
 from parafair.model.out_of_sample import refining_penalty
 from parafair.model.record import Record
-from parafair.model.strength import Selection
 from parafair.model.training import Training
+from parafair.model.trials import Selection
 from parafair.penalties import Penalty
 from parafair.solvers.result import Fit, best
 from parafair.storage import new_folder

@@ -21,15 +21,8 @@ from parafair.guarantees.groups import codes_of
 from parafair.model.checks import AUDIT, POPULATION, RELEASE
 from parafair.model.noise import Noise
 from parafair.model.preparation import Settings, Task
-from parafair.model.strength import (
-    CERTIFIED,
-    NOT_CERTIFIED,
-    OnAudit,
-    OnTrial,
-    Search,
-    Selection,
-    Trial,
-)
+from parafair.model.strength import OnAudit, Search
+from parafair.model.trials import CERTIFIED, NOT_CERTIFIED, OnTrial, Selection, Trial
 from parafair.penalties import Transport
 from parafair.penalties.transport import MOST_GROUPS, PARTS
 from parafair.solvers import Fit, Status

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from parafair.model.strength import OnAudit, OnTrial, Trial
+from parafair.model.strength import OnAudit
+from parafair.model.trials import OnTrial, Trial
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.problem import Objective
 

@@ -15,7 +15,7 @@ import torch
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.encoders.learned import Learned
 from parafair.model.methods import stored_classes as stored_methods
-from parafair.model.strength import Trial
+from parafair.model.trials import Trial
 from parafair.records import plain, rebuild
 from parafair.solvers.init import read_factors
 from parafair.solvers.problem import Problem
