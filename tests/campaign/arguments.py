@@ -31,6 +31,11 @@ METHODS = choice(
     ("'Invariant'", "penalties.HSIC", "penalties.Invariant", "'auto'", "penalties.HSIC(0)",
      "penalties.KHSIC(1e6)", "kernels.Linear()", "penalties.MomentMatching()", "'svd'"),
 )  # fmt: skip
+ENCODERS = choice(
+    ("None", "None", "None", "None", "encoders.Learned(hidden=2, steps=2)",
+     "encoders.Learned(hidden=0, steps=1, batch_size=50)"),
+    ("'blind'", "'Linear'", "encoders.Learned", "1", "True", "encoders.LEACE()"),
+)  # fmt: skip
 SOLVERS = choice(
     ("'auto'", "'block'", "'lbfgs'", "'gradient'", "solvers.GradientBCD((3, 1), inner_steps=3)"),
     ("'Block'", "'Auto'", "solvers.LBFGS", "solvers.BlockDescent",
@@ -251,6 +256,10 @@ SORTS: dict[str, Sort] = {
     "loss": choice(("'squared'",), ("'absolute'", "'Squared'")),
     "ridge": SIZES,
     "center": FLAGS,
+    "encoder": ENCODERS,
+    "steps": COUNTS,
+    "batch_size": COUNTS,
+    "learning_rate": LEVELS,
     "solver": SOLVERS,
     "init": INITS,
     "n_init": STARTS,

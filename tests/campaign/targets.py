@@ -303,6 +303,7 @@ TARGETS = (
     of("penalties.KHSIC", weight=0.3),
     of("penalties.Invariant", weight=0.3),
     of("penalties.Orthogonality", weight=0.3),
+    of("encoders.Learned", weight=0.3),
     of("solvers.BlockDescent", weight=0.3),
     of("solvers.GradientBCD", weight=0.3),
     of("solvers.LBFGS", weight=0.3),

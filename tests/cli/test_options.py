@@ -15,7 +15,7 @@ from parafair.cli.models import GridOptions, ModelOptions, StartOptions
 from parafair.cli.options import AuditOptions, numbers
 from parafair.cli.shell import app
 from parafair.frontiers.run import AUDITS
-from parafair.penalties.registry import METHODS
+from parafair.model.methods import METHODS
 from parafair.solvers.init import INITS
 from parafair.solvers.registry import SOLVERS
 from tests.cli.conftest import FIT, PEOPLE, help_of, run

@@ -81,7 +81,7 @@ def test_an_interrupted_fit_has_an_encoder(task, plain):
             raise KeyboardInterrupt
 
     settings = Learned(hidden=4, steps=20)
-    with pytest.raises(Interrupted) as caught:
+    with pytest.raises(Interrupted, match="interrupted after 3 iterations") as caught:
         learn(task.problem, plain, settings, noise=0.1, seed=0, on_iteration=stop)
     fit = caught.value.fit
     assert fit.status is Status.INTERRUPTED

@@ -194,7 +194,7 @@ class Criterion:
         """How many people who are alike follow each other, in each chunk; None if few do."""
         if self.alike is None or len(self.places) == 1:
             return None
-        sizes = torch.tensor(self.alike.sizes, device="cpu")
+        sizes = torch.tensor(self.alike.sizes, dtype=torch.long, device="cpu")
         group = torch.repeat_interleave(sizes)[self.alike.back.cpu()]
         found = []
         for own in group[self.places.cpu()]:

@@ -116,9 +116,11 @@ def principal_directions(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
     Subspace iteration from a fixed random start: exact if `count` is the number of columns, and
     otherwise close for values that are much larger than those left out.
     """
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator("cpu").manual_seed(0)
     wide = min(count + SPARE, *matrix.shape)
-    drawn = torch.randn(matrix.shape[1], wide, generator=generator, dtype=torch.float64)
+    drawn = torch.randn(
+        matrix.shape[1], wide, generator=generator, dtype=torch.float64, device="cpu"
+    )
     basis = torch.linalg.qr(drawn.to(matrix))[0]
     for _ in range(POWERS):
         basis = torch.linalg.qr(matrix.mT @ (matrix @ basis))[0]

@@ -107,7 +107,7 @@ class _Learner:
         self, problem: Problem, plain: Fit, settings: Learned, *, noise: float, seed: int
     ) -> None:
         self.settings, self.noise = settings, noise
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator("cpu").manual_seed(seed)
         self.exact, self.problem = problem, problem.single
         self.factors = [factor.to(self.problem.prototype)[None] for factor in plain.cp.factors]
         rows = self.factors[problem.mode][0]
@@ -141,7 +141,8 @@ class _Learner:
             self._refit(self.problem, passes=1)
         share, mode = number / self.settings.steps, self.problem.mode
         if not self.coming:
-            self.coming = torch.randperm(len(self.batches), generator=self.generator).tolist()
+            count, generator = len(self.batches), self.generator
+            self.coming = torch.randperm(count, generator=generator, device="cpu").tolist()
         batch = self.batches[self.coming.pop()]
         rows, noise = self._rows(batch.inputs, batch.problem)
         factors = self._with_people(rows + noise)
@@ -207,7 +208,8 @@ class _Learner:
 
     def _normal(self, *shape: int) -> Tensor:
         """Return standard normal numbers, the same on all devices."""
-        return torch.randn(shape, generator=self.generator).to(self.inputs)
+        drawn = torch.randn(shape, generator=self.generator, dtype=torch.float32, device="cpu")
+        return drawn.to(self.inputs)
 
 
 def _split(problem: Problem, inputs: Tensor, size: int) -> list[_Batch]:
@@ -215,7 +217,7 @@ def _split(problem: Problem, inputs: Tensor, size: int) -> list[_Batch]:
     everybody, features = problem.sensitive, problem.penalized_features
     assert everybody is not None
     count = chunk_count(features, size)
-    people = torch.arange(len(inputs))
+    people = torch.arange(len(inputs), device="cpu")
     seen = people if problem.penalized is None else problem.penalized.cpu()
     # People without features or entries are dealt out too.
     left = people[~torch.isin(people, seen)]

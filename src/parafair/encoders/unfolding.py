@@ -27,7 +27,7 @@ def _missing(data: TensorData, mode: int) -> str:
     lacking = torch.from_numpy(data.observed_per(mode)) < prod(sizes)
     first = int(lacking.nonzero()[0])
     own = data.take(mode, [first])
-    there = torch.zeros(own.shape, dtype=torch.bool)
+    there = torch.zeros(own.shape, dtype=torch.bool, device="cpu")
     there[tuple(own.cells.cpu())] = True
     cell = (~there).nonzero()[0].tolist()
     place = ", ".join(

@@ -136,7 +136,9 @@ def _check_held_out(
             "The model has no exact rows, so only labels were compared to tell whether new people "
             "were in the training."
         ]
-    equal, usual = _count_equal(new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype)
+    equal, usual = _count_equal(
+        new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype
+    )
     if equal > (usual + MOST_EQUAL) * len(new):
         raise ValueError(
             f"{equal} of the {len(new)} people of X_new have the same entries as a person of the "
