@@ -1,9 +1,10 @@
 """Embeddings of people in a census without their sex, and what a model of their income loses.
 
-Embeds a sample of Adult (80 standardized columns) with and without our criterion. Attackers guess
-the sex of new people, after they have seen the fitted people ("leakage") or other new people
-("within new"). A classifier of the income is trained on the embedding of the fitted people, and
-fairlearn compares its answers for new women and men.
+Embeds a sample of Adult (80 standardized columns) without fairness, with fair PCA, with our
+criterion, and with an encoder that needs nobody's sex. Attackers guess the sex of new people, after
+they have seen the fitted people ("leakage") or other new people ("within new"). A classifier of the
+income is trained on the embedding of the fitted people, and fairlearn compares its answers for new
+women and men.
 Run it with
 
     python examples/09_adult.py --data FOLDER
@@ -30,7 +31,9 @@ ATTACKERS = ("linear", "forest", "boosting")
 # Another model is one more line.
 MODELS = (
     ("plain", FairCP(RANK, method="none"), ["unknown"]),
+    ("fair-pca", FairCP(RANK, method="fair-pca"), ["unknown"]),
     ("strength 100", FairCP(RANK, strength=100), ["known", "unknown"]),
+    ("encoder", FairCP(RANK, encoder="network"), ["unknown"]),
 )
 
 

@@ -258,8 +258,6 @@ SORTS: dict[str, Sort] = {
     "center": FLAGS,
     "encoder": ENCODERS,
     "steps": COUNTS,
-    "batch_size": COUNTS,
-    "learning_rate": LEVELS,
     "solver": SOLVERS,
     "init": INITS,
     "n_init": STARTS,
