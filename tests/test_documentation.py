@@ -121,7 +121,8 @@ def test_the_demo_draws_its_picture(tmp_path):
         pytest.param("README.md", marks=pytest.mark.slow),
         pytest.param("docs/quickstart.md", marks=pytest.mark.slow),
         pytest.param("docs/guarantees.md", marks=pytest.mark.slow),
-        "docs/index.md",
+        pytest.param("docs/index.md", marks=pytest.mark.slow),
+        pytest.param("docs/unknown-groups.md", marks=pytest.mark.slow),
     ],
 )
 def test_python_code_on_the_page_runs(page, capsys, request):

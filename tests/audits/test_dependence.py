@@ -30,6 +30,7 @@ def test_scale_changes_nothing():
     assert measured(1e6 * ROWS * [1e-9, 1, 1e3], GROUPS) == pytest.approx(measured(ROWS, GROUPS))
 
 
+@pytest.mark.slow
 def test_independent_rows_are_rarely_significant():
     p_values = [measured(example_rows(80, 3, seed=s).numpy(), GROUPS, s)[2] for s in range(40)]
     assert np.mean(np.array(p_values) <= 0.1) <= 0.2  # 4 of 40 are expected; 9 or more: 1.5 %

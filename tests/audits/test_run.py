@@ -194,6 +194,7 @@ class TestFeatures:
 
 
 class TestSettings:
+    @pytest.mark.slow
     def test_the_seed_is_honored_and_processes_do_not_matter(self):
         network = {"network": TunedNetworkClassifier(steps=5)}
         settings = QUICK | {"attackers": network, "folds": 2}

@@ -36,6 +36,7 @@ def test_a_frontier_and_its_page(arrays):
     assert (arrays / "run" / "frontier.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_noises_are_an_axis_of_the_frontier(arrays):
     printed = run(*FRONTIER, "--noises", "0.1,1")
     found = load("run")
@@ -217,6 +218,7 @@ def test_a_frontier_without_fits_leaves_nothing(arrays, monkeypatch):
     assert not (arrays / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_record_of_the_data_of_a_frontier_is_checked(arrays):
     run(*FRONTIER)
     run(*FRONTIER[:-1], "0.1,1,10", "--out", "other")

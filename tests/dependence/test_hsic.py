@@ -162,6 +162,7 @@ print(peak() - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to read memory from")
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_square_of_the_people():
     # In a process of its own, whose peak nothing else has raised. One n x n matrix is 1.2 GB.
     result = subprocess.run(

@@ -35,6 +35,7 @@ def statistics(model):
     return Criterion(SensitiveFeatures(features.columns), rows.flatten()[:0]).deviations(rows)
 
 
+@pytest.mark.slow
 def test_people_of_random_groups_stay_unrecognizable():
     model, groups = fit(zero_inflated, 0, 300.0, n=120, independent=True, tol=1e-3, n_init=1)
     result = audit(model.embedding_, sensitive_features=groups, attackers=QUICK, permutations=1)

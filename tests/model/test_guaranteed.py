@@ -127,6 +127,7 @@ def people(n, seed):
     return rows @ other + 0.1 * random.standard_normal((n, 6)), groups
 
 
+@pytest.mark.slow
 def test_held_out_people_certify_a_population():
     matrix, groups = people(300, 0)
     later, theirs = people(3000, 1)

@@ -217,6 +217,7 @@ def test_verbose_prints_the_cost(marks, capsys):
     assert printed[-1] == f"noise 0.1 of the spread: residual {before:.4f} -> {after:.4f}"
 
 
+@pytest.mark.slow
 def test_a_frontier_has_the_noise_of_its_models(marks, tmp_path):
     tensor, groups = marks[0][:80], marks[1][:80]
     few = {"max_iter": 5, "tol": 0, "n_init": 1}

@@ -49,6 +49,7 @@ def test_the_rank_of_the_data_predicts_best(marks):
     assert frame["chosen"].sum() == 1
 
 
+@pytest.mark.slow
 def test_the_least_error_among_the_fair_ones(marks, one_attacker):
     tensor, groups = marks
     model = FairCP(3, random_state=0, tol=1e-3, n_init=1, ridge=1.0)

@@ -12,6 +12,8 @@ from parafair.paper import NAMES, QUICK, Readings, Setup, draw, reproduce, write
 from parafair.paper.table import COLUMNS, read_rows, write_rows
 from tests.paper.conftest import TINY
 
+pytestmark = pytest.mark.slow  # its fits take half a minute
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, real_data):

@@ -33,17 +33,22 @@ def chunk_count(sensitive: SensitiveFeatures, chunk_size: int) -> int:
     return max(1, fewest, min(wanted, rarest // FEWEST_OF_A_GROUP))
 
 
-def stratify(sensitive: SensitiveFeatures, chunks: int) -> tuple[Tensor, ...]:
+def stratify(sensitive: SensitiveFeatures, chunks: int, deal: int = 0) -> tuple[Tensor, ...]:
     """Return the positions of the people in each chunk, which has its share of every group.
 
-    People are sorted by categories, then by numbers, with ties in a fixed random order, and
-    assigned to the chunks in turn.
+    People are sorted by categories, then by numbers, with ties in a random order, and assigned to
+    the chunks in turn.
+
+    Args:
+        sensitive: The features.
+        chunks: Number of chunks.
+        deal: Seed of the random order.
     """
     n = len(sensitive)
     if chunks == 1:
         return (torch.arange(n, device="cpu"),)
     columns = sorted(sensitive.columns, key=lambda column: column.kind != "categorical")
-    drawn = np.random.default_rng(0).permutation(n)
+    drawn = np.random.default_rng(deal).permutation(n)
     # The last key of lexsort is the primary one.
     order = drawn[np.lexsort([column.values[drawn] for column in reversed(columns)])]
     return tuple(torch.from_numpy(np.sort(order[chunk::chunks])) for chunk in range(chunks))

@@ -167,11 +167,13 @@ class Criterion:
         sensitive: The features.
         prototype: A tensor with the dtype and device to use.
         chunk_size: Chunk size for pairs of whole rows; more people are split into chunks.
+        deal: Which people are in a chunk together; see `stratify`.
     """
 
     sensitive: SensitiveFeatures
     prototype: Tensor
     chunk_size: int = CHUNK_PEOPLE
+    deal: int = 0
 
     @cached_property
     def places(self) -> Tensor:
@@ -181,7 +183,8 @@ class Criterion:
         first person, without weight. Within one of several chunks, people who are alike follow each
         other.
         """
-        chunks = stratify(self.sensitive, chunk_count(self.sensitive, self.chunk_size))
+        count = chunk_count(self.sensitive, self.chunk_size)
+        chunks = stratify(self.sensitive, count, self.deal)
         if self.alike is not None and len(chunks) > 1:
             back = self.alike.back.cpu()
             chunks = tuple(part[back[part].argsort()] for part in chunks)

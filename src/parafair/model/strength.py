@@ -16,6 +16,7 @@ from parafair.model.preparation import Task
 from parafair.model.trials import OnTrial, Selection, Trial
 from parafair.penalties import CalibratedPenalty, Dependence
 from parafair.solvers import Fit, Status, decompose_from
+from parafair.solvers.dealing import is_dealt
 from parafair.solvers.fitting import ROUNDS, complete
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.precision import solve_single
@@ -40,6 +41,9 @@ ENCODED = ((1.0, 1.0), (4.0, 1.0), (4.0, 2.0), (16.0, 4.0))
 # fit is: statistics that a fit has made small may be offset by others that it has made negative, so
 # they must be far smaller than those of independent rows.
 CLEARLY_DEPENDENT, AT_CHANCE = 3.0, 0.25
+# The same with people in chunks: their statistics are those of chunks that were never fitted, so
+# independent rows have about 1.
+INDEPENDENT = 1.5
 # Below this value, a fit in full at the next strength is likely at chance.
 NEARLY_AT_CHANCE = 0.75
 # What is left of a dependence is more standard deviations with more people: about with this power
@@ -110,7 +114,7 @@ def select_strength(
                 # The strongest is audited in any case, and so is an encoder, because its rows are
                 # at chance with their noise alone.
                 always = more == AUDITED[-1][0] or task.settings.encoder is not None
-                most = float("inf") if always else AT_CHANCE
+                most = float("inf") if always else search.at_chance
                 released, trial = search.judge(audited, fit, most, noisier=noisier)
                 if keep(released, trial):
                     break
@@ -203,6 +207,11 @@ class Search:
             if of_everybody <= NEARLY_AT_CHANCE:
                 break
         return strength
+
+    @property
+    def at_chance(self) -> float:
+        """The largest deviation of a fit in full that is worth an audit."""
+        return INDEPENDENT if is_dealt(self.task.problem) else AT_CHANCE
 
     @cached_property
     def criterion(self) -> Dependence:

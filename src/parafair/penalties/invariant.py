@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -31,6 +31,8 @@ class Invariant:
         strength: Multiplier, relative to the squared norm of the data.
         chunk_size: Chunk size for pairwise sums. More people are split into chunks, each with its
             share of every group; chunks are larger if a group is rare.
+        deal: Which people are in a chunk together: another number is another random choice. Fits
+            change it as they go.
     """
 
     # Declared for the protocols in `parafair.penalties.base`.
@@ -40,11 +42,21 @@ class Invariant:
 
     strength: float = 300.0
     chunk_size: int = CHUNK_PEOPLE
+    deal: int = 0
 
     def __post_init__(self) -> None:
         real_number("strength", self.strength, least=0)
         # In smaller chunks, random differences hide dependence.
         whole_number("chunk_size", self.chunk_size, least=SMALLEST_CHUNK)
+        whole_number("deal", self.deal, least=0)
+
+    def in_chunks(self, sensitive: SensitiveFeatures) -> bool:
+        """Whether these people are in several chunks."""
+        return chunk_count(sensitive, self.chunk_size) > 1
+
+    def with_deal(self, deal: int) -> Invariant:
+        """Return the penalty with chunks of other people."""
+        return replace(self, deal=deal)
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundCriterion:
         """Return the bound penalty."""
@@ -60,9 +72,9 @@ class Invariant:
         data, far below the random differences within a chunk, about 1e-3.
         """
         prototype = prototype.flatten()[:0]
-        if chunk_count(sensitive, self.chunk_size) > 1:
+        if self.in_chunks(sensitive):
             prototype = prototype.float()
-        return Criterion(sensitive, prototype, self.chunk_size)
+        return Criterion(sensitive, prototype, self.chunk_size, self.deal)
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,8 +39,8 @@ def solve_single(
             on_iteration=on_iteration,
         )
     except Interrupted as interruption:
-        raise Interrupted(_like(interruption.fit, problem)) from interruption
-    return tuple(_like(fit, problem) for fit in found)
+        raise Interrupted(in_precision_of(interruption.fit, problem)) from interruption
+    return tuple(in_precision_of(fit, problem) for fit in found)
 
 
 def solve_twice(
@@ -91,6 +91,7 @@ def solve_twice(
     )
 
 
-def _like(fit: Fit, problem: Problem) -> Fit:
+def in_precision_of(fit: Fit, problem: Problem) -> Fit:
+    """Return a fit with factors of the dtype of a problem."""
     factors = [factor.to(problem.prototype.dtype) for factor in fit.cp.factors]
     return replace(fit, cp=CPTensor.from_factors(factors))

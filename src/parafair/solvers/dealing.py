@@ -1,0 +1,113 @@
+"""Fits with a penalty that compares people in chunks: the chunks are dealt anew every few steps.
+
+A statistic of a chunk is at chance if what all people have in common and what is particular to the
+chunk cancel. Rows that are fitted to fixed chunks make use of that: they lose what is particular,
+and keep as much of what is common as a chunk shows by chance, which is far more than everybody
+together would show. No rows can do so for chunks that change. The objective of a fit is that of
+chunks that were never fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from parafair.errors import Interrupted
+from parafair.penalties.base import ChunkedPenalty
+from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
+from parafair.solvers.precision import in_precision_of
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit, Status, Stop
+
+# Iterations with the same chunks. Three times as many leave twice the dependence after the same
+# time; fewer waste what the solver has learned about the curvature.
+ITERATIONS = 10
+# The objective is compared over so many deals.
+WINDOW = 6
+
+
+def is_dealt(problem: Problem) -> bool:
+    """Whether the penalty of a problem compares its people in several chunks."""
+    penalty, features = problem.penalty, problem.sensitive
+    return (
+        isinstance(penalty, ChunkedPenalty)
+        and features is not None
+        and any(
+            penalty.in_chunks(own)
+            for own in (problem.penalized_features, *problem.other_sensitive.values())
+        )
+    )
+
+
+def solve_dealt(
+    problem: Problem,
+    solver: Solver[Any],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    on_iteration: OnIteration | None = None,
+    on_fit: OnFit | None = None,
+) -> tuple[Fit, ...]:
+    """Run a solver with chunks that are dealt anew every few iterations, in single precision.
+
+    Arguments and fits are those of `solve_batch`; all members end together. The tolerance is about
+    the objective with the problem's own chunks, which are never fitted.
+
+    Raises:
+        Interrupted: On Ctrl-C, with the best fit after the last finished iteration.
+    """
+    counted, rough = Counted(on_iteration), problem.single
+    factors = tuple(factor.to(rough.prototype.dtype) for factor in starts)
+    fits: tuple[Fit, ...] = ()
+    judged = [rough.evaluate(factors).value]
+    for deal in count(1):
+        last = min(deal * ITERATIONS, stop.max_iter)
+        try:
+            fits = solve_batch(
+                _with_deal(rough, deal),
+                solver,
+                starts=factors,
+                stop=replace(stop, max_iter=last, tol=0.0),
+                on_iteration=counted.later(),
+                before=fits,
+            )
+        except Interrupted as interruption:
+            raise Interrupted(in_precision_of(interruption.fit, problem)) from interruption
+        factors = tuple(torch.stack(m) for m in zip(*(f.cp.factors for f in fits), strict=True))
+        judged.append(rough.evaluate(factors).value)
+        settled = _settled(judged, stop)
+        ended = all(fit.status in (Status.DIVERGED, Status.OUT_OF_TIME) for fit in fits)
+        if settled or ended or last == stop.max_iter:
+            break
+    found = []
+    for member, fit in enumerate(fits):
+        if settled and fit.status is not Status.DIVERGED:
+            fit = replace(fit, status=Status.CONVERGED)
+        own = problem.take(torch.tensor([member], dtype=torch.long, device=factors[0].device))
+        fit = in_precision_of(replace(fit, history=fit.history[:-1]), problem)
+        seconds = fits[member].seconds - fit.seconds
+        found.append(fit.with_factors(own, fit.cp.factors, seconds=seconds))
+        if on_fit is not None:
+            on_fit(member, found[-1])
+    return tuple(found)
+
+
+def _with_deal(problem: Problem, deal: int) -> Problem:
+    """Return a problem whose people are in other chunks."""
+    assert isinstance(problem.penalty, ChunkedPenalty)
+    dealt = replace(problem, penalty=problem.penalty.with_deal(deal))
+    return dealt if problem.strengths is None else dealt.with_strengths(problem.strengths)
+
+
+def _settled(judged: Sequence[Tensor], stop: Stop) -> bool:
+    """Whether the objective of no member has decreased by more than the tolerance of late."""
+    if not stop.tol or len(judged) <= WINDOW:
+        return False
+    now = judged[-1]
+    gained = judged[-1 - WINDOW] - now
+    return bool((gained <= WINDOW * ITERATIONS * stop.tol * now).all())
