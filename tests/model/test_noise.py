@@ -384,8 +384,7 @@ def test_an_attacker_learns_nothing_of_the_features_that_new_people_are_given(re
 def test_noise_hides_most_of_what_piles_of_equal_people_reveal(marks):
     """Without noise, a hair's breadth tells the nearest neighbor the group of a person in a pile.
 
-    What remains is not below the resolution: shifts of about the size of the noise, which new
-    people get from training people with the same features.
+    What remains is shifts about as large as the noise, which new people get from training people.
     """
     with pytest.warns(ParafairWarning, match="with noise=0, differences far below"):
         assert max(attack(*marks, noise=0)) > 0.9

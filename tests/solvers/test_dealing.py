@@ -1,0 +1,100 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from parafair import FairCP, TensorData
+from parafair.errors import Interrupted
+from parafair.model.preparation import Settings
+from parafair.penalties import Invariant
+from parafair.solvers import Status, Stop
+from parafair.solvers.dealing import is_dealt, solve_dealt
+from parafair.solvers.precision import solve_twice
+
+SMALL = Invariant(100.0, chunk_size=50)
+
+
+@pytest.fixture(scope="module")
+def task():
+    random = np.random.default_rng(0)
+    groups = np.array(["a", "b"])[random.integers(0, 2, 400)]
+    matrix = random.standard_normal((400, 6)) @ random.standard_normal((6, 12))
+    matrix += (groups == "a")[:, None] * random.standard_normal(12)
+    matrix += (groups == "b")[:, None] * random.standard_normal((400, 1))
+    model = FairCP(rank=3, method=SMALL)
+    return Settings.of(model).bind(TensorData(torch.as_tensor(matrix)), groups)
+
+
+@pytest.fixture(scope="module")
+def starts(task):
+    return tuple(factor[None] for factor in task.fit_plain().cp.factors)
+
+
+def test_only_several_chunks_are_dealt(task):
+    assert is_dealt(task.problem)
+    one = replace(task.problem, penalty=Invariant(100.0))
+    assert not is_dealt(one)
+    assert not is_dealt(replace(task.problem, penalty=None))
+
+
+@pytest.mark.slow
+def test_dealt_rows_keep_less_that_all_people_show():
+    """Groups of equal means and covariances; the rows of one group have heavy tails."""
+    random = np.random.default_rng(0)
+    groups = np.array(["a", "b"])[random.integers(0, 2, 2000)]
+    rows, b = random.standard_normal((2000, 8)), groups == "b"
+    rows[b] *= np.where(random.random((b.sum(), 8)) < 0.5, 1.6, 0.3)
+    matrix = rows @ random.standard_normal((8, 20)) + 0.3 * random.standard_normal((2000, 20))
+    model = FairCP(rank=8, method=Invariant(100.0, chunk_size=100))
+    task = Settings.of(model).bind(TensorData(torch.as_tensor(matrix)), groups)
+    starts = tuple(factor[None] for factor in task.fit_plain().cp.factors)
+    everybody = Invariant(chunk_size=2000).criterion(
+        task.problem.penalized_features, task.problem.prototype
+    )
+    settings = {"starts": starts, "stop": Stop(max_iter=120, tol=0.0)}
+    dealt, fixed = (
+        everybody.deviations(solve(task.problem, task.settings.solver, **settings)[0].cp.factors[0])
+        for solve in (solve_dealt, solve_twice)
+    )
+    assert float(dealt.square().mean()) < 0.7 * float(fixed.square().mean())
+
+
+def test_the_objective_is_that_of_chunks_that_were_not_fitted(task, starts):
+    stop = Stop(max_iter=25, tol=0.0)
+    (fit,) = solve_dealt(task.problem, task.settings.solver, starts=starts, stop=stop)
+    judged = task.problem.evaluate([factor[None] for factor in fit.cp.factors])
+    assert fit.objective == pytest.approx(float(judged.value), rel=1e-6)
+    assert fit.n_iter == 25
+    assert fit.status is Status.OUT_OF_ITERATIONS
+
+
+def test_members_of_a_batch_have_their_own_strength(task, starts):
+    problem = task.problem.with_strengths(torch.tensor([0.0, 300.0], dtype=torch.float64))
+    both = tuple(factor.repeat(2, 1, 1) for factor in starts)
+    seen = []
+    found = solve_dealt(
+        problem,
+        task.settings.solver,
+        starts=both,
+        stop=Stop(max_iter=30),
+        on_fit=lambda member, fit: seen.append(member),
+    )
+    assert seen == [0, 1]
+    assert found[0].residual < found[1].residual
+    assert found[0].before_noise.penalty == 0
+
+
+def test_a_fit_converges_and_can_be_interrupted(task, starts):
+    stop = Stop(max_iter=2000, tol=1e-3)
+    (fit,) = solve_dealt(task.problem, task.settings.solver, starts=starts, stop=stop)
+    assert fit.status is Status.CONVERGED
+
+    def interrupt(number, objective):
+        if number == 13:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="interrupted after 13 iterations"):
+        solve_dealt(
+            task.problem, task.settings.solver, starts=starts, stop=stop, on_iteration=interrupt
+        )
