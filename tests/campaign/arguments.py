@@ -229,7 +229,6 @@ SORTS: dict[str, Sort] = {
     "center": FLAGS,
     "encoder": ENCODERS,
     "steps": COUNTS,
-    "deal": choice(("0", "1", "7"), ("-1", "1.5", "'a'", "True")),
     "solver": SOLVERS,
     "init": INITS,
     "n_init": STARTS,

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import FairCP, TensorData
+from parafair import FairCP, SensitiveFeatures, TensorData
 from parafair.errors import Interrupted
 from parafair.model.preparation import Settings
 from parafair.penalties import Invariant
 from parafair.solvers import Status, Stop
-from parafair.solvers.dealing import is_dealt, solve_dealt
+from parafair.solvers.dealing import solve_dealt
 from parafair.solvers.precision import solve_twice
 
 SMALL = Invariant(100.0, chunk_size=50)
@@ -32,10 +32,9 @@ def starts(task):
 
 
 def test_only_several_chunks_are_dealt(task):
-    assert is_dealt(task.problem)
-    one = replace(task.problem, penalty=Invariant(100.0))
-    assert not is_dealt(one)
-    assert not is_dealt(replace(task.problem, penalty=None))
+    assert task.problem.in_chunks
+    assert not replace(task.problem, penalty=Invariant(100.0)).in_chunks
+    assert not replace(task.problem, penalty=None).in_chunks
 
 
 @pytest.mark.slow
@@ -98,3 +97,26 @@ def test_a_fit_converges_and_can_be_interrupted(task, starts):
         solve_dealt(
             task.problem, task.settings.solver, starts=starts, stop=stop, on_iteration=interrupt
         )
+
+
+@pytest.mark.parametrize("kind", ["groups", "numbers"])
+def test_another_deal_has_everybody_once_and_the_same_groups_in_a_chunk(kind):
+    random = np.random.default_rng(0)
+    values = random.integers(0, 3, 410) if kind == "groups" else random.standard_normal(410)
+    features = SensitiveFeatures.of(values.astype(str) if kind == "groups" else values)
+    rows = torch.as_tensor(random.standard_normal((410, 2)))
+    first = SMALL.criterion(features, rows)
+    other = first.with_deal(5)
+    assert set(other.places.flatten().tolist()) == set(range(410))
+    assert not torch.equal(other.places, first.places)
+    assert other.reference == first.reference
+    if kind == "groups":
+        codes = features.columns[0].values
+        np.testing.assert_array_equal(codes[other.places], codes[first.places])
+    fresh = SMALL.criterion(features, rows)
+    expected = replace(fresh, sensitive=features)
+    expected.__dict__["places"] = other.places
+    expected.__dict__["reference"] = first.reference
+    torch.testing.assert_close(
+        other.value_and_gradient(rows[None])[0], expected.value_and_gradient(rows[None])[0]
+    )

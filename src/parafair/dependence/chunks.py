@@ -36,19 +36,22 @@ def chunk_count(sensitive: SensitiveFeatures, chunk_size: int) -> int:
 def stratify(sensitive: SensitiveFeatures, chunks: int, deal: int = 0) -> tuple[Tensor, ...]:
     """Return the positions of the people in each chunk, which has its share of every group.
 
-    People are sorted by categories, then by numbers, with ties in a random order, and assigned to
-    the chunks in turn.
+    People are sorted by categories, then by numbers, with ties in a fixed random order, and assigned
+    to the chunks in turn; with another deal, as many people as chunks at a time in random order.
 
     Args:
         sensitive: The features.
         chunks: Number of chunks.
-        deal: Seed of the random order.
+        deal: 0, or the seed of another choice of people.
     """
     n = len(sensitive)
     if chunks == 1:
         return (torch.arange(n, device="cpu"),)
     columns = sorted(sensitive.columns, key=lambda column: column.kind != "categorical")
-    drawn = np.random.default_rng(deal).permutation(n)
+    drawn = np.random.default_rng(0).permutation(n)
     # The last key of lexsort is the primary one.
     order = drawn[np.lexsort([column.values[drawn] for column in reversed(columns)])]
+    if deal:
+        keys = np.random.default_rng(deal).random(n)
+        order = order[np.lexsort((keys, np.arange(n) // chunks))]
     return tuple(torch.from_numpy(np.sort(order[chunk::chunks])) for chunk in range(chunks))

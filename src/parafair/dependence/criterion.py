@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -47,6 +48,9 @@ BEND = 4.0
 
 # The unit of the criterion is its value for the features, in at most this many columns.
 REFERENCE_COLUMNS = 4
+
+# What a criterion is given; the rest follows.
+SETTINGS = ("sensitive", "prototype", "chunk_size", "deal")
 
 # Permutations of a test that are computed together.
 PERMUTED_AT_ONCE = 20
@@ -191,6 +195,27 @@ class Criterion:
         size = max(map(len, chunks))
         filled = [torch.cat([part, part[: size - len(part)]]) for part in chunks]
         return torch.stack(filled).to(self.prototype.device)
+
+    def with_deal(self, deal: int) -> Criterion:
+        """Return the criterion with chunks of other people; each number is another choice.
+
+        People with equal features take each other's places, so weights and scores stay as they are.
+        The unit stays in any case.
+        """
+        other = replace(self, deal=deal)
+        if self.alike is None:
+            other.__dict__["reference"] = self.reference
+            return other
+        # Computed now, so that both share them.
+        self.places, self.runs, self.row_weights, self.column_weights, self.reference  # noqa: B018
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if k not in SETTINGS})
+        sizes = torch.tensor(self.alike.sizes, dtype=torch.long, device="cpu")
+        group = torch.repeat_interleave(sizes)[self.alike.back.cpu()]
+        drawn = torch.from_numpy(np.random.default_rng(deal).permutation(len(group)))
+        taken = torch.empty_like(drawn)
+        taken[group.argsort(stable=True)] = drawn[group[drawn].argsort(stable=True)]
+        other.__dict__["places"] = taken.to(self.places.device)[self.places]
+        return other
 
     @cached_property
     def runs(self) -> tuple[tuple[int, ...], ...] | None:

@@ -16,7 +16,6 @@ from parafair.model.preparation import Task
 from parafair.model.trials import OnTrial, Selection, Trial
 from parafair.penalties import CalibratedPenalty, Dependence
 from parafair.solvers import Fit, Status, decompose_from
-from parafair.solvers.dealing import is_dealt
 from parafair.solvers.fitting import ROUNDS, complete
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.precision import solve_single
@@ -211,7 +210,7 @@ class Search:
     @property
     def at_chance(self) -> float:
         """The largest deviation of a fit in full that is worth an audit."""
-        return INDEPENDENT if is_dealt(self.task.problem) else AT_CHANCE
+        return INDEPENDENT if self.task.problem.in_chunks else AT_CHANCE
 
     @cached_property
     def criterion(self) -> Dependence:

@@ -10,12 +10,12 @@ Some features need more. A penalty supports them by implementing these protocols
   begin at plain decompositions.
 * `CalibratedPenalty`: ``strength="auto"``.
 * `NoisyPenalty`: noise by default.
-* `ChunkedPenalty`: chunks of people that change during a fit.
+* `BoundChunks`, for the bound penalty: chunks of people that change during a fit.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Protocol, Self, TypeGuard, runtime_checkable
+from typing import ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 from torch import Tensor
 
@@ -66,17 +66,6 @@ class NoisyPenalty(Penalty, Protocol):
     """
 
     default_noise: ClassVar[float]
-
-
-@runtime_checkable
-class ChunkedPenalty(Penalty, Protocol):
-    """A penalty that compares people in chunks, if there are many; see `solvers.dealing`."""
-
-    def in_chunks(self, sensitive: SensitiveFeatures) -> bool:
-        """Whether these people are in several chunks."""
-
-    def with_deal(self, deal: int) -> Self:
-        """Return the penalty with chunks of other people; 0 is how they are dealt at first."""
 
 
 class Dependence(Protocol):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, TypeGuard, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -33,6 +33,18 @@ class BoundInvariant(BoundPenalty, Protocol):
 
     def basis(self, factor: Tensor) -> Tensor:
         """Return an invertible ``B``, shape (..., rank, rank); ``A B^-1`` is standardized."""
+
+
+@runtime_checkable
+class BoundChunks(BoundPenalty, Protocol):
+    """A bound penalty that compares people in chunks; see `parafair.solvers.dealing`."""
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether there are several chunks."""
+
+    def with_deal(self, deal: int) -> Self:
+        """Return the penalty with chunks of other people; each number is another choice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +115,16 @@ class Wrapped:
             gradient = torch.zeros_like(factor).index_copy_(-2, self.rows, gradient)
         return value * multiplier, gradient
 
+    @property
+    def in_chunks(self) -> bool:
+        """Whether the penalty compares people in several chunks."""
+        return is_in_chunks(self.bound)
+
+    def with_deal(self, deal: int) -> Self:
+        """Return the penalty with chunks of other people."""
+        assert isinstance(self.bound, BoundChunks)
+        return replace(self, bound=self.bound.with_deal(deal))
+
     def _seen(self, factor: Tensor) -> Tensor:
         return factor if self.rows is None else factor[..., self.rows, :]
 
@@ -122,6 +144,16 @@ class WrappedInvariant(Wrapped):
     def basis(self, factor: Tensor) -> Tensor:
         """Return the basis for the penalized rows."""
         return self.bound.basis(self._seen(factor))
+
+
+def is_in_chunks(bound: BoundPenalty) -> TypeGuard[BoundChunks]:
+    """Tell whether a bound penalty compares people in several chunks."""
+    return isinstance(bound, BoundChunks) and bound.in_chunks
+
+
+def deal_chunks(bounds: Mapping[int, BoundPenalty], deal: int) -> dict[int, BoundPenalty]:
+    """Return bound penalties by mode, those in chunks with chunks of other people."""
+    return {m: b.with_deal(deal) if is_in_chunks(b) else b for m, b in bounds.items()}
 
 
 def restrict_rows(bound: BoundPenalty, rows: Tensor, size: int) -> BoundPenalty:

@@ -31,8 +31,6 @@ class Invariant:
         strength: Multiplier, relative to the squared norm of the data.
         chunk_size: Chunk size for pairwise sums. More people are split into chunks, each with its
             share of every group; chunks are larger if a group is rare.
-        deal: Which people are in a chunk together: another number is another random choice. Fits
-            change it as they go.
     """
 
     # Declared for the protocols in `parafair.penalties.base`.
@@ -42,21 +40,11 @@ class Invariant:
 
     strength: float = 300.0
     chunk_size: int = CHUNK_PEOPLE
-    deal: int = 0
 
     def __post_init__(self) -> None:
         real_number("strength", self.strength, least=0)
         # In smaller chunks, random differences hide dependence.
         whole_number("chunk_size", self.chunk_size, least=SMALLEST_CHUNK)
-        whole_number("deal", self.deal, least=0)
-
-    def in_chunks(self, sensitive: SensitiveFeatures) -> bool:
-        """Whether these people are in several chunks."""
-        return chunk_count(sensitive, self.chunk_size) > 1
-
-    def with_deal(self, deal: int) -> Invariant:
-        """Return the penalty with chunks of other people."""
-        return replace(self, deal=deal)
 
     def bind(self, sensitive: SensitiveFeatures, tensor: Tensor) -> BoundCriterion:
         """Return the bound penalty."""
@@ -72,9 +60,9 @@ class Invariant:
         data, far below the random differences within a chunk, about 1e-3.
         """
         prototype = prototype.flatten()[:0]
-        if self.in_chunks(sensitive):
+        if chunk_count(sensitive, self.chunk_size) > 1:
             prototype = prototype.float()
-        return Criterion(sensitive, prototype, self.chunk_size, self.deal)
+        return Criterion(sensitive, prototype, self.chunk_size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +71,15 @@ class BoundCriterion:
 
     criterion: Criterion
     scale: float
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether people are compared in several chunks."""
+        return len(self.criterion.places) > 1
+
+    def with_deal(self, deal: int) -> BoundCriterion:
+        """Return the penalty with chunks of other people."""
+        return replace(self, criterion=self.criterion.with_deal(deal))
 
     def value(self, factor: Tensor) -> Tensor:
         """Return the value of each member, shape (...)."""

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from parafair.errors import Interrupted
-from parafair.penalties.base import ChunkedPenalty
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
 from parafair.solvers.precision import in_precision_of
 from parafair.solvers.problem import Problem
@@ -29,19 +28,6 @@ from parafair.solvers.result import Fit, Status, Stop
 ITERATIONS = 10
 # The objective is compared over so many deals.
 WINDOW = 6
-
-
-def is_dealt(problem: Problem) -> bool:
-    """Whether the penalty of a problem compares its people in several chunks."""
-    penalty, features = problem.penalty, problem.sensitive
-    return (
-        isinstance(penalty, ChunkedPenalty)
-        and features is not None
-        and any(
-            penalty.in_chunks(own)
-            for own in (problem.penalized_features, *problem.other_sensitive.values())
-        )
-    )
 
 
 def solve_dealt(
@@ -69,7 +55,7 @@ def solve_dealt(
         last = min(deal * ITERATIONS, stop.max_iter)
         try:
             fits = solve_batch(
-                _with_deal(rough, deal),
+                rough.with_deal(deal),
                 solver,
                 starts=factors,
                 stop=replace(stop, max_iter=last, tol=0.0),
@@ -95,13 +81,6 @@ def solve_dealt(
         if on_fit is not None:
             on_fit(member, found[-1])
     return tuple(found)
-
-
-def _with_deal(problem: Problem, deal: int) -> Problem:
-    """Return a problem whose people are in other chunks."""
-    assert isinstance(problem.penalty, ChunkedPenalty)
-    dealt = replace(problem, penalty=problem.penalty.with_deal(deal))
-    return dealt if problem.strengths is None else dealt.with_strengths(problem.strengths)
 
 
 def _settled(judged: Sequence[Tensor], stop: Stop) -> bool:

@@ -22,7 +22,7 @@ from parafair.penalties.base import is_scale_free
 from parafair.penalties.postprocessing import Postprocessing, SeededPostprocessing
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.compression import compressed_fits
-from parafair.solvers.dealing import is_dealt, solve_dealt
+from parafair.solvers.dealing import solve_dealt
 from parafair.solvers.decomposition import Decomposition, repair
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
 from parafair.solvers.precision import solve_single, solve_twice
@@ -190,7 +190,7 @@ def decompose_from(
     counted = Counted(on_iteration)
     try:
         first = _winners(problem, solver, plain=plain, stop=stop, counted=counted)
-        solve = solve_dealt if is_dealt(problem) else solve_twice
+        solve = solve_dealt if problem.in_chunks else solve_twice
         solve(
             problem,
             solver,

@@ -21,7 +21,7 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.penalties import BoundInvariant, BoundPenalty, Penalty
 from parafair.penalties.base import is_scale_free
-from parafair.penalties.bound import restrict_rows, scale_strength
+from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, scale_strength
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.sweep import Sweep
 
@@ -287,6 +287,19 @@ class Problem:
         if is_scale_free(self.penalty):
             self._single  # noqa: B018
         return self._with(strengths)
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether a penalty compares people in several chunks."""
+        return any(map(is_in_chunks, self.bound_by_mode.values()))
+
+    def with_deal(self, deal: int) -> Problem:
+        """Return this problem with chunks of other people."""
+        other = copy(self)
+        for name in ("bound_by_mode", "_bound_at_strength_one"):
+            if name in self.__dict__:
+                other.__dict__[name] = deal_chunks(getattr(self, name), deal)
+        return other
 
     def take(self, members: Tensor) -> Problem:
         """Return the problem of some members of a batch."""
