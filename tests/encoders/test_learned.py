@@ -3,8 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 
-from parafair import FairCP, TensorData, datasets, frontier
+from parafair import FairCP, SensitiveFeatures, TensorData, datasets, frontier
 from parafair.encoders import Learned
 
 QUICK = Learned(hidden=8, steps=30, learning_rate=0.03)
@@ -88,6 +89,27 @@ def test_a_person_without_entries_gets_the_mean_row(model_of_incomplete, incompl
     with pytest.warns(UserWarning, match="no observed entries; their rows are the mean"):
         rows = model_of_incomplete.transform(together)
     np.testing.assert_allclose(rows[:3], model_of_incomplete.transform(incomplete[:3]), atol=1e-6)
+
+
+def test_people_without_features_get_rows_of_the_encoder(model, data):
+    known = np.array(data.sensitive_features, dtype=object)
+    known[:5] = None
+    features = SensitiveFeatures.of(known, missing="exclude")
+    rows = model.transform(data.tensor, sensitive_features=features)
+    np.testing.assert_allclose(rows[:5], model.transform(data.tensor)[:5])
+
+
+def test_a_person_without_entries_does_not_change_the_inputs(model, data):
+    tensor = np.array(data.tensor)
+    tensor[3] = np.nan
+    with pytest.warns(UserWarning, match="no observed entries for 1 of 120 indices"):
+        other = clone(model).fit(tensor, sensitive_features=data.sensitive_features)
+    assert type(other.encoder_.inputs) is type(model.encoder_.inputs)
+
+
+def test_people_who_do_not_differ_are_refused(data):
+    with pytest.raises(ValueError, match="X has the same entries for everybody"):
+        FairCP(encoder=QUICK).fit(np.ones((50, 6)), sensitive_features=list("ab" * 25))
 
 
 def test_entries_that_training_people_had_are_needed(model, data):

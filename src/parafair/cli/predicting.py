@@ -110,7 +110,7 @@ def _check_safe(model: FairCP) -> None:
         raise ValueError(
             f"--sensitive is missing, and the run of method {model.method} has no encoder for "
             "people without sensitive features, so the rows of new people would reveal them; add "
-            "--sensitive, fit again with --encoder network, "
+            "--sensitive, fit again with --method invariant --encoder network, "
             "or accept it with --allow-leak"
         )
 

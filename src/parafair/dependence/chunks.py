@@ -36,8 +36,9 @@ def chunk_count(sensitive: SensitiveFeatures, chunk_size: int) -> int:
 def stratify(sensitive: SensitiveFeatures, chunks: int, deal: int = 0) -> tuple[Tensor, ...]:
     """Return the positions of the people in each chunk, which has its share of every group.
 
-    People are sorted by categories, then by numbers, with ties in a fixed random order, and assigned
-    to the chunks in turn; with another deal, as many people as chunks at a time in random order.
+    People are sorted by categories, then by numbers, with ties in a fixed random order. They are
+    assigned to the chunks in turn; with another deal, as many of them at a time as there are
+    chunks in random order.
 
     Args:
         sensitive: The features.

@@ -97,6 +97,9 @@ def make_inputs(problem: Problem, factors: Factors) -> Encoder:
         factors: A plain decomposition of it: one factor (size, rank) per mode.
     """
     data, mode = problem.data, problem.mode
+    present = data.observed_per(mode) > 0
+    if not present.all():
+        data = data.take(mode, present)
     if data.observed < prod(data.shape):
         return PositionEncoder.of(problem, factors)
     entries = unfold(data, mode).double()
@@ -104,6 +107,11 @@ def make_inputs(problem: Problem, factors: Factors) -> Encoder:
     count = min(MOST_COMPONENTS, max(2 * rank, people // PEOPLE_PER_COMPONENT), *entries.shape)
     mean = entries.mean(0)
     directions, sizes = principal_directions(entries - mean, count)
+    if not sizes[0] > 0:
+        raise ValueError(
+            "X has the same entries for everybody, so an encoder has nothing to learn from; pass "
+            "people who differ, or leave encoder out"
+        )
     kept = sizes > TINY * sizes[0]
     deviation = sizes[kept] / people**0.5
     scale = deviation.clamp_min(SMALL * float(deviation.max()))

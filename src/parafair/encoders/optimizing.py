@@ -15,7 +15,7 @@ from parafair.dependence.whitening import spread_basis
 from parafair.encoders.base import Encoder
 from parafair.encoders.inputs import make_inputs
 from parafair.encoders.learned import Learned, LearnedEncoder
-from parafair.encoders.result import EncodedFit
+from parafair.encoders.result import EncodedFit, encode_people
 from parafair.errors import Interrupted
 from parafair.solvers import Fit, Status
 from parafair.solvers.block import carry_scale
@@ -114,11 +114,16 @@ class _Learner:
         seen = problem.penalized_rows(rows)
         self.mean, self.units = seen.mean(0), spread_basis(seen).to(rows)
         inputs = make_inputs(problem, plain.cp.factors)
-        self.inputs = inputs.encode(problem.data).to(rows)
+        self.inputs = self._inputs_of(inputs).to(rows)
         self.encoder = self._first(inputs, rows)
         self.optimizer = torch.optim.Adam(self.encoder.parameters, betas=BETAS)
         self.batches = _split(self.problem, self.inputs, settings.batch_size)
         self.coming: list[int] = []
+
+    def _inputs_of(self, inputs: Encoder) -> Tensor:
+        """Return the inputs of everybody; those of people without entries do not matter."""
+        width = self.exact.prototype.new_zeros(1)
+        return encode_people(inputs, self.exact.data, empty=width)
 
     def _first(self, inputs: Encoder, rows: Tensor) -> LearnedEncoder:
         """Return the encoder before the first step: a regression; hidden units add nothing yet."""
@@ -166,7 +171,7 @@ class _Learner:
         """Return the encoder and all factors; the people's rows are those of the encoder."""
         mode, like = self.exact.mode, self.exact.prototype
         self.factors = [factor.to(like) for factor in self.factors]
-        self.inputs = self.encoder.inputs.encode(self.exact.data)
+        self.inputs = self._inputs_of(self.encoder.inputs)
         self.mean, self.units = self.mean.to(like), self.units.to(like)
         parameters = (each.detach().to(like) for each in self.encoder.parameters)
         self.encoder = self.encoder.with_parameters(parameters)

@@ -21,8 +21,8 @@ from parafair.solvers.result import Fit
 class EncodedFit(Fit):
     """A fit with an encoder for people whose sensitive features are not known.
 
-    If the people's rows are those of the encoder, there are no plain rows and no shifts: new people
-    with sensitive features get the row of the encoder too.
+    A fit without plain rows and shifts, as those of a reduction, has no map that knows the group:
+    new people with sensitive features get the row of the encoder too.
 
     Attributes:
         encoder: The encoder.
@@ -69,10 +69,11 @@ def encode_people(encoder: Encoder, data: TensorData, *, empty: Tensor) -> Tenso
     present = data.observed_per(encoder.mode) > 0
     if present.all():
         return encoder.encode(data)
-    rows = empty.repeat(len(present), 1)
-    if present.any():
-        there = torch.from_numpy(present).to(rows.device)
-        rows[there] = encoder.encode(data.take(encoder.mode, present)).to(rows)
+    if not present.any():
+        return empty.repeat(len(present), 1)
+    found = encoder.encode(data.take(encoder.mode, present))
+    rows = empty.to(found).expand(len(present), found.shape[1]).clone()
+    rows[torch.from_numpy(present).to(rows.device)] = found
     return rows
 
 

@@ -39,9 +39,9 @@ def _missing(data: TensorData, mode: int) -> str:
     )
     return (
         f"{data.modes[mode]} {data.labels[mode][first]!s} has no entry at {place} "
-        f"({int(lacking.sum())} of {data.shape[mode]} people lack entries), but this method needs "
-        "all entries of a person; fill in the missing ones, leave these people out, or use a "
-        "method for missing entries such as 'invariant'"
+        f"({int(lacking.sum())} of {data.shape[mode]} people lack entries), but this needs all "
+        "entries of a person; fill in the missing ones, leave these people out, or fit "
+        "method='invariant' to data in which entries are missing"
     )
 
 

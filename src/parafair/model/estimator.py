@@ -78,8 +78,8 @@ class FairCP(FittedCP):
             ``strength="auto"`` it is the smallest noise that is tried; if nothing passes, there are
             trials with two and four times as much, and with more for a guarantee.
         encoder: "linear" or "network" learns, with method "invariant", a map from entries to rows
-            that needs no group: all people, trained and new, are embedded by it alone, and
-            `transform` needs no sensitive features. "network" has a hidden layer; see
+            that needs no group: the rows of all people, trained and new, are those of this map,
+            and `transform` needs no sensitive features. "network" has a hidden layer; see
             ``parafair.encoders.Learned``. The default noise is then 0.3, and `solver`, `max_iter`
             and `tol` are those of the plain decomposition where learning begins. None gives every
             training person a row of their own.
@@ -292,9 +292,12 @@ class FairCP(FittedCP):
         """Warn if the fit did not converge."""
         # The first and the last may have been computed in different precisions.
         if self.fit_.before_noise.objective > (1 + ROUNDING) * self.fit_.history[0].objective:
+            remedy = "use smaller step_sizes, or solver='block'"
+            if self.fit_.status is Status.FINISHED:
+                remedy = "raise the steps of the encoder, or lower its learning_rate"
             warn(
                 "the objective of FairCP increased during the fit: the steps were too large for "
-                "the penalty; use smaller step_sizes, or solver='block'",
+                f"the penalty; {remedy}",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -89,7 +89,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
         A model with an encoder (`encoder_`) uses it for people without sensitive features. The
         encoder of a method such as "fair-pca" ignores the group, so with sensitive features these
-        models use the same encoder.
+        models use the same encoder. `certify` of new people is about rows of the encoder.
 
         With other models, each row is a least-squares fit to the person's entries, which may reveal
         the features; there is a warning unless method is "none". With sensitive features, it is
@@ -120,7 +120,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if flag("refine", refine):
             penalty = refining_penalty(self.method, self.record_.strength, features)
         if not self._encodes(features):
-            if features is not None:
+            if features is not None and self.encoder_ is None:
                 warn_without_features(features, data, self.training_.mode)
             if self.method != "none" and (features is None or self.fit_.shifts is None):
                 warn_of_leaks(features)
@@ -189,8 +189,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Return the explained share of the sum of squares of new people's entries.
 
         1 is a perfect fit, 0 is as good as predicting zero. The rows of X are fitted to their
-        entries by least squares, with all other factors fixed as in `cp_`, without the penalty and
-        without noise.
+        entries by least squares, with all other factors fixed as in `cp_`, without the penalty,
+        without an encoder and without noise.
 
         Args:
             X: Data of new people, as in `transform`.
@@ -217,10 +217,17 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self, data: TensorData, features: SensitiveFeatures | None, penalty: Penalty | None
     ) -> Tensor:
         """Return rows of new people without noise."""
-        if self.encoder_ is None or not self._encodes(features):
+        if self.encoder_ is None:
             return self._least_squares(data, features, penalty)
         trained = self.cp_.factors[self.training_.mode].to(data.values)
-        return encode_people(self.encoder_, data, empty=trained.mean(0))
+        encoded = encode_people(self.encoder_, data, empty=trained.mean(0))
+        if features is None or self._encodes(features):
+            return encoded
+        rows = self._least_squares(data, features, penalty)
+        if features.has_features is not None:
+            lacking = torch.from_numpy(~features.has_features).to(rows.device)
+            rows[lacking] = encoded[lacking]
+        return rows
 
     def _least_squares(
         self, data: TensorData, features: SensitiveFeatures | None, penalty: Penalty | None

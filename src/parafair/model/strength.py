@@ -11,6 +11,7 @@ import torch
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.audits import STAGES, Verdict, audit, panel
+from parafair.encoders.result import encoder_of
 from parafair.errors import Interrupted
 from parafair.model.preparation import Task
 from parafair.model.trials import OnTrial, Selection, Trial
@@ -94,7 +95,8 @@ def select_strength(
 
     def keep(fit: Fit, trial: Trial) -> bool:
         trials.append(trial)
-        if trial.people is None:
+        # Without the encoder that was asked for, a fit is no candidate.
+        if trial.people is None and (task.settings.encoder is None or encoder_of(fit)):
             found.append((fit, trial))
         if on_trial is not None:
             on_trial(trial)
@@ -210,7 +212,7 @@ class Search:
     @property
     def at_chance(self) -> float:
         """The largest deviation of a fit in full that is worth an audit."""
-        return INDEPENDENT if self.task.problem.in_chunks else AT_CHANCE
+        return INDEPENDENT if self.at(0.0).in_chunks else AT_CHANCE
 
     @cached_property
     def criterion(self) -> Dependence:
@@ -260,8 +262,9 @@ class Search:
     def unpenalized(self) -> Fit:
         """Return the fit at strength 0: with its encoder, if it may be independent."""
         fit = complete(self.task.problem, self.plain)
-        encoder = self.task.settings.encoder is not None
-        return self.fit(0.0, 0.0) if encoder and self.deviation(fit) <= CLEARLY_DEPENDENT else fit
+        if self.task.settings.encoder is None or self.deviation(fit) > CLEARLY_DEPENDENT:
+            return fit
+        return self.fit(0.0, self.noise_at(0.0))
 
     def noise_at(self, strength: float, noisier: float = 1.0) -> float:
         """Return a multiple of the noise of a fit at a strength."""

@@ -295,10 +295,9 @@ class Problem:
 
     def with_deal(self, deal: int) -> Problem:
         """Return this problem with chunks of other people."""
-        other = copy(self)
-        for name in ("bound_by_mode", "_bound_at_strength_one"):
-            if name in self.__dict__:
-                other.__dict__[name] = deal_chunks(getattr(self, name), deal)
+        other, names = copy(self), {"bound_by_mode", "_bound_at_strength_one"}
+        for name in names & set(self.__dict__):
+            other.__dict__[name] = deal_chunks(getattr(self, name), deal)
         return other
 
     def take(self, members: Tensor) -> Problem:
