@@ -48,6 +48,17 @@ def test_new_people_are_attacked_by_those_who_know_the_others(arrays):
     assert "--new-sensitive is missing" in shown
 
 
+def test_new_people_of_a_run_are_matched_by_its_labels(arrays):
+    run(*FIT, *PEOPLE, "--method", "none")
+    pd.read_csv("people.csv").iloc[::-1].to_csv("reversed.csv", index=False)
+    found = []
+    for table in ("people.csv", "reversed.csv"):
+        arguments = ("--new-embedding", "run/embedding.csv", "--new-sensitive", table)
+        run("audit", "run", *arguments, *QUICK, "--json", f"of-{table}.json")
+        found.append(read_audit(arrays / f"of-{table}.json").leakage)
+    assert found[0] == found[1]
+
+
 def test_predicted_scores_and_lists_are_audited(arrays):
     run(*FIT, *PEOPLE, "--method", "none")
     shown = run("audit", "run", "--top", 3, *QUICK, "--json", "outputs.json")

@@ -29,6 +29,8 @@ from parafair.cli.options import (
 )
 from parafair.cli.people import FeatureOptions, People
 from parafair.cli.shell import echo, progress
+from parafair.cli.tensors import ARRAYS
+from parafair.data.frames import read_table
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
 from parafair.model.estimator import FairCP
@@ -91,8 +93,8 @@ def audit_command(
     paper's measures follow. The last line is the verdict at --max-leakage.
 
     For a run, the people in its criterion are audited, with the table, sensitive columns, key and
-    missing policy of the run unless others are given. Other embeddings must be in the order of the
-    table, unless --key is a column of both.
+    missing policy of the run unless others are given, and new people are matched by the labels of
+    the run. Other embeddings must be in the order of the table, unless --key is a column of both.
     """
     _check(embedding, which, result)
     found = read_embedding(embedding, people.key)
@@ -100,7 +102,7 @@ def audit_command(
     if people.sensitive is None and found.inputs.sensitive is not None:
         people = replace(people, sensitive=Path(found.inputs.sensitive))
     rows, features, wanted = _pair(found, people, which.target)
-    new = _new_people(which, people)
+    new = _new_people(which, people, found)
     settings = {"n_jobs": n_jobs, **audits.settings()}
     with progress("attacking") as on_progress:
         audited = audit(
@@ -147,12 +149,25 @@ def _check(embedding: Path, which: AuditedPeople, result: AuditResult) -> None:
         check_figure(result.picture, overwrite=result.force)
 
 
-def _new_people(which: AuditedPeople, people: FeatureOptions) -> dict[str, Any]:
-    """Return the arguments of `audit` for new people; none if there are none."""
-    if which.new_embedding is None:
+def _new_people(which: AuditedPeople, people: FeatureOptions, known: Embedding) -> dict[str, Any]:
+    """Return the arguments of `audit` for new people; none if there are none.
+
+    Args:
+        which: Their tables.
+        people: The options.
+        known: The embedding of the others. The tables are matched by the labels of a run, if both
+            have them.
+    """
+    if which.new_embedding is None or which.new_sensitive is None:
         return {}
-    found = read_embedding(which.new_embedding, people.key)
-    rows, features, _ = _pair(found, replace(people, sensitive=which.new_sensitive), None)
+    key = people.key
+    if key is None and which.new_embedding.is_file() and which.new_embedding.suffix not in ARRAYS:
+        tables = [read_table(path) for path in (which.new_embedding, which.new_sensitive)]
+        names = (known.inputs.key, known.mode)
+        key = next((n for n in names if n and all(n in own.columns for own in tables)), None)
+    found = read_embedding(which.new_embedding, key)
+    options = replace(people, sensitive=which.new_sensitive, key=key)
+    rows, features, _ = _pair(found, options, None)
     return {"new_embedding": rows, "new_sensitive_features": features}
 
 

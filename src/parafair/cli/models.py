@@ -10,6 +10,7 @@ from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, numbe
 from parafair.encoders.learned import LEARNED
 from parafair.model.estimator import FairCP
 from parafair.model.methods import METHODS
+from parafair.model.preparation import ENCODER_NOISE
 from parafair.model.tuning import tune
 from parafair.penalties import Invariant
 from parafair.solvers.gradient_bcd import GradientBCD
@@ -26,7 +27,8 @@ RIDGE = (
 STRENGTH = "Multiplier of the penalty, or auto: the first on a path that passes the audit"
 NOISE = (
     "Noise of the embedding, as a share of its standard deviation in every direction. [default: "
-    f"{Invariant.default_noise:g} for invariant with a strength above 0, 0 for others]"
+    f"{Invariant.default_noise:g} for invariant with a strength above 0, {ENCODER_NOISE:g} with an "
+    "encoder, 0 for others]"
 )
 SEVERAL = "; or several to choose from, as"
 

@@ -21,9 +21,9 @@ SOURCE = Source(
     size="about 600 kB",
 )
 ABOUT = (
-    "48842 adults in the United States census of 1994: age, work, education, family and country as "
-    "80 standardized columns; sex and race; whether the income is above 50,000 dollars. Becker and "
-    "Kohavi 1996, UCI Machine Learning Repository, data set 2, CC BY 4.0"
+    "Adults in the United States census of 1994 (48842 in both subsets): age, work, education, "
+    "family and country as 80 standardized columns; sex and race; whether the income is above "
+    "50,000 dollars. Becker and Kohavi 1996, UCI Machine Learning Repository, data set 2, CC BY 4.0"
 )
 COLUMNS = (
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation"),

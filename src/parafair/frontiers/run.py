@@ -105,7 +105,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     problem, settings = plan.task.problem, plan.task.settings
     strongest = 1.0 if isinstance(chosen, int) else chosen[-1]
     least = plan.member(strongest, 0, levels[0]).noise
-    warn_without_noise(least, settings.penalty, strongest, stacklevel=2)
+    warn_without_noise(least, settings.usual_noise(strongest), stacklevel=2)
     plan.task.warn_small_groups(stacklevel=2)
     folder = None if out is None else Folder(as_path("out", out) / plan.name)
     if folder is not None:

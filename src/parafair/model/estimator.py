@@ -258,7 +258,7 @@ class FairCP(FittedCP):
             raise
         self._keep(fits, record, training)
         self._tell_noise()
-        warn_without_noise(record.noise, settings.penalty, record.strength, stacklevel=2)
+        warn_without_noise(record.noise, settings.usual_noise(record.strength), stacklevel=2)
         # Audits have judged a selected strength as it is; postprocessing changes the objective.
         if not settings.automatic and settings.postprocessing is None:
             self._warn_of_the_end()

@@ -61,18 +61,14 @@ def default_noise(penalty: object, strength: float | None) -> float:
     return float(penalty.default_noise) if strength and isinstance(penalty, NoisyPenalty) else 0.0
 
 
-def warn_without_noise(
-    noise: float, penalty: object, strength: float | None, *, stacklevel: int
-) -> None:
+def warn_without_noise(noise: float, usual: float, *, stacklevel: int) -> None:
     """Warn if a fit has no noise although its method has some by default.
 
     Args:
         noise: The noise of the fit.
-        penalty: Its penalty.
-        strength: The strength of the penalty.
+        usual: The noise that it has by default.
         stacklevel: As in `warn`.
     """
-    usual = default_noise(penalty, strength)
     if usual and not noise:
         warn(
             f"with noise={noise:g}, differences far below the resolution of the criterion stay in "

@@ -145,8 +145,10 @@ class Settings:
     def noise_at(self, strength: float | None) -> float:
         """Return the noise of a fit at a strength: the given one, or the default of the method."""
         given = self.model.noise
-        if given is not None:
-            return float(given)
+        return self.usual_noise(strength) if given is None else float(given)
+
+    def usual_noise(self, strength: float | None) -> float:
+        """Return the noise that the method has by default at a strength."""
         usual = default_noise(self.penalty, strength)
         return ENCODER_NOISE if usual and self.encoder is not None else usual
 
