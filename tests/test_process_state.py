@@ -219,6 +219,7 @@ CALLS = {
     "Problem.penalties": lambda m: m["problem"].penalties(m["factors"]),
     "Problem.take": lambda m: m["problem"].take(torch.zeros(1, dtype=torch.long)),
     "Problem.value_and_gradients": lambda m: m["problem"].value_and_gradients(m["factors"]),
+    "Problem.with_deal": lambda made: made["problem"].with_deal(1),
     "Problem.with_strengths": lambda m: m["problem"].with_strengths(torch.ones(1)),
     "SensitiveFeatures.encode": lambda m: FEATURES.encode(),
     "SensitiveFeatures.from_list": lambda m: SensitiveFeatures.from_list(FEATURES.to_list()),
