@@ -88,6 +88,9 @@ def test_a_person_without_entries_gets_the_mean_row(model_of_incomplete, incompl
     together = np.concatenate([incomplete[:3], nobody])
     with pytest.warns(UserWarning, match="no observed entries; their rows are the mean"):
         rows = model_of_incomplete.transform(together)
+    noise = model_of_incomplete.fit_.noise[0].norm().item()
+    mean = model_of_incomplete.embedding_.mean(0)
+    assert np.linalg.norm(rows[3] - mean) < 4 * noise
     np.testing.assert_allclose(rows[:3], model_of_incomplete.transform(incomplete[:3]), atol=1e-6)
 
 

@@ -122,8 +122,8 @@ class _Learner:
 
     def _inputs_of(self, inputs: Encoder) -> Tensor:
         """Return the inputs of everybody; those of people without entries do not matter."""
-        width = self.exact.prototype.new_zeros(1)
-        return encode_people(inputs, self.exact.data, empty=width)
+        zero = self.exact.prototype.new_zeros(1)
+        return encode_people(inputs, self.exact.data, empty=zero)
 
     def _first(self, inputs: Encoder, rows: Tensor) -> LearnedEncoder:
         """Return the encoder before the first step: a regression; hidden units add nothing yet."""
