@@ -80,7 +80,7 @@ def learn(
     try:
         for number in range(settings.steps):
             objective = learner.step(number)
-            history.append(_iteration(objective, start.seconds + perf_counter() - begin))
+            history.append(Iteration.of(objective, start.seconds + perf_counter() - begin))
             if on_iteration is not None:
                 on_iteration(number + 1, objective)
     except KeyboardInterrupt as error:
@@ -205,10 +205,7 @@ class _Learner:
         with torch.no_grad():
             rows, noise = self._rows(self.inputs, problem)
             sweep = Sweep(problem, self._with_people(rows + noise))
-            for _ in range(passes):
-                for other in range(problem.order):
-                    if other != problem.mode:
-                        sweep.replace(other, sweep.block(other).improve(sweep.factors[other]))
+            sweep.refit_others(passes)
         self.factors = sweep.factors
 
     def _normal(self, *shape: int) -> Tensor:
@@ -243,13 +240,3 @@ def _split(problem: Problem, inputs: Tensor, size: int) -> list[_Batch]:
 def _falling(share: float) -> float:
     """Return the learning rate after a share of the steps, relative to the first."""
     return LAST_RATE + (1 - LAST_RATE) * (1 + cos(pi * share)) / 2
-
-
-def _iteration(objective: Objective, seconds: float) -> Iteration:
-    return Iteration(
-        objective=float(objective.value),
-        loss=float(objective.loss),
-        penalty=float(objective.penalty),
-        residual=float(objective.residual),
-        seconds=seconds,
-    )

@@ -142,13 +142,7 @@ class _Reducing:
         block = Sweep(plain, batch).block(other)
         factors[other] = block.minimizer(QuadraticForm.zero(batch[other]))[0]
         judged = plain.evaluate([factor.unsqueeze(0) for factor in factors])
-        last = Iteration(
-            objective=float(judged.value),
-            loss=float(judged.loss),
-            penalty=float(judged.penalty),
-            residual=float(judged.residual),
-            seconds=perf_counter() - begin,
-        )
+        last = Iteration.of(judged, perf_counter() - begin)
         fit = Fit(CPTensor.from_factors(factors), Status.CONVERGED, (last,))
         return self._completed(fit, self.encoder)
 

@@ -73,10 +73,7 @@ class Decomposition:
     def refit(self) -> Decomposition:
         """Return the decomposition with the other factors refitted to the rows, then the rows."""
         sweep, mode = Sweep(self.problem, self.factors), self.problem.mode
-        for _ in range(PASSES):
-            for other in range(self.problem.order):
-                if other != mode:
-                    sweep.replace(other, sweep.block(other).improve(sweep.factors[other]))
+        sweep.refit_others(PASSES)
         refitted = Decomposition(self.problem, carry_scale(tuple(sweep.factors), mode))
         factors = list(refitted.factors)
         factors[mode] = refitted._block.minimizer(QuadraticForm.zero(factors[mode]))

@@ -13,7 +13,7 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import real_number, whole_number
-from parafair.solvers.problem import Problem
+from parafair.solvers.problem import Objective, Problem
 from parafair.solvers.sweep import Sweep
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
@@ -57,6 +57,17 @@ class Iteration:
     penalty: float
     residual: float
     seconds: float
+
+    @classmethod
+    def of(cls, objective: Objective, seconds: float) -> Iteration:
+        """Return the entry of an objective of one member."""
+        return cls(
+            objective=float(objective.value),
+            loss=float(objective.loss),
+            penalty=float(objective.penalty),
+            residual=float(objective.residual),
+            seconds=seconds,
+        )
 
 
 @dataclass(frozen=True)
@@ -181,13 +192,7 @@ class Fit:
             seconds: Time that the change took.
         """
         judged = problem.evaluate([factor.unsqueeze(0) for factor in factors])
-        last = Iteration(
-            objective=float(judged.value),
-            loss=float(judged.loss),
-            penalty=float(judged.penalty),
-            residual=float(judged.residual),
-            seconds=self.seconds + seconds,
-        )
+        last = Iteration.of(judged, self.seconds + seconds)
         cp = CPTensor.from_factors(factors)
         return replace(self, cp=cp, history=(*self.history, last))
 

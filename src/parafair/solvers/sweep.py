@@ -32,6 +32,13 @@ class Sweep:
             ridge=ridge_diagonal(self.factors, mode, self.problem.mode, self.problem.ridge),
         )
 
+    def refit_others(self, passes: int) -> None:
+        """Fit all factors but that of the people, one after the other."""
+        for _ in range(passes):
+            for mode in range(self.problem.order):
+                if mode != self.problem.mode:
+                    self.replace(mode, self.block(mode).improve(self.factors[mode]))
+
     def replace(self, mode: int, factor: Tensor) -> None:
         """Replace the factor of a mode."""
         self.factors[mode] = factor
