@@ -89,7 +89,7 @@ def learn(
 
 
 @dataclass(frozen=True, eq=False)
-class _Batch:
+class Batch:
     """Some of the people: their part of the problem, and their inputs."""
 
     problem: Problem
@@ -117,7 +117,7 @@ class _Learner:
         self.inputs = self._inputs_of(inputs).to(rows)
         self.encoder = self._first(inputs, rows)
         self.optimizer = torch.optim.Adam(self.encoder.parameters, betas=BETAS)
-        self.batches = _split(self.problem, self.inputs, settings.batch_size)
+        self.batches = make_batches(self.problem, self.inputs, settings.batch_size)
         self.coming: list[int] = []
 
     def _inputs_of(self, inputs: Encoder) -> Tensor:
@@ -214,8 +214,14 @@ class _Learner:
         return drawn.to(self.inputs)
 
 
-def _split(problem: Problem, inputs: Tensor, size: int) -> list[_Batch]:
-    """Return batches of people, each with its share of every group."""
+def make_batches(problem: Problem, inputs: Tensor, size: int) -> list[Batch]:
+    """Return batches of people, each with its share of every group.
+
+    Args:
+        problem: The problem of everybody.
+        inputs: Their inputs, shape (people, width).
+        size: About how many people are in a batch.
+    """
     everybody, features = problem.sensitive, problem.penalized_features
     assert everybody is not None
     count = chunk_count(features, size)
@@ -233,7 +239,7 @@ def _split(problem: Problem, inputs: Tensor, size: int) -> list[_Batch]:
                 data=problem.data.take(problem.mode, places.numpy()),
                 sensitive=everybody.take(places.numpy()),
             )
-        found.append(_Batch(part, inputs[places.to(inputs.device)]))
+        found.append(Batch(part, inputs[places.to(inputs.device)]))
     return found
 
 
