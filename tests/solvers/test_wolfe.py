@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from parafair.solvers.problem import Objective
+from parafair.solvers.objective import Objective
 from parafair.solvers.wolfe import Point, search
 
 

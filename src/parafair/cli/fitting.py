@@ -18,7 +18,7 @@ from parafair.errors import Interrupted
 from parafair.model.estimator import FairCP
 from parafair.model.noise import describe_noise
 from parafair.model.preparation import Settings
-from parafair.solvers.problem import Objective
+from parafair.solvers.objective import Objective
 
 
 @command("fit")

@@ -21,7 +21,8 @@ from parafair.solvers import Fit, Status
 from parafair.solvers.block import carry_scale
 from parafair.solvers.fitting import complete
 from parafair.solvers.loop import OnIteration
-from parafair.solvers.problem import Objective, Problem
+from parafair.solvers.objective import Objective
+from parafair.solvers.problem import Problem
 from parafair.solvers.result import Iteration
 from parafair.solvers.sweep import Sweep
 

@@ -27,8 +27,9 @@ from parafair.frontiers.certified import check_certificates
 from parafair.frontiers.result import Member
 from parafair.model.estimator import FairCP
 from parafair.model.noise import MOST_NOISE, Noise
-from parafair.model.preparation import Settings, Task
+from parafair.model.preparation import Settings
 from parafair.model.record import plain_params
+from parafair.model.task import Task
 from parafair.penalties.base import is_scale_free
 from parafair.records import plain
 from parafair.solvers import Fit, decompose, decompose_from, decompose_plain

@@ -30,11 +30,12 @@ from parafair.model.guaranteed import (
 from parafair.model.methods import Method
 from parafair.model.noise import describe_noise, warn_without_noise
 from parafair.model.notices import warn_empty
-from parafair.model.preparation import Settings, Task
+from parafair.model.preparation import Settings
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge
 from parafair.model.strength import OnAudit, select_strength
+from parafair.model.task import Task
 from parafair.model.training import Training
 from parafair.model.trials import OnTrial, Selection
 from parafair.solvers import Fit, Solver, Status

@@ -20,8 +20,9 @@ from parafair.guarantees.advantage import advantage_without_noise, explained_wit
 from parafair.guarantees.groups import codes_of
 from parafair.model.checks import AUDIT, POPULATION, RELEASE
 from parafair.model.noise import Noise
-from parafair.model.preparation import Settings, Task
+from parafair.model.preparation import Settings
 from parafair.model.strength import OnAudit, Search
+from parafair.model.task import Task
 from parafair.model.trials import CERTIFIED, NOT_CERTIFIED, OnTrial, Selection, Trial
 from parafair.penalties import Transport
 from parafair.penalties.transport import MOST_GROUPS, PARTS

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import torch
-from torch import Tensor
 
 from parafair.algebra.least_squares import LOSSES
 from parafair.arguments import flag, one_of, whole_number
@@ -16,7 +12,6 @@ from parafair.audits import check_max_leakage
 from parafair.audits.features import check_groups
 from parafair.audits.run import check_count
 from parafair.data.centering import Offsets
-from parafair.data.labels import preview
 from parafair.data.modes import is_labeled
 from parafair.data.randomness import as_seed
 from parafair.data.raw_features import check_order
@@ -24,10 +19,6 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import CountedReduction, Reduction
 from parafair.encoders.learned import Learned
-from parafair.encoders.optimizing import learn
-from parafair.encoders.reducing import reduce
-from parafair.encoders.result import EncodedFit
-from parafair.errors import warn
 from parafair.model.checks import (
     check_automatic,
     check_encoder,
@@ -36,21 +27,16 @@ from parafair.model.checks import (
 )
 from parafair.model.draws import secret_of
 from parafair.model.methods import resolve_method
-from parafair.model.noise import Noise, check_noise, default_noise
-from parafair.model.ridge import FALLBACK, RidgeSelection, check_ridge, is_complete, select_ridge
+from parafair.model.noise import check_noise, default_noise
+from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge
+from parafair.model.task import Task
 from parafair.penalties import Penalty, Postprocessing
 from parafair.penalties.base import is_scale_free
 from parafair.solvers import (
-    Fit,
     Solver,
     Stop,
-    decompose,
-    decompose_from,
-    decompose_plain,
 )
-from parafair.solvers.fitting import starts_plain
-from parafair.solvers.init import RANDOM_INITS, make_starts
-from parafair.solvers.loop import Counted, OnIteration
+from parafair.solvers.init import RANDOM_INITS
 from parafair.solvers.problem import Problem, check_rank
 from parafair.solvers.registry import resolve_solver
 
@@ -64,9 +50,6 @@ PLAIN_STARTS = 5
 # Noise of a learned encoder by default. Attackers such as trees find what a map without noise
 # leaves, because it is the same for everybody.
 ENCODER_NOISE = 0.3
-
-# Whoever knows one of two people recognizes the other, and one person alone has no distribution.
-TOO_FEW = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,163 +211,3 @@ class Settings:
                 "sensitive_features has several; leave encoder out, or pass those of the people"
             )
         return people, found
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """A fit that is ready to run.
-
-    Attributes:
-        settings: The resolved arguments of the model.
-        problem: What to minimize.
-        offsets: Offsets subtracted from the data; None without centering.
-        secret: A hash of the data before centering, from which noise follows.
-        ridge: How the ridge was selected; None if it was not.
-    """
-
-    settings: Settings
-    problem: Problem
-    offsets: Offsets | None
-    secret: str = field(repr=False)
-    ridge: RidgeSelection | None = None
-
-    def noise(
-        self, level: float, *, strength: float | None = None, seed: int | None = None
-    ) -> Noise:
-        """Return the noise of a fit.
-
-        Args:
-            level: Its size.
-            strength: The strength of the penalty.
-            seed: The seed of the fit; that of the model if None.
-        """
-        seed = self.settings.seed if seed is None else seed
-        return Noise(level, seed, self.secret, strength)
-
-    def warn_small_groups(self, *, stacklevel: int) -> None:
-        """Warn about groups that are too small to be hidden, if the method hides any."""
-        problem = self.problem
-        strength = 1.0 if problem.penalty is None else problem.penalty.strength
-        if not self.settings.needs_features or not (strength or self.settings.automatic):
-            return
-        others = [features.with_features() for features in problem.other_sensitive.values()]
-        for features in (problem.penalized_features, *others):
-            for name, groups in _small_groups(features).items():
-                warn(
-                    f"sensitive feature {name!r} has groups of one or two people "
-                    f"({preview(groups)}): no method can hide so few, and no audit can tell; merge "
-                    "them with other groups, or leave these people out",
-                    stacklevel=stacklevel + 1,
-                )
-
-    def starts(self) -> tuple[Tensor, ...]:
-        """Return the initial factors of the model, shape (n_init, size, rank) each."""
-        model = self.settings.model
-        return make_starts(
-            self.problem, model.init, count=self.settings.n_init, seed=self.settings.seed
-        )
-
-    def fit(self, on_iteration: OnIteration | None = None) -> tuple[Fit, ...]:
-        """Return the fits of the model, without noise.
-
-        There is one for each start. But a scale-free penalty continues from the best of their plain
-        decompositions alone, unless the model has given factors.
-
-        Args:
-            on_iteration: Called after each iteration, as in `solve_batch`.
-        """
-        settings, problem = self.settings, self.problem
-        if settings.encoder is not None:
-            counted = Counted(on_iteration)
-            plain = self.fit_plain(counted.later())
-            assert problem.penalty is not None
-            strength = problem.penalty.strength
-            noise = settings.noise_at(strength)
-            return (self.learn(plain, strength, noise, on_iteration=counted.later()),)
-        if isinstance(settings.model.init, str) and starts_plain(problem):
-            counted = Counted(on_iteration)
-            plain = self.fit_plain(counted.later())
-            return decompose_from(
-                problem,
-                settings.solver,
-                plain=[plain],
-                stop=settings.stop,
-                on_iteration=counted.later(),
-            )
-        if settings.reduction is not None:
-            return reduce(
-                problem,
-                settings.reduction,
-                settings.solver,
-                starts=self.starts(),
-                stop=settings.stop,
-                on_iteration=on_iteration,
-            )
-        return decompose(
-            problem,
-            settings.solver,
-            starts=self.starts(),
-            stop=settings.stop,
-            postprocessing=settings.postprocessing,
-            seeds=[settings.seed] * settings.n_init,
-            on_iteration=on_iteration,
-        )
-
-    def learn(
-        self,
-        plain: Fit,
-        strength: float,
-        noise: float,
-        *,
-        seed: int | None = None,
-        on_iteration: OnIteration | None = None,
-    ) -> EncodedFit:
-        """Return the fit with a learned encoder, without noise.
-
-        Args:
-            plain: The plain decomposition, where it begins.
-            strength: The strength of the penalty.
-            noise: Noise of the released rows, with which the encoder is learned.
-            seed: The seed of the fit; that of the model if None.
-            on_iteration: Called after each step.
-        """
-        encoder, penalty = self.settings.encoder, self.problem.penalty
-        assert encoder is not None
-        assert penalty is not None
-        return learn(
-            replace(self.problem, penalty=replace(penalty, strength=strength)),  # type: ignore[type-var]
-            plain,
-            encoder,
-            noise=noise,
-            seed=self.settings.seed if seed is None else seed,
-            on_iteration=on_iteration,
-        )
-
-    def fit_plain(self, on_iteration: OnIteration | None = None) -> Fit:
-        """Return the plain decomposition, the best of all starts."""
-        (fit,) = decompose_plain(
-            self.problem,
-            starts=self.starts(),
-            each=self.settings.n_init,
-            stop=self.settings.stop,
-            on_iteration=on_iteration,
-        )
-        return fit
-
-    def starts_of(self, seeds: list[int]) -> tuple[Tensor, ...]:
-        """Return the starts of each seed, one after the other, (seeds * n_init, size, rank)."""
-        init, count = self.settings.model.init, self.settings.n_init
-        each = [make_starts(self.problem, init, count=count, seed=seed) for seed in seeds]
-        return tuple(torch.cat(mode) for mode in zip(*each, strict=True))
-
-
-def _small_groups(features: SensitiveFeatures) -> dict[str, list[str]]:
-    """Return the groups of at most `TOO_FEW` people, by feature."""
-    found = {}
-    for column in features.columns:
-        if column.kind == "categorical":
-            sizes = np.bincount(column.values, minlength=len(column.categories))
-            places = np.flatnonzero((sizes > 0) & (sizes <= TOO_FEW))
-            if len(places):
-                found[column.name] = [column.categories[place] for place in places]
-    return found

@@ -7,7 +7,7 @@ import sys
 from parafair.model.strength import OnAudit
 from parafair.model.trials import OnTrial, Trial
 from parafair.solvers.loop import OnIteration
-from parafair.solvers.problem import Objective
+from parafair.solvers.objective import Objective
 
 # With verbose=1, one iteration in this many is printed.
 EVERY = 10

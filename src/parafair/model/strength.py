@@ -13,7 +13,7 @@ from parafair.algebra.cp_tensor import CPTensor
 from parafair.audits import STAGES, Verdict, audit, panel
 from parafair.encoders.result import encoder_of
 from parafair.errors import Interrupted
-from parafair.model.preparation import Task
+from parafair.model.task import Task
 from parafair.model.trials import OnTrial, Selection, Trial
 from parafair.penalties import CalibratedPenalty, Dependence
 from parafair.solvers import Fit, Status, decompose_from

@@ -12,7 +12,8 @@ from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import flag, whole_number
 from parafair.penalties import BoundInvariant, BoundQuadratic
 from parafair.solvers.majorize import Iterate, majorize
-from parafair.solvers.problem import Objective, Problem
+from parafair.solvers.objective import Objective
+from parafair.solvers.problem import Problem
 from parafair.solvers.sweep import Sweep
 
 # The penalty is never assumed flatter than this share of the loss's curvature.

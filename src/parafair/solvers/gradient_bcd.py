@@ -13,7 +13,8 @@ from parafair.arguments import flag, items, real_number, whole_number
 from parafair.dependence.gram import WHOLE_BYTES, tile_size
 from parafair.errors import shown
 from parafair.penalties import BoundPenalty, BoundQuadratic
-from parafair.solvers.problem import Objective, Problem
+from parafair.solvers.objective import Objective
+from parafair.solvers.problem import Problem
 from parafair.solvers.sweep import Sweep
 
 

@@ -13,8 +13,9 @@ from parafair.algebra.cp_tensor import Factors, gram, product_of
 from parafair.arguments import whole_number
 from parafair.penalties import BoundInvariant
 from parafair.solvers.block import carry_scale
+from parafair.solvers.objective import Objective
 from parafair.solvers.preconditioner import Part, preconditioner
-from parafair.solvers.problem import Objective, Problem
+from parafair.solvers.problem import Problem
 from parafair.solvers.sweep import Sweep
 from parafair.solvers.wolfe import Point, search
 

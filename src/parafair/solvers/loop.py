@@ -11,7 +11,8 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.errors import Interrupted
-from parafair.solvers.problem import Objective, Problem
+from parafair.solvers.objective import Objective
+from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Iteration, Status, Stop, best
 
 

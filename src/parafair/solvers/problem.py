@@ -22,6 +22,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.penalties import BoundInvariant, BoundPenalty, Penalty
 from parafair.penalties.base import is_scale_free
 from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, scale_strength
+from parafair.solvers.objective import Objective
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.sweep import Sweep
 
@@ -30,38 +31,6 @@ CANCELLATION = 1e3
 
 # With fewer entries, single precision saves no time: most of it is not arithmetic.
 LEAST_IN_SINGLE = 100_000
-
-
-@dataclass(frozen=True, eq=False)
-class Objective:
-    """The objective of each member of a batch; float64, shape (batch,).
-
-    Attributes:
-        loss: ``||X - model||**2 / |X|`` over the observed entries.
-        penalty: The penalty, its strength included, and the ridge.
-        residual: ``||X - model|| / ||X||`` over the observed entries.
-    """
-
-    loss: Tensor
-    penalty: Tensor
-    residual: Tensor
-
-    @property
-    def value(self) -> Tensor:
-        """Loss plus penalty."""
-        return self.loss + self.penalty
-
-    def take(self, members: Tensor) -> Objective:
-        """Return the objective of some members."""
-        return Objective(self.loss[members], self.penalty[members], self.residual[members])
-
-    def put(self, members: Tensor, other: Objective) -> Objective:
-        """Return this objective with some members replaced by those of another."""
-        return Objective(
-            self.loss.index_copy(0, members, other.loss),
-            self.penalty.index_copy(0, members, other.penalty),
-            self.residual.index_copy(0, members, other.residual),
-        )
 
 
 @dataclass(frozen=True, eq=False)

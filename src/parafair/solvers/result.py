@@ -13,7 +13,8 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import real_number, whole_number
-from parafair.solvers.problem import Objective, Problem
+from parafair.solvers.objective import Objective
+from parafair.solvers.problem import Problem
 from parafair.solvers.sweep import Sweep
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 

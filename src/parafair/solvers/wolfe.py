@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from parafair.solvers.problem import Objective
+from parafair.solvers.objective import Objective
 
 # A step must decrease the objective by this share of what the slope promises, and must reduce the
 # slope to this share. These are the usual values for quasi-Newton directions.
