@@ -3,11 +3,11 @@
     python -m benchmarks.run [NAME ...]
 
 Names: algorithm1, plain_cp, khsic, audit_time, iteration_time (speed); all_at_once (solvers);
-chance_auto, chance_random, chance_seeds, chance_new, baselines, drift, fair_time (fairness);
-batch, hypervolume (frontiers); reproduction (the paper's figures); completion, sparse_sums,
-ridge, oulad_time, oulad_auto, oulad_sums (missing entries); certified_auto, certificate_time,
-simulated_releases, population (guarantees); adult_blind, oulad_blind (encoders); gpu_iteration,
-gpu_criterion, gpu_fit (only with a CUDA device). The default is all of them.
+chance_auto, chance_random, chance_seeds, chance_new, chance_chunks, baselines, drift, fair_time
+(fairness); batch, hypervolume (frontiers); reproduction (the paper's figures); completion,
+sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums (missing entries); certified_auto,
+certificate_time, simulated_releases, population (guarantees); adult_blind, oulad_blind (encoders);
+gpu_iteration, gpu_criterion, gpu_fit (only with a CUDA device). The default is all of them.
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -34,6 +34,7 @@ from benchmarks import (
     blind,
     certificates,
     chance,
+    chunks,
     completion,
     contenders,
     fairness,
@@ -236,6 +237,7 @@ BENCHMARKS = {
     "chance_random": chance.chance_random,
     "chance_seeds": chance.chance_seeds,
     "chance_new": chance.chance_new,
+    "chance_chunks": chunks.chance_chunks,
     "baselines": fairness.baselines,
     "drift": fairness.drift,
     "fair_time": fairness.fair_time,
