@@ -8,7 +8,12 @@ import torch
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.kernels import Delta, Gaussian
 from parafair.dependence.scales import Level
-from parafair.dependence.weights import Weights, feature_factors, sensitive_sample
+from parafair.dependence.weights import (
+    Weights,
+    distinct_rows,
+    feature_factors,
+    sensitive_sample,
+)
 from parafair.testing import example_groups, example_rows
 from tests.reference.criterion import weights_of
 
@@ -125,3 +130,11 @@ def test_chunks_are_taken_with_all_their_parts():
     part = weights.take(slice(1, 3))
     assert {len(entry) for entry in vars(part).values()} == {2}
     assert torch.equal(part.columns, weights.columns[1:])
+
+
+def test_distinct_rows_are_those_of_torch():
+    sample = example_rows(200, 3, seed=0).round()
+    distinct, places = distinct_rows(sample)
+    expected, theirs = torch.unique(sample, dim=0, return_inverse=True)
+    torch.testing.assert_close(distinct, expected)
+    assert torch.equal(places, theirs)

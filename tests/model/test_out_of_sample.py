@@ -10,7 +10,6 @@ from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, aud
 from parafair.audits.trials import auc
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.whitening import Standardized
-from parafair.model.out_of_sample import nearest_trained
 from parafair.testing import example_rows
 
 TRAINED = 120
@@ -34,46 +33,6 @@ def model(marks):
     tensor, groups = marks
     model = FairCP(3, strength=3.0, random_state=0)
     return model.fit(tensor[:TRAINED], sensitive_features=groups[:TRAINED])
-
-
-def test_the_alike_are_the_nearest_with_the_same_categories():
-    plain = example_rows(60, 2, seed=0) @ example_rows(2, 2, seed=1)
-    rows = example_rows(30, 2, seed=2)
-    own, theirs = np.arange(60) % 3, np.arange(30) % 3
-    features = SensitiveFeatures.of(own)
-    found = nearest_trained(rows, features.read(theirs), plain=plain, trained_features=features)
-    inverse = np.linalg.inv(np.cov(plain.numpy().T))
-    distances = cdist(rows.numpy(), plain.numpy(), "mahalanobis", VI=inverse)
-    expected = np.where(own == theirs[:, None], distances, np.inf).argmin(1)
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_a_combination_that_nobody_has_is_like_those_who_agree_in_most():
-    pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame(
-        {"one": ["a", "b", "b"] * 4, "two": ["x", "x", "y"] * 4, "three": ["p", "p", "q"] * 4}
-    )
-    features = SensitiveFeatures.of(table)
-    new = pandas.DataFrame({"one": ["a"], "two": ["y"], "three": ["q"]})
-    for seed in range(10):
-        found = nearest_trained(
-            example_rows(1, 2, seed=seed),
-            features.read(new),
-            plain=example_rows(12, 2, seed=50),
-            trained_features=features,
-        )
-        assert table["three"][found[0]] == "q"
-
-
-def test_numeric_features_of_the_alike_are_near():
-    rows = example_rows(2000, 3, seed=0)
-    age = np.random.default_rng(0).uniform(20, 60, 2000)
-    features = SensitiveFeatures.of(age)
-    new = np.random.default_rng(1).uniform(20, 60, 100)
-    found = nearest_trained(
-        example_rows(100, 3, seed=1), features.read(new), plain=rows, trained_features=features
-    )
-    assert np.median(np.abs(age[found] - new)) < 0.2 * np.median(np.abs(age[:100] - new))
 
 
 def test_new_people_reveal_less_with_their_features(marks, model):

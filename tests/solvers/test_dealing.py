@@ -99,6 +99,15 @@ def test_a_fit_converges_and_can_be_interrupted(task, starts):
         )
 
 
+def test_curvature_lasts_when_chunks_change(task, starts, monkeypatch):
+    stop = Stop(max_iter=40, tol=0.0)
+    (lasting,) = solve_dealt(task.problem, task.settings.solver, starts=starts, stop=stop)
+    monkeypatch.setattr("parafair.solvers.dealing.ResumingSolver", ())
+    (anew,) = solve_dealt(task.problem, task.settings.solver, starts=starts, stop=stop)
+    assert lasting.n_iter == anew.n_iter == 40
+    assert lasting.counts["evaluations"] < anew.counts["evaluations"]
+
+
 @pytest.mark.parametrize("kind", ["groups", "numbers"])
 def test_another_deal_has_everybody_once_and_the_same_groups_in_a_chunk(kind):
     random = np.random.default_rng(0)

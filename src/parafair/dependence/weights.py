@@ -148,7 +148,7 @@ class Alike:
     @classmethod
     def of(cls, sensitive: SensitiveFeatures) -> Alike | None:
         """Return the people with equal features; None if they are few."""
-        _, groups = torch.unique(sensitive_sample(sensitive)[0], dim=0, return_inverse=True)
+        _, groups = distinct_rows(sensitive_sample(sensitive)[0])
         sizes = torch.bincount(groups)
         if len(sizes) > MOST_ALIKE or len(groups) < LEAST_ALIKE * len(sizes):
             return None
@@ -196,6 +196,20 @@ def sensitive_sample(sensitive: SensitiveFeatures) -> tuple[Tensor, SensitiveKer
     return torch.from_numpy(np.column_stack(values).astype(np.float64)), SensitiveKernel(kernels)
 
 
+def distinct_rows(sample: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distinct rows of a matrix, sorted, and the place of every row among them.
+
+    ``torch.unique`` along a dimension takes seconds for a million rows.
+    """
+    codes = np.zeros(len(sample), dtype=np.int64)
+    for column in sample.numpy().T:
+        values, own = np.unique(column, return_inverse=True)
+        # Renumbered after each column, so that the numbers stay small.
+        codes = np.unique(codes * len(values) + own, return_inverse=True)[1]
+    _, first = np.unique(codes, return_index=True)
+    return sample[torch.from_numpy(first)], torch.from_numpy(codes)
+
+
 def feature_factors(sensitive: SensitiveFeatures) -> list[Tensor]:
     """Return the centered low-rank factor of each feature, then that of their combination.
 
@@ -212,7 +226,7 @@ def feature_factors(sensitive: SensitiveFeatures) -> list[Tensor]:
 
 def _factor(sample: Tensor, kernel: SensitiveKernel) -> Tensor:
     """Return ``U`` with ``U U.T`` the Gram matrix: exact, unless there are many distinct values."""
-    distinct, places = torch.unique(sample, dim=0, return_inverse=True)
+    distinct, places = distinct_rows(sample)
     if len(distinct) > MOST_DISTINCT:
         return low_rank_factor(sample, kernel, most=MOST_LOW_RANK)
     values, vectors = torch.linalg.eigh(kernel(distinct, distinct))

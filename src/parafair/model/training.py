@@ -20,9 +20,10 @@ from parafair.data.labels import as_labels, locate
 from parafair.data.modes import has_own_labels, is_labeled
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.dependence.neighbors import nearest_trained
 from parafair.errors import ConvergenceWarning, missing_column, warn
 from parafair.model.draws import secret_for_new_people
-from parafair.model.out_of_sample import minimize_rows, nearest_trained
+from parafair.model.out_of_sample import minimize_rows
 from parafair.penalties import Penalty
 from parafair.solvers.problem import Problem
 from parafair.solvers.ridge import ridge_diagonal

@@ -18,7 +18,15 @@ import torch
 from torch import Tensor
 
 from parafair.errors import Interrupted
-from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
+from parafair.solvers.loop import (
+    Counted,
+    OnFit,
+    OnIteration,
+    ResumingSolver,
+    Solver,
+    State,
+    solve_batch,
+)
 from parafair.solvers.precision import in_precision_of
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop
@@ -27,7 +35,7 @@ from parafair.solvers.result import Fit, Status, Stop
 # same time, on 4,000 people of Adult.
 ITERATIONS = 10
 # The objective is compared over so many deals.
-WINDOW = 6
+WINDOW = 4
 
 
 def solve_dealt(
@@ -47,7 +55,7 @@ def solve_dealt(
     Raises:
         Interrupted: On Ctrl-C, with the best fit after the last finished iteration.
     """
-    counted, rough = Counted(on_iteration), problem.single
+    counted, rough, lasting = Counted(on_iteration), problem.single, Lasting(solver)
     factors = tuple(factor.to(rough.prototype.dtype) for factor in starts)
     fits: tuple[Fit, ...] = ()
     judged = [rough.evaluate(factors).value]
@@ -56,7 +64,7 @@ def solve_dealt(
         try:
             fits = solve_batch(
                 rough.with_deal(deal),
-                solver,
+                lasting,
                 starts=factors,
                 stop=replace(stop, max_iter=last, tol=0.0),
                 on_iteration=counted.later(),
@@ -64,6 +72,8 @@ def solve_dealt(
             )
         except Interrupted as interruption:
             raise Interrupted(in_precision_of(interruption.fit, problem)) from interruption
+        if any(fit.status is not Status.OUT_OF_ITERATIONS for fit in fits):
+            lasting.last = None  # it is not the state of all members
         factors = tuple(torch.stack(m) for m in zip(*(f.cp.factors for f in fits), strict=True))
         judged.append(rough.evaluate(factors).value)
         settled = _settled(judged, stop)
@@ -81,6 +91,34 @@ def solve_dealt(
         if on_fit is not None:
             on_fit(member, found[-1])
     return tuple(found)
+
+
+class Lasting:
+    """A solver that continues from its last state, if it can, instead of beginning anew.
+
+    With other chunks the objective has nearly the same curvature, which takes many iterations to
+    learn.
+
+    Attributes:
+        last: The last state; None to begin anew.
+    """
+
+    def __init__(self, solver: Solver[Any]) -> None:
+        self.solver = solver
+        self.last: State | None = None
+
+    def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> State:
+        """Return the state of the problem with other chunks."""
+        if self.last is not None and isinstance(self.solver, ResumingSolver):
+            state: State = self.solver.resume(problem, self.last)
+        else:
+            state = self.solver.init(problem, factors)
+        return state
+
+    def step(self, problem: Problem, state: State) -> State:
+        """Return the state after one more iteration."""
+        self.last = self.solver.step(problem, state)
+        return self.last
 
 
 def _settled(judged: Sequence[Tensor], stop: Stop) -> bool:

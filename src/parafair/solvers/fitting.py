@@ -2,7 +2,8 @@
 
 From a random start, a strong penalty destroys the fit and the solver does not recover it. So a fit
 with a scale-free penalty begins at a converged plain decomposition, and also at its transport
-repair, where all groups have the same distribution. The lower objective wins.
+repair, where all groups have the same distribution. The lower objective wins. With many people it
+begins at a fit to a sample of them, from the plain decomposition.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_bat
 from parafair.solvers.precision import solve_single, solve_twice
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop, best
+from parafair.solvers.sampling import LEAST_PEOPLE, solve_sample
 
 # The repair of more people takes longer than the fit.
 MOST_REPAIRED = 1000
@@ -236,7 +238,9 @@ class Contender:
 def _winners(
     problem: Problem, solver: Solver[Any], *, plain: Sequence[Fit], stop: Stop, counted: Counted
 ) -> list[Contender]:
-    """Return the best start of each member, from its plain decomposition or from the repair."""
+    """Return the best start of each member, of those that the number of people allows."""
+    if problem.in_chunks and len(problem.penalized_features) >= LEAST_PEOPLE:
+        return _sampled(problem, solver, plain=plain, stop=stop, counted=counted)
     of_members = [[Contender(member, fit.cp.factors)] for member, fit in enumerate(plain)]
     for member, factors in enumerate(_repairs(problem, plain)):
         if factors is not None:
@@ -257,6 +261,31 @@ def _winners(
             own = [contender for contender in tried if contender.member == member]
             of_members[member] = _close(own, current.close)
     return [contenders[0] for contenders in of_members]
+
+
+def _sampled(
+    problem: Problem, solver: Solver[Any], *, plain: Sequence[Fit], stop: Stop, counted: Counted
+) -> list[Contender]:
+    """Return the better start of each member: its plain decomposition, or a fit to a sample."""
+    found = solve_sample(
+        problem,
+        solver,
+        plain=plain,
+        stop=ROUNDS[-1].stop(stop),
+        on_iteration=counted.later(),
+    )
+    lower = _objectives(problem, found) < _objectives(problem, plain)
+    return [
+        Contender(
+            member, (fit if better else plain[member]).cp.factors, None, fit.n_iter, fit.seconds
+        )
+        for member, (fit, better) in enumerate(zip(found, lower.tolist(), strict=True))
+    ]
+
+
+def _objectives(problem: Problem, fits: Sequence[Fit]) -> Tensor:
+    """Return the objective of each member, shape (batch,)."""
+    return problem.evaluate(_stack([fit.cp.factors for fit in fits])).value
 
 
 def _close(contenders: list[Contender], close: float) -> list[Contender]:

@@ -148,6 +148,18 @@ class LBFGS:
             weights=tuple(_row_weights(problem, mode) for mode in range(problem.order)),
         )
 
+    def resume(self, problem: Problem, state: LBFGSState) -> LBFGSState:
+        """Return the state of a problem that has changed a little; counts begin anew."""
+        zero = torch.zeros_like(state.evaluations)
+        return replace(
+            state,
+            point=evaluate(problem, state.point.vector),
+            evaluations=zero + 1,
+            restarts=zero,
+            stalled=zero > 0,
+            settled=zero > 0,
+        )
+
     def step(self, problem: Problem, state: LBFGSState) -> LBFGSState:
         """Take one step; a second search follows for members that found none."""
         start = state.point

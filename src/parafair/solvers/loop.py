@@ -66,6 +66,14 @@ class Solver(Protocol[S]):
         """Return the state after one more iteration."""
 
 
+@runtime_checkable
+class ResumingSolver(Solver[S], Protocol[S]):
+    """A solver that keeps what it has learned when the problem changes a little."""
+
+    def resume(self, problem: Problem, state: S) -> S:
+        """Return the state of the changed problem at the same factors."""
+
+
 OnIteration = Callable[[int, Objective], None]
 OnFit = Callable[[int, Fit], None]
 
