@@ -41,6 +41,21 @@ def test_fits_continue_near_the_end():
     assert fit.n_iter < whole.n_iter
 
 
+def test_further_starts_are_normal_and_come_last():
+    problem = problem_of(noise=0.5)
+    starts = make_starts(problem, "uniform", count=2, seed=0)
+    alone = compressed_fits(problem, starts, stop=STOP)
+    found = compressed_fits(problem, starts, stop=STOP, more=3)
+    assert len(found) == 5
+    assert [fit.objective for fit in found[:2]] == pytest.approx([fit.objective for fit in alone])
+    other = compressed_fits(
+        problem, make_starts(problem, "uniform", count=1, seed=9), stop=STOP, more=3
+    )
+    assert [fit.objective for fit in other[1:]] == pytest.approx(
+        [fit.objective for fit in found[2:]]
+    )
+
+
 def test_what_would_not_become_small_is_left_alone():
     small = problem_of(sizes=(8, 7, 6))
     starts = make_starts(small, "normal", count=1, seed=0)

@@ -18,6 +18,7 @@ from parafair.algebra.observed import CompleteObservations
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.solvers.block import BlockDescent
+from parafair.solvers.init import make_starts
 from parafair.solvers.loop import OnIteration, solve_batch
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Stop
@@ -37,6 +38,7 @@ def compressed_fits(
     starts: tuple[Tensor, ...],
     *,
     stop: Stop,
+    more: int = 0,
     on_iteration: OnIteration | None = None,
 ) -> tuple[Fit, ...] | None:
     """Return decompositions of the compressed tensor, with factors in the original units.
@@ -48,6 +50,8 @@ def compressed_fits(
         problem: The problem, without penalty.
         starts: One factor (batch, size, rank) per mode.
         stop: When a member stops.
+        more: Number of further starts, which are cheap here. They are normal, and always the same;
+            their fits come last.
         on_iteration: Called after each iteration, as in `solve_batch`.
     """
     directions = DIRECTIONS * problem.rank
@@ -60,11 +64,15 @@ def compressed_fits(
     for basis in bases:  # each contraction moves the next mode to the front
         tensor = torch.tensordot(tensor, basis, ([0], [0]))
     small = replace(problem, data=TensorData(tensor), sensitive=None)
+    begun = tuple(basis.mT @ start for basis, start in zip(bases, starts, strict=True))
+    if more:
+        others = make_starts(small, "normal", count=more, seed=0)
+        begun = tuple(torch.cat(both) for both in zip(begun, others, strict=True))
     try:
         found = solve_batch(
             small,
             BlockDescent(),
-            starts=tuple(basis.mT @ start for basis, start in zip(bases, starts, strict=True)),
+            starts=begun,
             stop=stop,
             on_iteration=on_iteration,
         )

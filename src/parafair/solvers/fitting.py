@@ -35,6 +35,10 @@ from parafair.solvers.sampling import LEAST_PEOPLE, solve_sample
 MOST_REPAIRED = 1000
 
 
+# Further starts of a compressed tensor, if there are several. On some data more than half of all
+# starts end in a poor local optimum.
+MORE_STARTS = 15
+
 # Squared relative residual of a plain decomposition that counts as exact.
 EXACT = 1e-8
 
@@ -141,7 +145,14 @@ def decompose_plain(
     plain = replace(problem, penalty=None, other_sensitive={})
     counted, stop = Counted(on_iteration), replace(stop, enough=max(stop.enough, EXACT))
     try:
-        rough = compressed_fits(plain, starts, stop=stop, on_iteration=counted.later())
+        count = len(starts[0])
+        rough = compressed_fits(
+            plain,
+            starts,
+            stop=stop,
+            more=MORE_STARTS if each > 1 else 0,
+            on_iteration=counted.later(),
+        )
         if rough is None and each > 1:
             rough = solve_single(
                 plain,
@@ -151,8 +162,8 @@ def decompose_plain(
                 on_iteration=counted.later(),
             )
         if rough is not None:
-            several = [rough[first : first + each] for first in range(0, len(rough), each)]
-            starts = _stack([best(fits).cp.factors for fits in several])
+            own = [rough[first : first + each] for first in range(0, count, each)]
+            starts = _stack([best([*fits, *rough[count:]]).cp.factors for fits in own])
         return solve_twice(
             plain, BlockDescent(), starts=starts, stop=stop, on_iteration=counted.later()
         )
