@@ -10,6 +10,7 @@ from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, aud
 from parafair.audits.trials import auc
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.whitening import Standardized
+from parafair.penalties import Invariant
 from parafair.testing import example_rows
 
 TRAINED = 120
@@ -211,6 +212,21 @@ def test_a_saved_model_predicts_and_embeds_the_same(marks, tmp_path):
         rtol=1e-6,
         atol=1e-8,
     )
+
+
+def test_chunks_of_refined_people_are_dealt_anew(monkeypatch):
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 2, 500)
+    matrix = random.standard_normal((500, 3)) @ random.standard_normal((3, 8))
+    matrix += 2 * groups[:, None] * random.standard_normal(8)
+    model = FairCP(3, method=Invariant(30.0, chunk_size=50), random_state=0)
+    model.fit(matrix[:100], sensitive_features=groups[:100])
+    deals, with_deal = set(), Criterion.with_deal
+    monkeypatch.setattr(
+        Criterion, "with_deal", lambda self, deal: deals.add(deal) or with_deal(self, deal)
+    )
+    model.transform(matrix[100:], sensitive_features=groups[100:], refine=True)
+    assert deals >= {1, 2}
 
 
 def test_refinement_says_what_it_needs(marks, model):

@@ -22,6 +22,8 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.model.methods import Method, resolve_method
 from parafair.penalties import BoundPenalty, Penalty
 from parafair.penalties.base import is_scale_free
+from parafair.penalties.bound import is_in_chunks
+from parafair.solvers.dealing import ITERATIONS
 from parafair.solvers.majorize import Iterate, majorize
 
 # Refinement stops when a step decreases the objective by less than the share TOL.
@@ -61,16 +63,38 @@ def refining_penalty(
 def minimize_rows(block: Block, bound: BoundPenalty, rows: Tensor) -> tuple[Tensor, bool]:
     """Return rows that minimize squared error plus penalty, and whether they converged.
 
+    Chunks of people are dealt anew every few steps; see `parafair.solvers.dealing`.
+
     Args:
         block: The squared error of the rows.
         bound: The penalty.
         rows: The initial rows, shape (people, rank).
     """
+    if not is_in_chunks(bound):
+        return _minimize(block, bound, rows, steps=MAX_STEPS)
+
+    def judged(rows: Tensor) -> Tensor:
+        return block.value(rows[None]) + bound.value(rows[None])
+
+    after = judged(rows)
+    for deal in range(1, MAX_STEPS // ITERATIONS + 1):
+        before = after
+        rows, _ = _minimize(block, bound.with_deal(deal), rows, steps=ITERATIONS)
+        after = judged(rows)
+        if before - after <= TOL * ITERATIONS * after:
+            return rows, True
+    return rows, False
+
+
+def _minimize(
+    block: Block, bound: BoundPenalty, rows: Tensor, *, steps: int
+) -> tuple[Tensor, bool]:
+    """Take at most so many majorize-minimize steps; return the rows, and whether they converged."""
     point = Iterate(rows[None], *bound.value_and_gradient(rows[None]))
     # Shifting one of n rows by 1 changes the penalty by about this much.
     curvature = point.value / len(rows)
     after = block.value(point.factor) + point.value
-    for _ in range(MAX_STEPS):
+    for _ in range(steps):
         before = after
         point, curvature, accepted = majorize(block, bound, point, curvature)
         after = block.value(point.factor) + point.value
