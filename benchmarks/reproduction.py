@@ -13,10 +13,10 @@ from tests.reference import paper_bcd
 
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.paper import Item, Setup
-from parafair.paper.config import BCD, FATR, HSIC, INNER_STEPS, KHSIC, RIDGE
+from parafair.paper import Item, Readings, Setup
+from parafair.paper.config import BCD, FATR, HSIC, KHSIC, RIDGE
 from parafair.paper.recipes import Data, load_data, recipe
-from parafair.paper.run import AT_ONCE
+from parafair.paper.work import AT_ONCE
 from parafair.penalties import Penalty
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
@@ -112,7 +112,7 @@ def _autograd(data: Data, method: str, item: Item, setup: Setup, device: str) ->
         paper_bcd.round_of_steps(tensor, starts, penalties[method], steps, MEASURED_STEPS)
         _wait(device)
         times.append(perf_counter() - begin)
-    return min(times) * INNER_STEPS / MEASURED_STEPS
+    return min(times) * Readings().inner_steps / MEASURED_STEPS
 
 
 def _batches(data: Data, method: str, items: list[Item], setup: Setup, device: str) -> float:

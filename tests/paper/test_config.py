@@ -13,7 +13,6 @@ from parafair.paper.config import (
     CONTRACEPTIVE,
     FATR,
     HSIC,
-    INNER_STEPS,
     KHSIC,
     OURS,
     RANKS,
@@ -85,7 +84,7 @@ def test_ours_and_the_usual_remedy_are_in_every_figure_of_the_paper():
 def test_sizes_steps_and_splits():
     assert RANKS == {SYNTHETIC: 8, CONTRACEPTIVE: 6}
     assert TEST_SIZES == {SYNTHETIC: 0.25, CONTRACEPTIVE: 0.1}
-    assert (INNER_STEPS, RIDGE) == (200, 1.0)
+    assert (Readings().inner_steps, RIDGE) == (200, 1.0)
     assert STEP_SIZES[SYNTHETIC][BCD] == STEP_SIZES[SYNTHETIC][FATR] == (3, 1)
     assert STEP_SIZES[SYNTHETIC][HSIC] == STEP_SIZES[SYNTHETIC][KHSIC] == (0.5, 1)
     assert set(STEP_SIZES[CONTRACEPTIVE].values()) == {(100, 10)}

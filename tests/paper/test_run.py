@@ -59,7 +59,7 @@ def test_running_again_gives_identical_tables(made, tmp_path):
 
 def test_nothing_is_made_twice(made, monkeypatch):
     before = texts(made)
-    monkeypatch.setattr("parafair.paper.run.make_plan", None)
+    monkeypatch.setattr("parafair.paper.work.make_plan", None)
     make_tables(["rounds"], out=made, scale=TINY)
     assert texts(made) == before
 
@@ -73,7 +73,7 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(made, tmp_path, monkeypatc
             raise KeyboardInterrupt("between two batches")
         return make_plan(*arguments, **settings)
 
-    monkeypatch.setattr("parafair.paper.run.make_plan", interrupted)
+    monkeypatch.setattr("parafair.paper.work.make_plan", interrupted)
     with pytest.raises(KeyboardInterrupt, match="between two batches"):
         make_tables(["rounds"], out=tmp_path, scale=TINY)
     some = read_rows(tmp_path / "rounds.csv")
@@ -89,7 +89,7 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(made, tmp_path, monkeypatc
 
 def test_figures_share_rows(made, tmp_path, monkeypatch):
     (tmp_path / "fig2b.csv").write_text((made / "rounds.csv").read_text())
-    monkeypatch.setattr("parafair.paper.run.make_plan", None)
+    monkeypatch.setattr("parafair.paper.work.make_plan", None)
     make_tables(["rounds"], out=tmp_path, scale=TINY)
     assert (tmp_path / "rounds.csv").read_text() == (made / "rounds.csv").read_text()
 

@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parafair.frontiers.run import AUDITS
 from parafair.paper.readings import Readings
 
 BCD, FATR, HSIC, KHSIC = "BCD", "FATR", "HSIC-BCD", "KHSIC-BCD"
 REMOVAL, OURS = "correlation removal", "invariant"
+PAPER_METHODS = (BCD, FATR, HSIC, KHSIC)
 SYNTHETIC, CONTRACEPTIVE = "synthetic", "contraceptive"
 
 RANKS = {SYNTHETIC: 8, CONTRACEPTIVE: 6}
@@ -23,7 +25,6 @@ STEP_SIZES = {
     SYNTHETIC: {BCD: (3.0, 1.0), FATR: (3.0, 1.0), HSIC: (0.5, 1.0), KHSIC: (0.5, 1.0)},
     CONTRACEPTIVE: dict.fromkeys((BCD, FATR, HSIC, KHSIC), (100.0, 10.0)),
 }
-INNER_STEPS = 200
 RIDGE = 1.0  # the paper's a_l2
 
 GRIDS = {
@@ -42,7 +43,7 @@ BARS: dict[str, dict[str, float | None]] = {
     "fig2b": {BCD: None, FATR: 0.1, HSIC: 0.01, KHSIC: 0.04},
     "fig3b": {BCD: None, FATR: 0.00002, HSIC: 4.8, KHSIC: 4.8},
 }
-LARGEST = 0.4  # of Figure 2a's range, which Figure 2b calls 0.04
+LARGEST = 0.4  # of Figure 2a's range, which Figure 2b calls 0.04; so may Figure 1b
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class Item:
         strength: As printed; None for a method without one.
         seed: The run: seed of the start and of the classifier's split.
         rounds: Outer iterations of Algorithm 1; None for methods that run until they converge.
+        readings: The readings that the row of the fit depends on; the others have their defaults.
     """
 
     data: str
@@ -109,6 +111,7 @@ class Item:
     strength: float | None
     seed: int
     rounds: int | None
+    readings: Readings = field(default_factory=Readings)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -181,13 +184,19 @@ class Setup:
         data, scale = _data_of(name), self.scale
         first, *others = range(scale.runs)
         items = []
-        for method, grid in GRIDS[name].items():
+        for method, grid in self._grids(name).items():
             printed = _thin([float(strength) for strength in grid], scale.points)
             items += self._fits(data, method, printed, (first,))
             items += self._fits(data, method, _thin(printed, REPEATED[name]), others)
         items += self._fits(data, REMOVAL, (None,), (first,), converged=True)
         items += self._fits(data, OURS, scale.ours, (first,), converged=True)
         return Figure(name, title, data, "curve", axis, tuple(dict.fromkeys(items)))
+
+    def _grids(self, name: str) -> dict[str, NDArray[np.float64]]:
+        """Return the strengths of each method on a curve."""
+        if name == "fig1b" and self.readings.largest == "range":
+            return {KHSIC: np.linspace(0, LARGEST, 100)}
+        return GRIDS[name]
 
     def _bars(self, name: str, title: str) -> Figure:
         """Return a figure with one strength per method in all runs."""
@@ -203,7 +212,7 @@ class Setup:
 
     def _rounds(self, name: str, title: str) -> Figure:
         items = [
-            Item(SYNTHETIC, KHSIC, LARGEST, seed, rounds)
+            Item(SYNTHETIC, KHSIC, LARGEST, seed, rounds, self._concerning(SYNTHETIC, KHSIC))
             for rounds in self.scale.lengths
             for seed in range(self.scale.runs)
         ]
@@ -219,7 +228,35 @@ class Setup:
         converged: bool = False,
     ) -> list[Item]:
         rounds = None if converged else self.rounds(data)
-        return [Item(data, method, s, seed, rounds) for s in strengths for seed in seeds]
+        read = self._concerning(data, method)
+        return [Item(data, method, s, seed, rounds, read) for s in strengths for seed in seeds]
+
+    def _concerning(self, data: str, method: str) -> Readings:
+        """Return the readings that the fits of a method depend on; the others by default.
+
+        The number of iterations is that of an item.
+        """
+        kept = readings_of(data, method) - {"rounds", "contraceptive_rounds"}
+        return Readings(**{name: getattr(self.readings, name) for name in kept})
+
+
+def readings_of(data: str, method: str) -> set[str]:
+    """Return the names of the readings that the rows of a method depend on.
+
+    Args:
+        data: "synthetic" or "contraceptive".
+        method: Name of the method.
+    """
+    found = {"batch_size", "runs" if data == SYNTHETIC else "scaling"}
+    if method not in PAPER_METHODS:
+        return found
+    found |= {"init", "inner_steps", "loss", "steps"}
+    found.add("rounds" if data == SYNTHETIC else "contraceptive_rounds")
+    if method in (HSIC, KHSIC):
+        found.add("units" if data == SYNTHETIC else "contraceptive_units")
+    if method == FATR:  # the only penalty that is not centered
+        found.add("ones")
+    return found
 
 
 def _data_of(figure: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from parafair.audits import audit, measures
 from parafair.paper.config import Item
-from parafair.paper.table import COLUMNS, Row
+from parafair.paper.table import COLUMNS, KEY, Row
 from parafair.solvers.result import Fit, Status
 from parafair.threads import one_thread
 
@@ -23,29 +23,38 @@ class Measuring:
     Attributes:
         sensitive: 0 or 1 for each person.
         audits: Settings of the audit.
-        network: Settings of the paper's classifier.
+        network: Settings of the paper's classifier, without its batch size, which is a reading.
     """
 
     sensitive: NDArray[np.int64]
     audits: Mapping[str, Any]
     network: Mapping[str, Any]
 
-    def row(self, item: Item, fit: Fit) -> Row:
-        """Return the row of a fit; the row of a diverged fit has only its status."""
-        row: Row = {**dict.fromkeys(COLUMNS), **asdict(item), "strongest": ""}
-        row["status"] = fit.status.name.lower()
+    def rows(self, items: Sequence[Item], fit: Fit) -> list[Row]:
+        """Return the rows of items that share a fit; if it diverged, they have only its status."""
         if fit.status is Status.DIVERGED:
-            return row
+            return [self._blank(item, fit) for item in items]
         counts = fit.counts
-        row["residual"] = fit.residual
-        row["capped"] = counts["capped"] / counts["blocks"] if "capped" in counts else None
         embedding = fit.cp.factors[0].numpy()
-        return row | self._paper(embedding, item.seed) | self._attackers(embedding)
+        shared: Row = {
+            "residual": fit.residual,
+            "capped": counts["capped"] / counts["blocks"] if "capped" in counts else None,
+            **self._attackers(embedding),
+        }
+        return [self._blank(item, fit) | shared | self._paper(embedding, item) for item in items]
 
-    def _paper(self, embedding: NDArray[np.float64], seed: int) -> Row:
+    def _blank(self, item: Item, fit: Fit) -> Row:
+        row: Row = {**dict.fromkeys(COLUMNS), **{name: getattr(item, name) for name in KEY}}
+        return row | {"strongest": "", "status": fit.status.name.lower()}
+
+    def _paper(self, embedding: NDArray[np.float64], item: Item) -> Row:
         with one_thread():
             found = measures.predict_groups(
-                embedding, sensitive_features=self.sensitive, random_state=seed, **self.network
+                embedding,
+                sensitive_features=self.sensitive,
+                random_state=item.seed,
+                batch_size=item.readings.batch_size,
+                **self.network,
             )
             return {
                 "orthogonality": measures.orthogonality(

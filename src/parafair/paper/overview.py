@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from parafair.audits.pictures import FORMATS
-from parafair.paper.config import BCD, FATR, HSIC, KHSIC, Figure, Setup
+from parafair.paper.config import PAPER_METHODS, Figure, Setup
 from parafair.paper.plot import AXES, LOOKS, clean, draw_points
 from parafair.paper.table import Row, complete_tables
 from parafair.report.figures import sheet
 
 OVERVIEW = "overview"
-METHODS = (BCD, FATR, HSIC, KHSIC)
 
 
 def draw_overview(setup: Setup, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -27,7 +26,7 @@ def draw_overview(setup: Setup, folder: Path, formats: Sequence[str] = FORMATS) 
         with sheet((7.6, 7.4), path) as page:
             panels = page.subplots(3, 2)
             for panel, figure in zip(panels.flat, shown, strict=True):
-                own = [r for r in tables.get(figure.name, ()) if r["method"] in METHODS]
+                own = [r for r in tables.get(figure.name, ()) if r["method"] in PAPER_METHODS]
                 panel.set_title(f"Figure {figure.name[3:]}", fontsize=9)
                 clean(panel)
                 if not own:
@@ -42,7 +41,7 @@ def draw_overview(setup: Setup, folder: Path, formats: Sequence[str] = FORMATS) 
 def _curve(panel: Any, figure: Figure, rows: list[Row]) -> None:
     """Draw the first run, which is all that the paper has."""
     first = [row for row in rows if row["seed"] == 0]
-    for method in METHODS:
+    for method in PAPER_METHODS:
         own = [row for row in first if row["method"] == method]
         if own:
             draw_points(panel, own, figure.axis, "unfairness", method)

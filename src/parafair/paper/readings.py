@@ -14,6 +14,8 @@ class Readings:
     """The readings of the paper; `EXPLAINED` has the reason for each default.
 
     Attributes:
+        init: What the initial factors are drawn from: "uniform" (U(0, 1)) or "normal" (N(0, 1)).
+        inner_steps: Gradient steps on a factor before the next one.
         rounds: Outer iterations of Algorithm 1 on the synthetic data.
         contraceptive_rounds: The same on the contraceptive data.
         units: Units of the strengths of HSIC and KHSIC on the synthetic data: "sum" or "mean".
@@ -21,12 +23,15 @@ class Readings:
         loss: Whether squared errors are averaged, "mean", or summed, "sum".
         steps: Step sizes: "capped" by the curvature, or as "printed".
         scaling: Columns of the contraceptive table: "range" (to [0, 1]), "standard" or "raw".
-        largest: Strength of KHSIC-BCD in Figure 2b: "printed" (0.04) or "range" (0.4).
+        largest: Largest strength of KHSIC-BCD in Figures 1b and 2b: "printed" (0.04) or "range"
+            (0.4).
         runs: What differs between the five runs: "starts", or "data" as well.
         ones: Which of two groups is 1 in S: the "second" or the "first".
         batch_size: People per step of the classifier.
     """
 
+    init: str = "uniform"
+    inner_steps: int = 200
     rounds: int = 100
     contraceptive_rounds: int = 50
     units: str = "sum"
@@ -43,7 +48,7 @@ class Readings:
         for name, options in OPTIONS.items():
             if getattr(self, name) not in options:
                 raise unknown_choice(f"reading {name!r}", getattr(self, name), options)
-        for name in ("rounds", "contraceptive_rounds", "batch_size"):
+        for name in WHOLE_NUMBERS:
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ValueError(
                     f"reading {name!r} must be a whole number of at least 1, got "
@@ -51,7 +56,9 @@ class Readings:
                 )
 
 
+WHOLE_NUMBERS = ("inner_steps", "rounds", "contraceptive_rounds", "batch_size")
 OPTIONS = {
+    "init": ("uniform", "normal"),
     "units": ("sum", "mean"),
     "contraceptive_units": ("sum", "mean"),
     "loss": ("mean", "sum"),
@@ -77,6 +84,15 @@ class Explanation:
 
 
 EXPLAINED = {
+    "init": Explanation(
+        "The initial factors are drawn from U(0, 1).",
+        "This is printed. `parafair reproduce readings` shows what a standard normal start "
+        "changes.",
+    ),
+    "inner_steps": Explanation(
+        "Algorithm 1 takes one gradient step on a factor, and the experiments take 200.",
+        "We follow the experiments.",
+    ),
     "rounds": Explanation(
         "The paper does not give the number of epochs T of Algorithm 1.",
         "In 300 more iterations the residual of plain BCD falls by less than 0.002. The seventh "
@@ -118,8 +134,8 @@ EXPLAINED = {
     ),
     "largest": Explanation(
         "Figure 2b uses 0.04 for KHSIC-BCD and calls it the largest value of Figure 2a. The "
-        "largest value of Figure 2a is 0.4.",
-        "This is the printed number. The figure shows both.",
+        "largest value of Figure 2a is 0.4, that of Figure 1b is 0.04.",
+        "These are the printed numbers. Figure 2b shows both.",
     ),
     "runs": Explanation(
         "The bars are averages of five runs. The paper does not say how the runs differ.",
@@ -143,16 +159,37 @@ def read_readings(changes: Iterable[str]) -> Readings:
     >>> read_readings(["rounds=50", "units=mean"]).rounds
     50
     """
-    found: dict[str, Any] = {}
+    found = read_values(changes)
+    for name, values in found.items():
+        if len(values) > 1:
+            raise ValueError(
+                f"reading {name!r} must have one value here, got {len(values)}; "
+                "`parafair reproduce readings` compares several"
+            )
+    return replace(Readings(), **{name: value for name, (value,) in found.items()})
+
+
+def read_values(changes: Iterable[str]) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each reading in texts such as "rounds=50,100".
+
+    >>> read_values(["rounds=50,100"])
+    {'rounds': (50, 100)}
+    """
+    found: dict[str, tuple[Any, ...]] = {}
     known = [entry.name for entry in fields(Readings)]
     for change in changes:
-        name, equals, value = change.partition("=")
+        name, equals, text = change.partition("=")
         if name not in known:
             raise unknown_choice("a reading", name, known)
-        if not equals or not value:
+        if not equals or not text:
             raise ValueError(f"a reading must be written NAME=VALUE, got {change!r}")
-        number = isinstance(getattr(Readings(), name), int)
-        if number and not value.isdigit():
-            raise ValueError(f"reading {name!r} must be a whole number, got {value!r}")
-        found[name] = int(value) if number else value
-    return replace(Readings(), **found)
+        values: list[Any] = list(dict.fromkeys(text.split(",")))
+        if name in WHOLE_NUMBERS:
+            for value in values:
+                if not value.isdecimal():
+                    raise ValueError(f"reading {name!r} must be a whole number, got {value!r}")
+            values = [int(value) for value in values]
+        for value in values:
+            Readings(**{name: value})  # which refuses what is no value of this reading
+        found[name] = tuple(values)
+    return found

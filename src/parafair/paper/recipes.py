@@ -15,7 +15,6 @@ from parafair.paper.config import (
     BCD,
     FATR,
     HSIC,
-    INNER_STEPS,
     KHSIC,
     OURS,
     RANKS,
@@ -113,7 +112,9 @@ def recipe(data: Data, method: str, rounds: int | None, readings: Readings) -> R
     entries = float(data.tensor.size) if readings.loss == "sum" else 1.0
     first, other = STEP_SIZES[data.name][method]
     solver = GradientBCD(
-        (first * entries, other * entries), INNER_STEPS, cap=readings.steps == "capped"
+        (first * entries, other * entries),
+        readings.inner_steps,
+        cap=readings.steps == "capped",
     )
     assert rounds is not None
     read = readings.units if data.name == SYNTHETIC else readings.contraceptive_units
@@ -125,5 +126,12 @@ def recipe(data: Data, method: str, rounds: int | None, readings: Readings) -> R
         HSIC: (unit, penalties.HSIC()),
         KHSIC: (unit, penalties.KHSIC()),
     }
-    model = FairCP(rank, method=used[method][1], solver=solver, max_iter=rounds, tol=0.0)
+    model = FairCP(
+        rank,
+        method=used[method][1],
+        solver=solver,
+        init=readings.init,
+        max_iter=rounds,
+        tol=0.0,
+    )
     return Recipe(used[method][0], model)

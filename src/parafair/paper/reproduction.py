@@ -16,9 +16,10 @@ from parafair.paper.overview import draw_overview
 from parafair.paper.page import write_page
 from parafair.paper.plot import draw
 from parafair.paper.readings import Readings
-from parafair.paper.run import OnProgress, make_tables
+from parafair.paper.run import make_tables
 from parafair.paper.table import SETTINGS_FILE
 from parafair.paper.verdict import Claim
+from parafair.paper.work import OnProgress
 from parafair.storage import read_json
 
 PAGE = "reproduction.md"

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import version
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
-from typing import Any
 
-import joblib
 import torch
 
-from parafair.algebra.cp_tensor import CPTensor
 from parafair.data.devices import check_device
 from parafair.errors import ParafairWarning, unknown_choice
-from parafair.frontiers.plan import Plan, in_batches, make_plan
-from parafair.frontiers.result import Member
 from parafair.guarantees.limits import parity_limit
-from parafair.paper.config import (
-    FULL,
-    KHSIC,
-    NAMES,
-    SYNTHETIC,
-    TEST_SIZES,
-    Figure,
-    Item,
-    Scale,
-    Setup,
-)
-from parafair.paper.measuring import Measuring
+from parafair.paper.config import FULL, NAMES, Figure, Item, Scale, Setup
 from parafair.paper.readings import Readings
-from parafair.paper.recipes import Data, load_data, recipe
+from parafair.paper.recipes import Data
 from parafair.paper.table import (
     COLUMNS,
     LIMIT_COLUMNS,
@@ -42,17 +24,11 @@ from parafair.paper.table import (
     key,
     open_settings,
     read_rows,
-    rounded,
     write_rows,
     write_settings,
 )
 from parafair.paper.theorems import THEOREM_COLUMNS, theorem_rows
-from parafair.solvers.result import Fit
-
-OnProgress = Callable[[str, int, int, float | None], None]
-
-# Fits per batch on a CPU. Larger batches are no faster there, and an interruption loses more.
-AT_ONCE = 16
+from parafair.paper.work import OnProgress, Source, Work, load_sources, source_of
 
 
 @dataclass(frozen=True)
@@ -103,16 +79,16 @@ def make_tables(
             raise unknown_choice("figure", name, NAMES)
     check_device(device)
     setup = Setup(readings or Readings(), scale)
-    found, left_out = _load(names, setup, data)
+    found, left_out = _load([setup.figures[name] for name in names], scale, data)
     folder = Path(out)
     record = open_settings(folder, asdict(setup))
     figures = [setup.figures[name] for name in names if name not in left_out]
-    work = _Work(setup, folder, found, device, n_jobs, on_progress)
+    work = Work(scale, found, device, n_jobs, on_progress)
     try:
-        work.complete(figures)
+        _complete(work, figures, folder)
     finally:
         if work.done:
-            record["runs"].append(_about(work))
+            record["runs"].append(work.record)
             write_settings(folder, record)
     work.report("parity limit")
     _add_limits(folder, found)
@@ -120,133 +96,23 @@ def make_tables(
     return Tables(folder, tuple(figure.name for figure in figures), left_out)
 
 
-@dataclass(eq=False)
-class _Work:
-    """Fits and measures the rows that are missing in the tables of a folder."""
+def _complete(work: Work, figures: Sequence[Figure], folder: Path) -> None:
+    """Complete the tables of figures; they are written after each batch."""
+    store = {key(row): row for name in NAMES for row in read_rows(_table(folder, name))}
 
-    setup: Setup
-    folder: Path
-    data: Mapping[tuple[str, int], Data]
-    device: str | torch.device | None
-    n_jobs: int | None
-    on_progress: OnProgress | None
-    done: int = 0
-    total: int = 0
-    spent: float = 0.0
-    left: float = 0.0
-    begin: float = field(default_factory=perf_counter)
-
-    def complete(self, figures: Sequence[Figure]) -> None:
-        """Complete the tables of figures; they are written after each batch."""
-        store = {key(row): row for name in NAMES for row in read_rows(_table(self.folder, name))}
-        wanted = dict.fromkeys(item for figure in figures for item in figure.items)
-        batches = list(self._batches(list(wanted)))
-        # Batches are never split, so that a continued run gives the same rows as one run.
-        missing = [b for b in batches if any(item.key not in store for item in b.items)]
-        self.total = sum(len(batch.items) for batch in missing)
-        self.left = sum(batch.cost for batch in missing)
-        for batch in missing:
-            for item, row in zip(batch.items, self._rows(batch), strict=True):
-                store.setdefault(item.key, row)
-            self.done += len(batch.items)
-            self.spent, self.left = self.spent + batch.cost, self.left - batch.cost
-            self._write([f for f in figures if set(batch.items) & set(f.items)], store)
-        self._write(figures, store)
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether fits are made on a GPU."""
-        return self.device is not None and torch.device(self.device).type == "cuda"
-
-    def _write(self, figures: Iterable[Figure], store: Mapping[tuple[str, ...], Row]) -> None:
-        for figure in figures:
+    def write(some: Iterable[Figure]) -> None:
+        for figure in some:
             rows = [store[item.key] for item in figure.items if item.key in store]
-            write_rows(_table(self.folder, figure.name), rows, COLUMNS)
+            write_rows(_table(folder, figure.name), rows, COLUMNS)
 
-    def _batches(self, items: Sequence[Item]) -> Iterator[_Batch]:
-        """Yield batches of fits that differ only in strength and seed; on a GPU, one per group."""
-        apart = self.setup.readings.runs == "data"
-        groups: dict[tuple[Any, ...], list[Item]] = {}
-        for item in items:
-            seed = item.seed if apart and item.data == SYNTHETIC else 0
-            groups.setdefault((item.data, seed, item.method, item.rounds), []).append(item)
-        for (name, seed, _, _), group in groups.items():
-            size = len(group) if self.on_gpu else AT_ONCE
-            for batch in in_batches(group, size):
-                yield _Batch(self.data[name, seed], tuple(batch), on_gpu=self.on_gpu)
+    def keep(items: Sequence[Item], rows: Sequence[Row]) -> None:
+        for item, row in zip(items, rows, strict=True):
+            store.setdefault(item.key, row)
+        write(figure for figure in figures if set(items) & set(figure.items))
 
-    def _rows(self, batch: _Batch) -> list[Row]:
-        """Fit, audit and measure one batch; the rows are in the order of its items."""
-        data, readings, scale = batch.data, self.setup.readings, self.setup.scale
-        made = recipe(data, batch.items[0].method, batch.items[0].rounds, readings)
-        plan = make_plan(
-            made.model.set_params(device=self.device),
-            data.tensor,
-            sensitive_features=data.sensitive,
-            name=batch.items[0].method,
-            audits=scale.audits,
-        )
-        members = [plan.member(made.strength(i.strength), i.seed) for i in batch.items]
-        self.report(f"{plan.name}: {len(members)} fits")
-        fits = self._fit(plan, members)
-        measuring = Measuring(
-            data.sensitive,
-            audits=scale.audits,
-            network={
-                "test_size": TEST_SIZES[data.name],
-                "hidden": scale.hidden,
-                "batch_size": readings.batch_size,
-            },
-        )
-        jobs = (
-            joblib.delayed(measuring.row)(item, fit)
-            for item, fit in zip(batch.items, fits, strict=True)
-        )
-        rows: list[Row] = []
-        for row in joblib.Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs):
-            rows.append(rounded(row))
-            self.report(f"{plan.name}: audits {len(rows)}/{len(fits)}")
-        return rows
-
-    def _fit(self, plan: Plan, members: Sequence[Member]) -> list[Fit]:
-        """Return the fits, in one batch on a GPU and otherwise one batch per process."""
-        workers = 1 if self.on_gpu else max(1, int(joblib.effective_n_jobs(self.n_jobs)))
-        found = joblib.Parallel(n_jobs=workers)(
-            joblib.delayed(_fit_batch)(plan, batch)
-            for batch in plan.batches(members, workers=workers)
-        )
-        return [fit for batch in found for fit in batch]
-
-    def report(self, what: str) -> None:
-        """Report the current step and the estimated time left."""
-        if self.on_progress is not None:
-            elapsed = perf_counter() - self.begin
-            ahead = elapsed / self.spent * self.left if self.spent else None
-            self.on_progress(what, self.done, self.total, ahead)
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Fits of one method to one data set."""
-
-    data: Data
-    items: tuple[Item, ...]
-    on_gpu: bool
-
-    @property
-    def cost(self) -> float:
-        """Estimated seconds on one core."""
-        first, people = self.items[0], self.data.people
-        fit = 1.0
-        if first.method == KHSIC and first.rounds is not None and not self.on_gpu:
-            fit = 8e-7 * people**2 * first.rounds
-        return len(self.items) * (fit + 0.01 * people)
-
-
-def _fit_batch(plan: Plan, members: Sequence[Member]) -> list[Fit]:
-    """Fit a batch and return the fits on the CPU."""
-    fits = plan.fit(members, lambda position, fit: None)
-    return [replace(f, cp=CPTensor.from_factors([a.cpu() for a in f.cp.factors])) for f in fits]
+    wanted = [item for figure in figures for item in figure.items]
+    work.complete(work.missing(wanted, lambda item: item.key in store), keep)
+    write(figures)
 
 
 def _table(folder: Path, name: str) -> Path:
@@ -254,29 +120,26 @@ def _table(folder: Path, name: str) -> Path:
 
 
 def _load(
-    names: Sequence[str], setup: Setup, folder: str | Path | None
-) -> tuple[dict[tuple[str, int], Data], dict[str, str]]:
-    """Return the data by name and seed, and the reasons for figures that are left out."""
-    found: dict[tuple[str, int], Data] = {}
+    figures: Sequence[Figure], scale: Scale, folder: str | Path | None
+) -> tuple[dict[Source, Data], dict[str, str]]:
+    """Return the data of the figures, and the reasons for figures that are left out."""
+    found: dict[Source, Data] = {}
     left_out: dict[str, str] = {}
-    for name in names:
-        data = setup.figures[name].data
-        seeds = range(setup.scale.runs) if setup.readings.runs == "data" else range(1)
+    for figure in figures:
+        new = [item for item in figure.items if source_of(item) not in found]
         try:
-            for seed in seeds if data == SYNTHETIC else (0,):
-                if (data, seed) not in found:
-                    found[data, seed] = load_data(data, seed, setup, folder)
+            found |= load_sources(new, scale, folder)
         except (OSError, ImportError) as error:
-            if all(setup.figures[other].data == data for other in names):
+            if all(other.data == figure.data for other in figures):
                 raise
-            left_out[name] = str(error)
+            left_out[figure.name] = str(error)
     return found, left_out
 
 
-def _add_limits(folder: Path, found: Mapping[tuple[str, int], Data]) -> None:
+def _add_limits(folder: Path, found: Mapping[Source, Data]) -> None:
     """Add the limits that the folder does not have yet."""
     rows = read_rows(folder / LIMITS_FILE)
-    for name, data in {name: data for (name, seed), data in found.items() if seed == 0}.items():
+    for name, data in {own.name: data for own, data in found.items() if not own.seed}.items():
         if any(row["data"] == name for row in rows):
             continue
         try:
@@ -291,16 +154,3 @@ def _add_limits(folder: Path, found: Mapping[tuple[str, int], Data]) -> None:
         pairs = zip(limit.leakages, limit.residuals, strict=True)
         rows += [{"data": name, "leakage": at, "residual": residual} for at, residual in pairs]
         write_rows(folder / LIMITS_FILE, rows, LIMIT_COLUMNS)
-
-
-def _about(work: _Work) -> dict[str, Any]:
-    """Return the machine and the versions with which the rows were made."""
-    return {
-        "rows": work.done,
-        "seconds": round(perf_counter() - work.begin, 1),
-        "device": torch.cuda.get_device_name(work.device) if work.on_gpu else "cpu",
-        "jobs": joblib.effective_n_jobs(work.n_jobs),
-        "parafair": version("parafair"),
-        "torch": torch.__version__,
-        "scikit-learn": version("scikit-learn"),
-    }
