@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +16,27 @@ from parafair.cli.command import command
 from parafair.cli.options import RESULT, Device, Jobs, defaults, option
 from parafair.cli.shell import BAD_INPUT, INTERRUPTED, echo, errors, output, progress
 from parafair.errors import Interrupted
-from parafair.paper import FULL, NAMES, QUICK, Claim, read_readings
+from parafair.paper import (
+    COMPARED,
+    FULL,
+    NAMES,
+    PAPER_FIGURES,
+    QUICK,
+    Amount,
+    Claim,
+    compare_readings,
+    read_readings,
+    read_values,
+    write_comparison,
+)
 from parafair.paper import reproduce as reproduce_paper
+from parafair.paper.verdict import MEASURES
+from parafair.paper.work import OnProgress
 
 EXPERIMENT = "Experiment"
 PAPER = defaults(reproduce_paper)
+# What is made instead of the figures: the claims under many readings.
+READINGS = "readings"
 COLORS = {"reproduced": "green", "partly": "yellow", "not reproduced": "red"}
 
 
@@ -35,7 +53,11 @@ class ExperimentOptions:
     ] = PAPER["data"]
     reading: Annotated[
         list[str] | None,
-        option(EXPERIMENT, "Another reading of the paper, as units=mean; see the page."),
+        option(
+            EXPERIMENT,
+            "Another reading of the paper, as units=mean; see the page. For readings, also several "
+            "values, as rounds=100,300.",
+        ),
     ] = None
     device: Device = PAPER["device"]
     n_jobs: Jobs = PAPER["n_jobs"]
@@ -45,12 +67,18 @@ class ExperimentOptions:
 class PageOptions:
     """What to write."""
 
-    out: Annotated[Path, option(RESULT, "Folder for tables and pictures.")] = Path("reproduction")
+    out: Annotated[
+        Path | None,
+        option(RESULT, "Folder for tables and pictures; by default reproduction or readings."),
+    ] = None
     formats: Annotated[str, option(RESULT, "Formats of the pictures, as a,b.", "--format")] = (
         ",".join(PAPER["formats"])
     )
     page: Annotated[
-        Path | None, option(RESULT, "The page to write; by default reproduction.md in the folder.")
+        Path | None,
+        option(
+            RESULT, "The page to write; by default reproduction.md or readings.md in the folder."
+        ),
     ] = PAPER["page"]
 
 
@@ -59,7 +87,12 @@ def reproduce(
     experiment: ExperimentOptions,
     result: PageOptions,
     figures: Annotated[
-        list[str] | None, typer.Argument(help=f"Some of {', '.join(NAMES)}; all by default.")
+        list[str] | None,
+        typer.Argument(
+            help=f"Some of {', '.join(NAMES)}; all by default. With the word readings before them, "
+            "their claims are judged under many readings of the paper: some hundreds on a GPU, and "
+            "a few on a CPU."
+        ),
     ] = None,
 ) -> None:
     """Reproduce the figures of the paper, with a verdict on each of its claims.
@@ -67,31 +100,27 @@ def reproduce(
     Finished rows are written at once. If the command is interrupted, the same command continues;
     with other settings it refuses the folder.
     """
+    if figures and figures[0] == READINGS:
+        _compare(figures[1:], experiment, result)
+        return
     everything = not figures or "all" in figures
     names = NAMES if everything else tuple(dict.fromkeys(figures or ()))
-    try:
-        with progress("rows") as bar:
-
-            def on_progress(what: str, done: int, total: int, left: float | None) -> None:
-                bar(done, total, what + ("" if left is None else f", {_time(left)} left"))
-
-            made = reproduce_paper(
-                names,
-                out=result.out,
-                scale=QUICK if experiment.quick else FULL,
-                readings=read_readings(experiment.reading or ()),
-                data=experiment.data,
-                device=experiment.device,
-                n_jobs=experiment.n_jobs,
-                formats=result.formats.split(","),
-                page=result.page,
-                on_progress=on_progress,
-            )
-    except (Interrupted, KeyboardInterrupt) as error:
-        echo(f"interrupted; finished rows are in {result.out}, and the same command continues")
-        raise typer.Exit(INTERRUPTED) from error
+    out = result.out or Path("reproduction")
+    with _rows(out) as (_, on_progress):
+        made = reproduce_paper(
+            names,
+            out=out,
+            scale=QUICK if experiment.quick else FULL,
+            readings=read_readings(experiment.reading or ()),
+            data=experiment.data,
+            device=experiment.device,
+            n_jobs=experiment.n_jobs,
+            formats=result.formats.split(","),
+            page=result.page,
+            on_progress=on_progress,
+        )
     show(made.claims)
-    echo(f"tables and pictures: {result.out}\npage: {made.page}")
+    echo(f"tables and pictures: {out}\npage: {made.page}")
     if made.left_out:
         reason = next(iter(made.left_out.values()))
         errors.print(
@@ -100,6 +129,56 @@ def reproduce(
             soft_wrap=True,
         )
         raise typer.Exit(BAD_INPUT)
+
+
+def _compare(names: Sequence[str], experiment: ExperimentOptions, result: PageOptions) -> None:
+    """Judge the claims of figures under many readings."""
+    out = result.out or Path(READINGS)
+    with _rows(out) as (say, on_progress):
+
+        def announce(amount: Amount) -> None:
+            say(
+                f"{amount.combinations} combinations of readings and figures, {amount.rows} rows "
+                f"to make, about {_time(amount.seconds)}"
+            )
+
+        found = compare_readings(
+            PAPER_FIGURES if "all" in names else tuple(dict.fromkeys(names)),
+            out=out,
+            scale=QUICK if experiment.quick else COMPARED,
+            readings=read_values(experiment.reading or ()),
+            data=experiment.data,
+            device=experiment.device,
+            n_jobs=experiment.n_jobs,
+            on_start=announce,
+            on_progress=on_progress,
+        )
+    page = result.page or out / f"{READINGS}.md"
+    write_comparison(out, page)
+    table = Table(box=None, title="Combinations that reproduce a claim", title_justify="left")
+    for column in ("", "the paper says", "combinations", "with its classifier", "with attackers"):
+        table.add_column(column)
+    for name, verdicts in found.items():
+        claims = [verdict.claim for verdict in verdicts]
+        held = [sum(c.by(m).verdict == "reproduced" for c in claims) for m in MEASURES]
+        table.add_row(name, claims[0].paper, *map(str, (len(claims), *held)))
+    output.print(table, highlight=False)
+    echo(f"tables: {out}\npage: {page}")
+
+
+@contextmanager
+def _rows(out: Path) -> Iterator[tuple[Callable[[str], None], OnProgress]]:
+    """Yield callbacks that print a line and show the progress; after Ctrl-C, say what to do."""
+    try:
+        with progress("rows") as bar:
+
+            def on_progress(what: str, done: int, total: int, left: float | None) -> None:
+                bar(done, total, what + ("" if left is None else f", {_time(left)} left"))
+
+            yield bar.echo, on_progress
+    except (Interrupted, KeyboardInterrupt) as error:
+        echo(f"interrupted; finished rows are in {out}, and the same command continues")
+        raise typer.Exit(INTERRUPTED) from error
 
 
 def show(claims: tuple[Claim, ...]) -> None:

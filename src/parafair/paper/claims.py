@@ -76,7 +76,8 @@ def _fatr_orthogonality(rows: Sequence[Row], _: Readings) -> Claim:
     checks = [Check(f"||A'S|| falls below {VANISHED:g} of its first value", vanished, True)]
     for measure in MEASURES:
         change = abs(mean(on[measure] - off[measure]))
-        checks.append(Check(f"{measure} changes by at most {MARGIN:g}", change <= MARGIN))
+        text = f"{measure} changes by at most {MARGIN:g}"
+        checks.append(Check(text, change <= MARGIN, measure=measure))
     return Claim(
         "fig1a",
         "With FATR, unfairness does not change as ||A'S|| goes to zero.",
@@ -96,9 +97,9 @@ def _khsic_falls(rows: Sequence[Row], _: Readings) -> Claim:
     ]
     for measure in MEASURES:
         falls = lower(on[measure], off[measure], MARGIN)
-        checks.append(Check(f"{measure} falls", falls))
+        checks.append(Check(f"{measure} falls", falls, measure=measure))
         text = f"{measure} is at most {2 * MARGIN:g} at the largest strength"
-        checks.append(Check(text, on.mean(measure) <= 2 * MARGIN))
+        checks.append(Check(text, on.mean(measure) <= 2 * MARGIN, measure=measure))
     return Claim(
         "fig1b",
         "Unfairness falls as normalized KHSIC goes to zero, until the classifier fails.",
@@ -119,6 +120,7 @@ def _frontiers(rows: Sequence[Row], _: Readings) -> Claim:
         Check(
             f"with {measure}, KHSIC-BCD leaves less of the plane uncovered than HSIC-BCD",
             lower(areas[KHSIC, measure], areas[HSIC, measure]),
+            measure=measure,
         )
         for measure in MEASURES
     ]
@@ -177,7 +179,7 @@ def _cheap(rows: Sequence[Row], _: Readings) -> Claim:
         )
         for measure in MEASURES:
             falls = lower(on[measure], off[measure], MARGIN)
-            checks.append(Check(f"{method} lowers {measure}", falls))
+            checks.append(Check(f"{method} lowers {measure}", falls, measure=measure))
         for measure in texts:
             texts[measure] += f"{method} {off.text(measure)} to {on.text(measure)}; "
     floor = mean(np.array([row["floor"] for row in rows], dtype=float))
@@ -221,12 +223,14 @@ def _contraceptive_bars(rows: Sequence[Row], _: Readings) -> Claim:
 
 def _fairer(runs: Mapping[str, Runs], first: str, second: str, measure: str) -> Check:
     text = f"{first}'s {measure} is lower than {second}'s"
-    return Check(text, lower(runs[first][measure], runs[second][measure], MARGIN))
+    falls = lower(runs[first][measure], runs[second][measure], MARGIN)
+    return Check(text, falls, measure=measure)
 
 
 def _no_fairer(runs: Mapping[str, Runs], measure: str) -> Check:
     text = f"FATR's {measure} is not lower than BCD's"
-    return Check(text, not_lower(runs[FATR][measure], runs[BCD][measure], MARGIN))
+    same = not_lower(runs[FATR][measure], runs[BCD][measure], MARGIN)
+    return Check(text, same, measure=measure)
 
 
 def _longer(rows: Sequence[Row], _: Readings) -> Claim:
@@ -240,6 +244,7 @@ def _longer(rows: Sequence[Row], _: Readings) -> Claim:
         Check(
             f"{measure} rises {between}",
             lower(short[measure], long[measure], MARGIN),
+            measure=measure,
         )
         for measure in MEASURES
     ]

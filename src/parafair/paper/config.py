@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -212,9 +213,9 @@ class Setup:
 
     def _rounds(self, name: str, title: str) -> Figure:
         items = [
-            Item(SYNTHETIC, KHSIC, LARGEST, seed, rounds, self._concerning(SYNTHETIC, KHSIC))
+            replace(item, rounds=rounds)
             for rounds in self.scale.lengths
-            for seed in range(self.scale.runs)
+            for item in self._fits(SYNTHETIC, KHSIC, (LARGEST,), range(self.scale.runs))
         ]
         return Figure(name, title, SYNTHETIC, "rounds", "rounds", tuple(items))
 
@@ -228,15 +229,18 @@ class Setup:
         converged: bool = False,
     ) -> list[Item]:
         rounds = None if converged else self.rounds(data)
-        read = self._concerning(data, method)
-        return [Item(data, method, s, seed, rounds, read) for s in strengths for seed in seeds]
+        return [
+            Item(data, method, strength, seed, rounds, self._concerning(data, method, strength))
+            for strength, seed in product(strengths, seeds)
+        ]
 
-    def _concerning(self, data: str, method: str) -> Readings:
-        """Return the readings that the fits of a method depend on; the others by default.
+    def _concerning(self, data: str, method: str, strength: float | None) -> Readings:
+        """Return the readings that a fit depends on; the others by default.
 
-        The number of iterations is that of an item.
+        The number of iterations is that of an item, and 0 has no unit.
         """
         kept = readings_of(data, method) - {"rounds", "contraceptive_rounds"}
+        kept -= set() if strength else {"units", "contraceptive_units"}
         return Readings(**{name: getattr(self.readings, name) for name in kept})
 
 

@@ -99,9 +99,14 @@ def render_page(folder: Path, path: Path) -> tuple[str, list[Claim]]:
     parts = [INTRODUCTION.format(command=_command(setup.readings, quick=quick))]
     parts += [QUICKLY] if quick else []
     missing = [name for name in NAMES if name not in {claim.where for claim in claims}]
-    parts += [f"Not made yet: {', '.join(map(_name, missing))}.\n"] if missing else []
+    parts += [f"Not made yet: {', '.join(map(figure_name, missing))}.\n"] if missing else []
     parts += ["## Claims\n", RULES, _claims_table(claims), _sections(folder, path, claims, setup)]
-    parts += ["## Readings\n", _readings_table(setup.readings), "## Runs\n", _runs(record["runs"])]
+    parts += [
+        "## Readings\n",
+        _readings_table(setup.readings),
+        "## Runs\n",
+        runs_table(record["runs"]),
+    ]
     notes = folder / NOTES_FILE
     parts += [notes.read_text("utf-8")] if notes.exists() else []
     return "\n".join(parts), claims
@@ -123,12 +128,12 @@ def _claims_table(claims: Iterable[Claim]) -> str:
         measured = [claim.measured]
         measured += [f"*unfairness* {claim.unfairness}"] if claim.unfairness else []
         measured += [f"*leakage* {claim.leakage}"] if claim.leakage else []
-        said = f"**{_name(claim.where)}.** {claim.paper}"
+        said = f"**{figure_name(claim.where)}.** {claim.paper}"
         rows.append((said, "<br>".join(measured), f"**{claim.verdict}**", claim.reason))
-    return _table(("claim of the paper", "measured", "verdict", "reason"), rows)
+    return markdown_table(("claim of the paper", "measured", "verdict", "reason"), rows)
 
 
-def _name(where: str) -> str:
+def figure_name(where: str) -> str:
     """Return the heading of a figure or a theorem."""
     if where.startswith("fig"):
         return f"Figure {where[3:]}"
@@ -146,7 +151,7 @@ def _sections(folder: Path, path: Path, claims: Sequence[Claim], setup: Setup) -
         figure = setup.figures.get(claim.where)
         if figure is None:
             continue
-        parts.append(f"### {_name(figure.name)}: {figure.title}\n")
+        parts.append(f"### {figure_name(figure.name)}: {figure.title}\n")
         if (folder / f"{figure.name}.png").exists():
             caption = _caption(figure, limits.get(figure.data), setup.scale)
             parts.append(f"![{figure.title}]({here}/{figure.name}.png)\n\n*{caption}*\n")
@@ -174,17 +179,20 @@ def _readings_table(readings: Readings) -> str:
     head = ("reading", "the paper", "reason", "alternatives")
     return (
         "A reading can be changed: `parafair reproduce all --reading units=mean --out other`.\n\n"
-        + _table(head, rows)
+        + markdown_table(head, rows)
     )
 
 
-def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
+def runs_table(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the machines and the versions of all runs, as a table."""
     if not runs:
         return "No run is recorded.\n"
-    return _table(tuple(runs[0]), [tuple(run.values()) for run in runs])
+    return markdown_table(tuple(runs[0]), [tuple(run.values()) for run in runs])
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table in Markdown."""
+
     def line(cells: Iterable[Any]) -> str:
         # A bar would end the cell.
         return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from parafair.paper.config import Item, Setup
+from parafair.paper.readings import OPTIONS, WHOLE_NUMBERS
 from parafair.storage import check_same_settings, read_json, write_json, write_text
 
 Row = dict[str, Any]
@@ -29,8 +30,8 @@ MEASURES = (
 )
 COLUMNS = (*KEY, *MEASURES, "strongest", "below_chance", "capped", "status")
 LIMIT_COLUMNS = ("data", "leakage", "residual")
-TEXT = {"data", "method", "strongest", "status", "theorem", "what"}
-WHOLE = {"seed", "rounds", "below_chance"}
+TEXT = {"data", "method", "strongest", "status", "theorem", "what", *OPTIONS}
+WHOLE = {"seed", "below_chance", *WHOLE_NUMBERS}
 
 SETTINGS_FILE, LIMITS_FILE, THEOREMS = "settings.json", "limits.csv", "theorems"
 # Notes about the runs, written by hand; appended to the page.

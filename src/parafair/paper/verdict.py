@@ -8,7 +8,7 @@ if no conclusion holds, and partly reproduced otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +36,13 @@ class Check:
         text: What should hold.
         holds: Whether it does.
         premise: Whether it is a premise of the claim, not a conclusion.
+        measure: The measure of fairness that it is made with; empty for none.
     """
 
     text: str
     holds: bool
     premise: bool = False
+    measure: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Claim:
         if all(check.holds for check in self.checks):
             return REPRODUCED
         return PARTLY if any(conclusions) else NOT
+
+    def by(self, measure: str) -> Claim:
+        """Return the claim without the checks that are made with the other measure of fairness."""
+        kept = tuple(check for check in self.checks if check.measure in ("", measure))
+        return replace(self, checks=kept)
 
     @property
     def reason(self) -> str:

@@ -97,8 +97,10 @@ class Work:
     def seconds(self, batches: Iterable[Batch]) -> float:
         """Return the estimated time for some batches."""
         jobs = int(joblib.effective_n_jobs(self.n_jobs))
-        fits = 1 if self.on_gpu else jobs
-        return sum(b.fitting(on_gpu=self.on_gpu) / fits + b.measuring / jobs for b in batches)
+        workers, attackers = 1 if self.on_gpu else jobs, len(self.scale.audits["attackers"])
+        return sum(
+            b.fitting(on_gpu=self.on_gpu) / workers + b.measuring(attackers) / jobs for b in batches
+        )
 
     def complete(
         self, batches: Sequence[Batch], keep: Callable[[Sequence[Item], Sequence[Row]], None]
@@ -219,10 +221,9 @@ class Batch:
             return first.rounds * (0.004 + steps * (3.5e-4 + 1e-11 * pairs))
         return first.rounds * (2e-9 * count * prod(self.data.tensor.shape) + 5e-9 * steps * pairs)
 
-    @property
-    def measuring(self) -> float:
+    def measuring(self, attackers: int) -> float:
         """Estimated seconds of the audits and of the classifiers, on one core."""
-        return self.data.people * (0.01 * len(self.fits) + 5e-4 * len(self.items))
+        return self.data.people * (2e-3 * attackers * len(self.fits) + 5e-4 * len(self.items))
 
 
 def _as_usual(item: Item, names: Iterable[str]) -> Item:
