@@ -327,6 +327,7 @@ SORTS: dict[str, Sort] = {
         ),
     ),
     "seed": choice(("0", "1"), ("-1", "1.5", "2**64", "'a'", "None", "rng(0)")),
+    "inflation": choice(("0", "0.5", "1"), ("-0.1", "1.5", "nan", "'a'", "None")),
     "students": choice(("2", "5"), ("0", "1", "2.5", "-1", "'5'", "10**12", "True")),
     "extrapolate": FLAGS,
     "inner_steps": COUNTS,

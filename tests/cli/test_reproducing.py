@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from parafair.paper import QUICK
+from parafair.paper import PAPER_FIGURES, QUICK, Amount, Check, Claim, Readings, Verdict
 from tests.cli.conftest import run
 
 
@@ -22,3 +22,29 @@ def test_options_reach_the_reproduction(working, monkeypatch):
     run("reproduce", "figure-2", "--quick", "--n-jobs", 2, "--format", "png,pdf")
     assert (seen["names"], seen["scale"], seen["n_jobs"]) == (("figure-2",), QUICK, 2)
     assert seen["formats"] == ["png", "pdf"]
+
+
+def test_options_reach_the_comparison_of_readings(working, monkeypatch):
+    seen = {}
+
+    def compare(names, **options):
+        seen.update(options, names=names)
+        options["on_start"](Amount(combinations=12, rows=34, seconds=200))
+        claim = Claim("fig1b", "Unfairness falls.", "", "", "", (Check("x", holds=True),))
+        return {"fig1b": [Verdict(Readings(), claim)]}
+
+    monkeypatch.setattr("parafair.cli.reproducing.compare_readings", compare)
+    monkeypatch.setattr("parafair.cli.reproducing.write_comparison", lambda *_: None)
+    text = run("reproduce", "readings", "fig1b", "--reading", "rounds=100,300", "--device", "cpu")
+    assert seen["names"] == ("fig1b",)
+    assert seen["readings"] == {"rounds": (100, 300)}
+    assert str(seen["out"]) == "readings"
+    assert "12 combinations of readings and figures, 34 rows to make, about 3 min" in text
+    assert "page: readings/readings.md" in text
+    run("reproduce", "readings", "all", "--quick")
+    assert (seen["names"], seen["scale"]) == (PAPER_FIGURES, QUICK)
+
+
+def test_several_values_of_a_reading_are_for_comparisons(working):
+    text = run("reproduce", "fig1b", "--reading", "rounds=100,300", code=2)
+    assert "`parafair reproduce readings` compares several" in text

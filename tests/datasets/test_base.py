@@ -75,7 +75,7 @@ def test_options_come_from_the_signature():
 
 
 def test_a_description_of_several_lines_is_joined():
-    (folder,) = datasets.DATASETS["contraceptive"].options
+    folder, _ = datasets.DATASETS["contraceptive"].options
     assert folder.about.startswith("A folder with the file `cmc/cmc.data`; by default")
     assert folder.about.endswith("downloaded once.")
 

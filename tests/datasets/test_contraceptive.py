@@ -42,6 +42,27 @@ def test_most_women_do_not_work(real_data):
     assert "the paper swaps the two labels" in data.about
 
 
+def test_indicators_are_answers_above_thresholds(real_data):
+    answers, found = (
+        datasets.contraceptive(real_data, values=values) for values in ("answers", "indicators")
+    )
+    assert found.tensor.shape == (1473, 21)
+    assert set(np.unique(found.tensor)) == {0, 1}
+    for label, column in zip(found.labels[1], found.tensor.T, strict=True):
+        name, cut = label.split(">")
+        (place,) = np.flatnonzero(answers.labels[1] == name)
+        np.testing.assert_array_equal(column, answers.tensor[:, place] > int(cut))
+        assert 0 < column.mean() < 1
+    uses = found.tensor[:, found.labels[1].tolist().index("contraception>1")]
+    assert uses.mean() == pytest.approx(0.573, abs=1e-3)
+    np.testing.assert_array_equal(found.sensitive_features, answers.sensitive_features)
+
+
+def test_other_values_are_refused_before_any_file_is_read():
+    with pytest.raises(ValueError, match="values must be one of answers, indicators"):
+        datasets.contraceptive("nowhere", values="binary")
+
+
 def test_line_endings_do_not_matter(table, write, real_data):
     folder = write([*table, ""], "\r\n")
     expected = datasets.contraceptive(real_data)

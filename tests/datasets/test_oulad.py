@@ -24,6 +24,21 @@ def test_the_size_is_the_published_one(data):
     assert 0 <= data.tensor.entries.min() < data.tensor.entries.max() <= 100
 
 
+def test_a_score_of_40_is_a_pass(data, real_data):
+    passed = datasets.oulad(real_data, values="passed")
+    assert passed.tensor.shape == data.tensor.shape
+    assert (passed.tensor.cells == data.tensor.cells).all()
+    assert ((data.tensor.entries >= 40) == (passed.tensor.entries == 1)).all()
+    assert set(passed.tensor.entries.unique().tolist()) == {0, 1}
+    assert float(passed.tensor.entries.mean()) == pytest.approx(0.958, abs=0.001)
+    assert passed.labels[0].tolist() == data.labels[0].tolist()
+
+
+def test_other_values_are_refused_before_any_file_is_read():
+    with pytest.raises(ValueError, match="values must be one of scores, passed"):
+        datasets.oulad("nowhere", values="clicks")
+
+
 def test_course_taking_leaks_gender(data):
     table = data.tensor.to_table()[["student", "module"]].drop_duplicates()
     men = (data.sensitive_features["gender"].loc[table["student"]] == "M").to_numpy()

@@ -57,6 +57,12 @@ def test_the_readings_that_a_verdict_needs_are_named(page):
     assert "- With the attackers: reproduced under none of 4 combinations." in page
 
 
+def test_each_check_has_its_count(page):
+    assert "| unfairness falls | 2 |" in page
+    assert "| leakage falls | 0 |" in page
+    assert "| normalized KHSIC falls below 0.1 of its first value | 4 |" in page
+
+
 def test_each_value_of_a_reading_has_its_count(page):
     assert "| `init=uniform` | 2 | 0 | 0 |" in page
     assert "| `init=normal` | 2 | 2 | 0 |" in page

@@ -14,6 +14,8 @@ from parafair.datasets.base import Entry as Entry
 from parafair.datasets.base import Option as Option
 from parafair.datasets.base import register as register
 from parafair.datasets.contraceptive import contraceptive as contraceptive
+from parafair.datasets.discrete import counts as counts
+from parafair.datasets.discrete import events as events
 from parafair.datasets.marks import marks as marks
 from parafair.datasets.oulad import oulad as oulad
 from parafair.datasets.synthetic import synthetic as synthetic

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from parafair.arguments import one_of
 from parafair.datasets.base import Dataset, register
 from parafair.datasets.files import Source, fingerprint
 
@@ -50,11 +51,24 @@ ANSWERS = (
 SENSITIVE = 5
 WORKING = np.array(["working", "not working"])  # the code is 1 for those who do not work
 WOMEN = 1473
+VALUES = ("answers", "indicators")
+# An answer above a threshold is an indicator; ages and children are cut at their quartiles.
+THRESHOLDS = {
+    "wife_age": (26, 32, 39),
+    "wife_education": (1, 2, 3),
+    "husband_education": (1, 2, 3),
+    "children": (1, 3, 4),
+    "wife_islam": (0,),
+    "husband_occupation": (1, 2, 3),
+    "living_standard": (1, 2, 3),
+    "media_exposure": (0,),
+    "contraception": (1,),
+}
 FINGERPRINT = "41dd7f6de4cb24e9e9b8fd5f8babc1d4bbfbc6b88eb339eb96e82436d80cb2d2"
 
 
 @register(ABOUT, SOURCE)
-def contraceptive(folder: str | Path | None = None) -> Dataset:
+def contraceptive(folder: str | Path | None = None, *, values: str = "answers") -> Dataset:
     """Load the contraceptive data of the paper, a matrix of 1473 women and nine answers.
 
     The sensitive feature is the answer to "now working?". The other nine columns, including the
@@ -77,16 +91,26 @@ def contraceptive(folder: str | Path | None = None) -> Dataset:
     Args:
         folder: A folder with the file `cmc/cmc.data`; by default the environment variable
             PARAFAIR_DATA. Without both, the file is downloaded once.
+        values: "answers" as in the file, or "indicators": 21 columns of 0 and 1, such as
+            `wife_age>32` or `contraception>1` (whether she uses any). Ages and numbers of children
+            are cut at their quartiles, and other answers between all their codes.
     """
+    one_of("values", values, VALUES)
     table = _read(SOURCE.find(folder)["cmc.data"])
     others = [number for number in range(len(ANSWERS)) if number != SENSITIVE]
+    names = [ANSWERS[number].name for number in others]
+    answers = table[:, others]
+    if values == "indicators":
+        cuts = [(place, cut) for place, name in enumerate(names) for cut in THRESHOLDS[name]]
+        answers = np.column_stack([answers[:, place] > cut for place, cut in cuts])
+        names = [f"{names[place]}>{cut}" for place, cut in cuts]
     return Dataset(
         name="contraceptive",
         about=ABOUT,
-        tensor=table[:, others].astype(np.float64),
+        tensor=answers.astype(np.float64),
         sensitive_features=WORKING[table[:, SENSITIVE]],
         modes=("woman", "answer"),
-        labels=(np.arange(WOMEN), np.array([ANSWERS[number].name for number in others])),
+        labels=(np.arange(WOMEN), np.array(names)),
     )
 
 

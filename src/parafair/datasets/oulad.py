@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parafair.arguments import one_of
 from parafair.data.frames import read_table
 from parafair.data.tensor_data import TensorData
 from parafair.datasets.base import Dataset, register
@@ -50,8 +51,13 @@ FEATURES = ["gender", "age_band", "disability", "imd_band", "region"]
 FINGERPRINT = "ca6e8096470216f6d416b96948ec3628a365226cd66bd681cfd2881ba215affa"
 
 
+VALUES = ("scores", "passed")
+# According to the description of the data, a lower score is a fail.
+PASS_MARK = 40
+
+
 @register(ABOUT, SOURCE)
-def oulad(folder: str | Path | None = None) -> Dataset:
+def oulad(folder: str | Path | None = None, *, values: str = "scores") -> Dataset:
     """Load the scores of students x modules x assessments, most of them missing.
 
     The tensor is sparse `TensorData` with the modes `student` (23369 numbers), `module` (AAA to
@@ -72,7 +78,10 @@ def oulad(folder: str | Path | None = None) -> Dataset:
         folder: A folder with `oulad/assessments.csv`, `oulad/studentAssessment.csv` and
             `oulad/studentInfo.csv`; by default the environment variable PARAFAIR_DATA. Without
             both, the files are downloaded once.
+        values: "scores", 0 to 100, or "passed", 1 for a score of at least 40 and 0 for a lower one
+            (4 %). The large table of clicks is not read.
     """
+    one_of("values", values, VALUES)
     tables = {name: _read(name, path) for name, path in SOURCE.find(folder).items()}
     scores = _last_attempts(
         tables["studentAssessment.csv"].merge(_places(tables["assessments.csv"]))
@@ -80,6 +89,11 @@ def oulad(folder: str | Path | None = None) -> Dataset:
     tensor = TensorData.from_table(scores, modes=["student", "module", "assessment"], value="score")
     people = _people(tables["studentInfo.csv"]).reindex(tensor.labels[0])
     _compare(tensor, people)
+    if values == "passed":
+        passed = (scores["score"] >= PASS_MARK).astype(float).where(scores["score"].notna())
+        tensor = TensorData.from_table(
+            scores.assign(passed=passed), modes=list(tensor.modes), value="passed"
+        )
     return Dataset(name="oulad", about=ABOUT, tensor=tensor, sensitive_features=people)
 
 

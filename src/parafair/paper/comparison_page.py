@@ -67,7 +67,7 @@ def render_comparison(folder: Path, path: Path) -> str:
     for name, own in verdicts.items():
         parts += [f"### {figure_name(name)}\n", f"{own[0].claim.paper}\n"]
         parts += [f"- {_where(product, name, own, measure)}" for measure in MEASURES]
-        parts += ["", _by_value(product, name, own), _numbers(product, name, own)]
+        parts += ["", _checks(own), _by_value(product, name, own), _numbers(product, name, own)]
     parts += [f"[All combinations]({here}/{VERDICTS_FILE})\n", "## Runs\n"]
     return "\n".join([*parts, runs_table(record["runs"])])
 
@@ -126,6 +126,14 @@ def _where(product: Product, name: str, verdicts: Sequence[Verdict], measure: st
             common.append(f"`{reading}={' or '.join(map(str, values))}`")
     sentence = f"{who}: reproduced under {len(held)} of {len(verdicts)} combinations."
     return sentence + (f" All of them have {', '.join(common)}." if common else "")
+
+
+def _checks(verdicts: Sequence[Verdict]) -> str:
+    """Return under how many combinations each check holds."""
+    counts: dict[str, int] = {}
+    for check in (check for verdict in verdicts for check in verdict.claim.checks):
+        counts[check.text] = counts.get(check.text, 0) + check.holds
+    return markdown_table(("check", f"holds under, of {len(verdicts)}"), counts.items())
 
 
 def _by_value(product: Product, name: str, verdicts: Sequence[Verdict]) -> str:

@@ -34,6 +34,7 @@ EVERY: Values = {
 # A few combinations for some minutes of a CPU, and the figures that need few fits.
 SOME: Values = {
     "init": ("uniform", "normal"),
+    "inner_steps": (200, 1),
     "rounds": (100, 300),
     "largest": ("printed", "range"),
     "ones": ("second", "first"),
