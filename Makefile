@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all campaign check bench docs reproduce clean
+.PHONY: demo test test-all campaign check bench docs reproduce readings clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -35,6 +35,11 @@ bench: $(VENV)/.bench
 reproduce: $(VENV)/.demo
 	$(BIN)/parafair reproduce all --n-jobs -1 --format png \
 	    --out docs/data/reproduction --page docs/reproduction.md
+
+# The tables and the page of docs/readings.md, on a GPU.
+readings: $(VENV)/.demo
+	$(BIN)/parafair reproduce readings --device cuda --n-jobs -1 \
+	    --out docs/data/readings --page docs/readings.md
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict

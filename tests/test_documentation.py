@@ -16,6 +16,7 @@ from parafair import FairCP, datasets
 from parafair.algebra.least_squares import LOSSES
 from parafair.audits import ATTACKERS, STAGES, audit
 from parafair.model.methods import METHODS
+from parafair.paper.comparison_page import render_comparison
 from parafair.paper.page import render_page
 from parafair.solvers.init import INITS
 from parafair.solvers.registry import SOLVERS
@@ -197,6 +198,11 @@ def test_links_lead_somewhere(page):
 def test_the_page_of_the_reproduction_is_that_of_its_tables():
     folder, page = ROOT / "docs" / "data" / "reproduction", ROOT / "docs" / "reproduction.md"
     assert page.read_text("utf-8") == render_page(folder, page)[0]
+
+
+def test_the_page_about_readings_is_that_of_its_tables():
+    folder, page = ROOT / "docs" / "data" / "readings", ROOT / "docs" / "readings.md"
+    assert page.read_text("utf-8") == render_comparison(folder, page)
 
 
 def shell_commands():

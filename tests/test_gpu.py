@@ -11,7 +11,7 @@ from parafair.dependence.criterion import Criterion
 from parafair.dependence.hsic import khsic
 from parafair.dependence.views import compare_columns, compare_rows, row_sums
 from parafair.dependence.whitening import RowViews
-from parafair.paper import make_tables
+from parafair.paper import compare_readings, make_tables
 from parafair.paper.table import read_rows
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
 from parafair.solvers import GradientBCD
@@ -96,6 +96,22 @@ def test_figures_of_the_paper_are_made_on_the_device(tmp_path):
             assert first["method"] == second["method"]
             if first["rounds"] is not None:  # few enough for rounding not to matter
                 assert second["residual"] == pytest.approx(first["residual"], rel=1e-3)
+
+
+def test_readings_of_the_paper_are_compared_on_the_device(tmp_path):
+    # A GPU has another default product; both have only one value of the readings of this figure.
+    values = {"inner_steps": (200,), "rounds": (2,), "units": ("sum",), "largest": ("range",)}
+    values |= {"init": ("uniform", "normal"), "batch_size": (32, 8)}
+    found = [
+        compare_readings(
+            ["fig1b"], out=tmp_path / device, scale=TINY, device=device, readings=values
+        )
+        for device in ("cpu", "cuda")
+    ]
+    for cpu, gpu in zip(*(verdicts["fig1b"] for verdicts in found), strict=True):
+        assert cpu.readings == gpu.readings
+        assert cpu.claim.verdict == gpu.claim.verdict
+        assert cpu.claim.measured == gpu.claim.measured
 
 
 def test_missing_entries_and_new_people_on_the_device():

@@ -81,7 +81,8 @@ def _fatr_orthogonality(rows: Sequence[Row], _: Readings) -> Claim:
     return Claim(
         "fig1a",
         "With FATR, unfairness does not change as ||A'S|| goes to zero.",
-        f"||A'S|| {off.text('orthogonality')} to {on.text('orthogonality')}",
+        f"||A'S|| {off.text('orthogonality')} to {on.text('orthogonality')}, residual "
+        f"{off.text('residual')} to {on.text('residual')}",
         *from_to(off, on),
         tuple(checks),
         blind({FATR: on}) + ((REPORTED,) if on.mean("orthogonality") > 1e-6 else ()),
@@ -103,7 +104,8 @@ def _khsic_falls(rows: Sequence[Row], _: Readings) -> Claim:
     return Claim(
         "fig1b",
         "Unfairness falls as normalized KHSIC goes to zero, until the classifier fails.",
-        f"normalized KHSIC {off.text(column)} to {on.text(column)}",
+        f"normalized KHSIC {off.text(column)} to {on.text(column)}, residual "
+        f"{off.text('residual')} to {on.text('residual')}",
         *from_to(off, on),
         tuple(checks),
         blind({KHSIC: on}),

@@ -137,7 +137,9 @@ def _checks(verdicts: Sequence[Verdict]) -> str:
 
 
 def _by_value(product: Product, name: str, verdicts: Sequence[Verdict]) -> str:
-    """Return how often the claim is reproduced with each value of each reading."""
+    """Return how often the claim is reproduced with each value of each reading, if ever."""
+    if not any(_holds(verdict, measure) for verdict in verdicts for measure in MEASURES):
+        return ""
     rows: list[tuple[Any, ...]] = []
     for reading in product.concerning(name):
         for value in product.values[reading]:
