@@ -16,6 +16,7 @@ from tests.paper.conftest import TINY
 
 VALUES = {
     "init": ("uniform", "normal"),
+    "inner_steps": (200,),
     "batch_size": (32, 8),
     "rounds": (2,),
     "largest": ("range",),
