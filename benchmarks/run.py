@@ -2,12 +2,16 @@
 
     python -m benchmarks.run [NAME ...]
 
-Names: algorithm1, plain_cp, khsic, audit_time, iteration_time (speed); all_at_once (solvers);
-chance_auto, chance_random, chance_seeds, chance_new, chance_chunks, baselines, drift, fair_time
-(fairness); batch, hypervolume (frontiers); reproduction (the paper's figures); completion,
-sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums (missing entries); certified_auto,
-certificate_time, simulated_releases, population (guarantees); adult_blind, oulad_blind (encoders);
-gpu_iteration, gpu_criterion, gpu_fit (only with a CUDA device). The default is all of them.
+Names, the default being all of them:
+
+* speed: algorithm1, plain_cp, khsic, audit_time, iteration_time; solvers: all_at_once
+* fairness: chance_auto, chance_random, chance_seeds, chance_new, chance_chunks, baselines, drift,
+  fair_time
+* frontiers: batch, hypervolume; the paper's figures: reproduction
+* missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
+* guarantees: certified_auto, certificate_time, simulated_releases, population
+* encoders: adult_blind, adult_splits, oulad_blind
+* only with a CUDA device: gpu_iteration, gpu_criterion, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -32,6 +36,7 @@ from tests.reference import paper_bcd
 from benchmarks import (
     audits,
     blind,
+    blind_splits,
     certificates,
     chance,
     chunks,
@@ -255,6 +260,7 @@ BENCHMARKS = {
     "population": certificates.population,
     "adult_blind": blind.adult_blind,
     "oulad_blind": blind.oulad_blind,
+    "adult_splits": blind_splits.adult_splits,
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,
     "gpu_criterion": gpu.gpu_criterion,
