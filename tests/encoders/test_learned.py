@@ -115,13 +115,6 @@ def test_people_who_do_not_differ_are_refused(data):
         FairCP(encoder=QUICK).fit(np.ones((50, 6)), sensitive_features=list("ab" * 25))
 
 
-def test_entries_that_training_people_had_are_needed(model, data):
-    tensor = np.array(data.tensor)
-    tensor[3, 2, 1] = np.nan
-    with pytest.raises(ValueError, match="needs all entries of a person"):
-        model.transform(tensor)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from parafair.encoders.base import ComposableEncoder, CountedReduction, Encoder, Reduction
+from parafair.encoders.base import (
+    CompleteEncoder,
+    ComposableEncoder,
+    CountedReduction,
+    Encoder,
+    Reduction,
+)
 from parafair.encoders.fair_pca import FairPCA, FairPCACovariance
 from parafair.encoders.kernel import KernelEncoder
 from parafair.encoders.leace import LEACE
@@ -13,6 +19,7 @@ from parafair.encoders.result import EncodedFit
 
 __all__ = [
     "LEACE",
+    "CompleteEncoder",
     "ComposableEncoder",
     "CountedReduction",
     "EncodedFit",

@@ -52,6 +52,15 @@ class ComposableEncoder(Encoder, Protocol):
 
 
 @runtime_checkable
+class CompleteEncoder(Encoder, Protocol):
+    """An encoder that may need all entries of a person; a model fills in those that are missing."""
+
+    @property
+    def needs_all_entries(self) -> bool:
+        """Whether it raises if an entry is missing."""
+
+
+@runtime_checkable
 class Reduction(Protocol):
     """Settings of a method that computes an encoder from entries; must be a dataclass."""
 

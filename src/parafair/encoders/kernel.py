@@ -59,6 +59,11 @@ class KernelEncoder:
         (centers, columns), rank = self.centers.shape, self.weights.shape[1]
         return f"KernelEncoder({columns:,} entries, {centers:,} centers -> {rank})"
 
+    @property
+    def needs_all_entries(self) -> bool:
+        """True: it raises if an entry is missing."""
+        return True
+
     def encode(self, data: TensorData) -> Tensor:
         """Return one row per person, shape (people, rank)."""
         entries = unfold(data, self.mode)

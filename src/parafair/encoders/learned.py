@@ -10,7 +10,7 @@ from torch.nn.functional import silu
 
 from parafair.arguments import real_number, whole_number
 from parafair.data.tensor_data import TensorData
-from parafair.encoders.base import Encoder
+from parafair.encoders.base import CompleteEncoder, Encoder
 from parafair.encoders.unfolding import check_rank_of
 from parafair.errors import unknown_choice
 
@@ -91,6 +91,11 @@ class LearnedEncoder:
     def mode(self) -> int:
         """The mode of the people."""
         return self.inputs.mode
+
+    @property
+    def needs_all_entries(self) -> bool:
+        """Whether it raises if an entry is missing, as its inputs do."""
+        return isinstance(self.inputs, CompleteEncoder) and self.inputs.needs_all_entries
 
     def encode(self, data: TensorData) -> Tensor:
         """Return one row per person, shape (people, rank)."""

@@ -45,6 +45,11 @@ class LinearEncoder:
         mean = entries.to(weights).mean(0)
         return cls(mode, mean, weights, mean @ weights)
 
+    @property
+    def needs_all_entries(self) -> bool:
+        """True: it raises if an entry is missing."""
+        return True
+
     def encode(self, data: TensorData) -> Tensor:
         """Return one row per person, shape (people, rank)."""
         entries = unfold(data, self.mode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
@@ -58,20 +58,28 @@ def load_fit(folder: Path, *, classes: Iterable[type] = ()) -> Fit:
     return fit if encoder is None else EncodedFit.of(fit, encoder)
 
 
-def encode_people(encoder: Encoder, data: TensorData, *, empty: Tensor) -> Tensor:
+def encode_people(
+    encoder: Encoder,
+    data: TensorData,
+    *,
+    empty: Tensor,
+    fill: Callable[[TensorData], TensorData] | None = None,
+) -> Tensor:
     """Return one row per person, shape (people, rank).
 
     Args:
         encoder: The encoder.
         data: Entries of people, in the order of the model's labels and without its offsets.
         empty: The row of people without any entries.
+        fill: Fills in the missing entries of people who have some; None to leave them out.
     """
     present = data.observed_per(encoder.mode) > 0
-    if present.all():
-        return encoder.encode(data)
     if not present.any():
         return empty.repeat(len(present), 1)
-    found = encoder.encode(data.take(encoder.mode, present))
+    there = data if present.all() else data.take(encoder.mode, present)
+    found = encoder.encode(there if fill is None else fill(there))
+    if present.all():
+        return found
     rows = empty.to(found).expand(len(present), found.shape[1]).clone()
     rows[torch.from_numpy(present).to(rows.device)] = found
     return rows

@@ -25,7 +25,8 @@ from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Encoder
-from parafair.encoders.result import encode_people, encoder_of
+from parafair.encoders.filling import encode_new
+from parafair.encoders.result import encoder_of
 from parafair.errors import shown
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
@@ -219,8 +220,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Return rows of new people without noise."""
         if self.encoder_ is None:
             return self._least_squares(data, features, penalty)
-        trained = self.cp_.factors[self.training_.mode].to(data.values)
-        encoded = encode_people(self.encoder_, data, empty=trained.mean(0))
+        encoded = encode_new(self.encoder_, data, self.fit_)
         if features is None or self._encodes(features):
             return encoded
         rows = self._least_squares(data, features, penalty)
