@@ -69,6 +69,17 @@ def test_new_people_have_noise_as_large_as_trained_ones(model, data):
         np.testing.assert_allclose(noise.std(0), 1, atol=0.25)
 
 
+@pytest.mark.parametrize("settings", [{"encoder": QUICK, "center": True}, {"method": "leace"}])
+def test_score_is_about_the_rows_of_transform(data, settings):
+    tensor = np.array(data.tensor)
+    model = FairCP(rank=2, **settings)
+    model.fit(tensor[:90], sensitive_features=data.sensitive_features[:90])
+    new = tensor[90:]
+    error = np.linalg.norm(new - model.inverse_transform(model.transform(new)))
+    centered = new - model.inverse_transform(np.zeros((30, 2)))
+    assert model.score(new) == pytest.approx(1 - (error / np.linalg.norm(centered)) ** 2)
+
+
 def test_the_group_aware_map_stays_available(model, data):
     blind = model.transform(data.tensor)
     aware = model.transform(data.tensor, sensitive_features=data.sensitive_features)

@@ -43,10 +43,13 @@ def complete_labels(
     labels = tuple(labels) or (None,) * len(shape)
     check_count("labels", labels, len(shape))
     found = []
-    for given, size, mode in zip(labels, shape, modes, strict=True):
+    for number, (given, size, mode) in enumerate(zip(labels, shape, modes, strict=True)):
         own = np.arange(size) if given is None else as_labels(given, f"labels of mode {mode!r}")
         if len(own) != size:
-            raise ValueError(f"mode {mode!r} needs {size} labels, one per index, got {len(own)}")
+            raise ValueError(
+                f"labels[{number}] must have {size} labels, one per index of mode {mode!r}, got "
+                f"{len(own)}; pass the labels of this data, or None to number them"
+            )
         twice = first_repeated(own)
         if twice is not None:
             raise ValueError(

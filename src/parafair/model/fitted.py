@@ -12,7 +12,7 @@ import sklearn
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor, reconstruct
@@ -27,10 +27,10 @@ from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Encoder
 from parafair.encoders.filling import encode_new
 from parafair.encoders.result import encoder_of
-from parafair.errors import shown
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
 from parafair.model.exact import new_release, training_release
+from parafair.model.matrices import validate_matrix
 from parafair.model.methods import Method
 from parafair.model.noise import Noise, warn_of_exact
 from parafair.model.notices import (
@@ -189,18 +189,21 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def score(self, X: Any, y: Any = None) -> float:
         """Return the explained share of the sum of squares of new people's entries.
 
-        1 is a perfect fit, 0 is as good as predicting zero. The rows of X are fitted to their
-        entries by least squares, with all other factors fixed as in `cp_`, without the penalty,
-        without an encoder and without noise.
+        1 is a perfect fit, 0 is as good as predicting zero. The other factors are those of `cp_`.
+        With an encoder the rows are those of `transform`, with noise. Other models have rows that
+        are fitted to the entries of X by least squares, without the penalty and without noise.
 
         Args:
             X: Data of new people, as in `transform`.
             y: Ignored; for compatibility with scikit-learn.
         """
         check_is_fitted(self)
-        data = self._center(self._validate(X, reset=False))
+        given = self._validate(X, reset=False)
+        data = self._center(given)
         check_scale(data)
-        rows = self._least_squares(data, None, None)
+        rows = self._embed(data, None, None)
+        if self.encoder_ is not None:
+            rows = self._add_noise(rows, given)
         factors = self._factors(rows)
         factors[self.training_.mode] = rows
         norm = float(torch.linalg.vector_norm(data.entries, dtype=torch.float64))
@@ -349,28 +352,12 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             if not isinstance(order, int):
                 order = to_numpy(X, "X").ndim
             if order <= 2:
-                X = self._validate_matrix(X, reset)
+                X = validate_matrix(self, X, reset=reset)
         data = as_data(X, dtype=self.dtype, device=self.device)
         if not reset:
             data = self.training_.align(data, self.cp_.shape)
             self._check_shape(data.shape)
         return data
-
-    def _validate_matrix(self, X: Any, reset: bool) -> NDArray[Any]:
-        """Return a matrix; scikit-learn compares the number and the names of its columns."""
-        try:
-            # Our own check reports the position of the first bad entry.
-            allowed = (np.float64, np.float32)
-            return np.asarray(
-                validate_data(self, X, reset=reset, dtype=allowed, ensure_all_finite=False)
-            )
-        except Exception as error:  # whatever a library makes of what is no matrix
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(
-                f"X must be a matrix of numbers with one row per person, and columns as in "
-                f"training, got {shown(X)} ({' '.join(str(error).split())}); convert it first, for "
-                "example with numpy.asarray(X, dtype=float)"
-            ) from error
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise unless data of new people fits the model."""
@@ -380,8 +367,11 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             for mode, (have, want) in enumerate(zip(shape, trained, strict=True))
             if mode != people
         ):
-            expected = (*trained[:people], "people", *trained[people + 1 :])
-            raise ValueError(f"X must have shape {expected}, got {shape}")
+            expected = ", ".join(map(str, (*trained[:people], "people", *trained[people + 1 :])))
+            raise ValueError(
+                f"X must have shape ({expected}), got {shape}; pass the training data's indices of "
+                "all other modes, NaN where nothing is known"
+            )
 
     def _keep(self, fits: Sequence[Fit], record: Record, training: Training) -> None:
         """Set the attributes of a fitted model."""

@@ -200,6 +200,12 @@ class Settings:
                 f"got modes {list(features)}. Add it, or set mode= to one of them"
             )
         people = found.pop(mode)
+        if found and self.penalty is None:
+            raise ValueError(
+                f"method={self.model.method!r} supports one sensitive mode, but "
+                f"sensitive_features has the modes {list(features)}; pass those of the people, "
+                f"mode {self.model.mode!r}, or use method='invariant'"
+            )
         if found and self.automatic:
             raise ValueError(
                 "strength='auto' supports one sensitive mode, but sensitive_features has several; "

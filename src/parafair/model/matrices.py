@@ -1,0 +1,65 @@
+"""Matrices as scikit-learn's estimators take them: the columns are those of the fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from parafair.data.labels import preview
+from parafair.errors import shown
+
+# Our own checks report the position of the first bad entry.
+FLOATS = (np.float64, np.float32)
+
+
+def validate_matrix(model: BaseEstimator, X: Any, *, reset: bool) -> NDArray[Any]:
+    """Return a matrix; scikit-learn compares the number and the names of its columns.
+
+    Args:
+        model: The model that keeps them.
+        X: The matrix.
+        reset: Whether this is a fit, which keeps them; otherwise they are compared.
+    """
+    try:
+        return np.asarray(
+            validate_data(model, X, reset=reset, dtype=FLOATS, ensure_all_finite=False)
+        )
+    except Exception as error:  # whatever a library makes of what is no matrix
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        remedy = None if reset else _remedy_for_columns(model, X)
+        if remedy is None:
+            remedy = "convert it first, for example with numpy.asarray(X, dtype=float)"
+        raise kind(
+            f"X must be a matrix of numbers with one row per person, and columns as in "
+            f"training, got {shown(X)} ({' '.join(str(error).split())}); {remedy}"
+        ) from error
+
+
+def _remedy_for_columns(model: BaseEstimator, X: Any) -> str | None:
+    """Return what to do about columns that are not those of the fit; None if they are."""
+    shape = np.shape(X)
+    if len(shape) != 2:
+        return None
+    count, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
+    given = getattr(X, "columns", None)
+    if names is None or given is None:
+        if shape[1] == count:
+            return None
+        return f"pass the {count} columns of the training data, in the same order"
+    given = [str(name) for name in given]
+    if given == list(names):
+        return None
+    if sorted(given) == sorted(names):
+        return "its columns are in another order; pass X[model.feature_names_in_]"
+    new = [name for name in given if name not in set(names)]
+    missing = [name for name in names if name not in set(given)]
+    parts = []
+    if new:
+        parts.append(f"leave out the columns that the model does not have ({preview(new)})")
+    if missing:
+        parts.append(f"add those that it had in training, NaN if not known ({preview(missing)})")
+    return "; ".join(parts) or "give every column one name"
