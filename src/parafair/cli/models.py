@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from parafair.algebra.least_squares import LOSSES
+from parafair.cli.encoders import EncoderOptions, with_encoder
 from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, numbers, option
-from parafair.encoders.learned import LEARNED
 from parafair.model.estimator import FairCP
 from parafair.model.methods import METHODS
 from parafair.model.preparation import ENCODER_NOISE
@@ -61,7 +61,7 @@ class DecompositionOptions:
 
 
 @dataclass(frozen=True)
-class ModelOptions(DecompositionOptions):
+class ModelOptions(EncoderOptions, DecompositionOptions):
     """A decomposition and its method."""
 
     method: Annotated[str, option(MODEL, f"One of {', '.join(METHODS)}.")] = FIT["method"]
@@ -80,15 +80,10 @@ class ModelOptions(DecompositionOptions):
             metavar="<name,...>",
         ),
     ] = FIT["guarantee"]
-    encoder: Annotated[
-        str | None,
-        option(
-            MODEL,
-            "Learn a map from entries to rows that needs no group, for everybody: parafair "
-            "transform then needs no --sensitive. With --method invariant.",
-            choices=LEARNED,
-        ),
-    ] = FIT["encoder"]
+
+    def settings(self) -> dict[str, Any]:
+        """Return arguments of `FairCP`; a list is an error."""
+        return with_encoder(super().settings())
 
 
 @dataclass(frozen=True)
@@ -124,7 +119,7 @@ class GridOptions(ModelOptions):
                 "there is nothing to choose from; give several values to --rank, --ridge or "
                 "--strength, such as --rank 4,8, or use parafair fit"
             )
-        return {name: found[0] for name, found in values.items()}, grid
+        return with_encoder({name: found[0] for name, found in values.items()}), grid
 
 
 def _one(name: str, value: Any) -> Any:
