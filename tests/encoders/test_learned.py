@@ -139,6 +139,30 @@ def test_encoders_that_cannot_be_learned_are_refused(data, arguments, message):
         FairCP(**arguments).fit(data.tensor, sensitive_features=data.sensitive_features)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"encoder": QUICK, "solver": "block"}, "solver has no effect: encoder=.*; leave it out"),
+        (
+            {"method": "leace", "init": "svd", "tol": 1e-9},
+            "init, tol have no effect: method='leace' of a matrix is a formula; leave them out",
+        ),
+    ],
+)
+def test_arguments_without_effect_are_warned_of_once(data, settings, message):
+    matrix = np.array(data.tensor).reshape(120, -1)
+    with pytest.warns(UserWarning, match=message) as warned:
+        FairCP(rank=2, **settings).fit(matrix, sensitive_features=data.sensitive_features)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+
+
+def test_a_reduction_of_a_tensor_uses_its_solver(data, recwarn):
+    model = FairCP(rank=2, method="leace", solver="block", n_init=2, tol=1e-3)
+    model.fit(data.tensor, sensitive_features=data.sensitive_features)
+    assert not recwarn.list
+
+
 def test_features_of_several_modes_are_refused(data):
     features = {0: data.sensitive_features, 1: list("aabbab")}
     with pytest.raises(ValueError, match="encoder='linear' supports one sensitive mode"):

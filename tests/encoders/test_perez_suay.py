@@ -16,7 +16,8 @@ def encode(groups):
 @pytest.mark.parametrize("ridge", [1e-7, 1e-2, 1e4])
 def test_the_linear_form_solves_the_generalized_eigenproblem(people, encoder_of, ridge):
     entries, groups = people
-    weights = encoder_of(PerezSuay(ridge), entries, groups, 4).weights.numpy()
+    as_published = PerezSuay(ridge, as_in_paper=True)
+    weights = encoder_of(as_published, entries, groups, 4).weights.numpy()
     values, vectors = perez_suay(entries, encode(groups), 4, ridge)
     cosines = np.abs((weights * vectors).sum(0)) / np.linalg.norm(vectors, axis=0)
     np.testing.assert_allclose(cosines, 1, atol=1e-6)
@@ -25,6 +26,25 @@ def test_the_linear_form_solves_the_generalized_eigenproblem(people, encoder_of,
     below = ((centered.T @ entries @ weights) ** 2).sum(0) + ridge
     # The matrix on the right has a condition of 1e12 with the smallest ridge.
     np.testing.assert_allclose(above / below, values, rtol=1e-3)
+
+
+def test_the_ridge_is_a_multiple_of_the_mean_squared_entry(people, encoder_of, same_span):
+    entries, groups = people
+    weights = encoder_of(PerezSuay(0.5), entries, groups, 4).weights.numpy()
+    ridge = 0.5 * (entries**2).mean()
+    same_span(weights, perez_suay(entries, encode(groups), 4, ridge)[1], 1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_units_of_the_entries_do_not_matter(people, encoder_of, reduction, unit):
+    entries, groups = people
+    rows = [
+        encoder_of(reduction, x, groups, 3).encode(TensorData.from_array(x)).numpy()
+        for x in (entries, unit * entries)
+    ]
+    first, second = (np.abs(own) / np.linalg.norm(own, axis=0) for own in rows)
+    np.testing.assert_allclose(second, first, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("gamma", [0.003, 0.05])

@@ -42,10 +42,12 @@ class PerezSuay:
     and little more.
 
     Attributes:
-        ridge: The smaller, the less of the mean differences remains. It has the units of a squared
-            sum of entries.
-        as_in_paper: Whether to keep as many components as the encoded features have columns, as the
-            paper does, whatever the rank of the model.
+        ridge: The smaller, the less of the mean differences remains. It is a multiple of the mean
+            squared entry, so that the units of the entries do not matter. For standardized entries
+            this is the formula of the paper.
+        as_in_paper: Whether to keep as many components as the encoded features have columns, and to
+            take the ridge as it is, as the paper does, whatever the rank of the model and the units
+            of the entries. In small units such a ridge hides nothing.
     """
 
     ridge: float = 1e-7
@@ -65,8 +67,9 @@ class PerezSuay:
         """Return the encoder of these people."""
         own = Coordinates.of(entries)
         covariance = own.rows.mT @ encode_centered(sensitive, own.rows)
+        unit = 1.0 if self.as_in_paper else float(entries.double().square().mean())
         directions = dependent_directions(
-            own.rows.mT @ own.rows, covariance, rank=rank, ridge=self.ridge
+            own.rows.mT @ own.rows, covariance, rank=rank, ridge=self.ridge * unit
         )
         return LinearEncoder.of(entries, own.weights(directions), mode)
 
@@ -87,7 +90,8 @@ class KernelPerezSuay:
         gamma: Multiplier of squared distances, or "median" to choose it from the entries.
         ridge: The smaller, the less of the mean differences remains.
         landmarks: Number of training people in the encoder; everybody if there are fewer.
-        as_in_paper: As in `PerezSuay`.
+        as_in_paper: Whether to keep as many components as the encoded features have columns, as the
+            paper does. The kernel has no units, and the ridge is that of the paper in any case.
         seed: Seed of the draw of the landmarks.
     """
 

@@ -29,7 +29,7 @@ from parafair.model.guaranteed import (
 )
 from parafair.model.methods import Method
 from parafair.model.noise import describe_noise, warn_without_noise
-from parafair.model.notices import warn_empty
+from parafair.model.notices import warn_empty, warn_without_effect
 from parafair.model.preparation import Settings
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
@@ -81,9 +81,9 @@ class FairCP(FittedCP):
         encoder: "linear" or "network" learns, with method "invariant", a map from entries to rows
             that needs no group: the rows of all people, trained and new, are those of this map,
             and `transform` needs no sensitive features. "network" has a hidden layer; see
-            ``parafair.encoders.Learned``. The default noise is then 0.3, and `solver`, `max_iter`
-            and `tol` are those of the plain decomposition where learning begins. None gives every
-            training person a row of their own.
+            ``parafair.encoders.Learned``. The default noise is then 0.3; `init`, `n_init`,
+            `max_iter` and `tol` are those of the plain decomposition where learning begins, and
+            `solver` has no effect. None gives every training person a row of their own.
         mode: The mode of the people, by number, or by name for a `TensorData`.
         loss: "squared".
         ridge: Shrinkage equal to this many extra zero entries per person. "auto" means 0 if no
@@ -217,6 +217,7 @@ class FairCP(FittedCP):
         task = settings.bind(self._validate(X, reset=True), sensitive_features)
         problem = task.problem
         warn_empty(problem)
+        warn_without_effect(settings, problem.order)
         task.warn_small_groups(stacklevel=2)
         self._tell_ridge(task)
         penalty = problem.penalty

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 from parafair.data.labels import preview
 from parafair.data.modes import is_labeled
@@ -12,6 +13,14 @@ from parafair.data.tensor_data import TensorData
 from parafair.errors import ParafairWarning, warn
 from parafair.model.training import Training
 from parafair.solvers.problem import Problem
+
+if TYPE_CHECKING:
+    from parafair.model.preparation import Settings
+
+# Arguments that a fit with a learned encoder does not use, and those that the closed form of a
+# reduction does not.
+UNUSED_BY_ENCODERS = ("solver",)
+UNUSED_BY_REDUCTIONS = ("solver", "init", "n_init", "max_iter", "tol")
 
 
 def warn_empty(problem: Problem) -> None:
@@ -25,6 +34,37 @@ def warn_empty(problem: Problem) -> None:
         warn(
             f"no observed entries for {places}; their rows are the mean of the other rows, and "
             "people among them are not penalized",
+            ParafairWarning,
+            stacklevel=3,
+        )
+
+
+def warn_without_effect(settings: Settings, order: int) -> None:
+    """Warn about arguments that were given and that the fit does not use.
+
+    Args:
+        settings: The arguments of the model.
+        order: Number of modes of the data.
+    """
+    model = settings.model
+    if settings.encoder is not None:
+        unused, why = UNUSED_BY_ENCODERS, f"encoder={model.encoder!r} has an optimizer of its own"
+    elif settings.reduction is not None and order == 2:
+        unused, why = UNUSED_BY_REDUCTIONS, f"method={model.method!r} of a matrix is a formula"
+    else:
+        return
+    usual = signature(type(model)).parameters
+    # Factors have no truth value.
+    given = [
+        name
+        for name in unused
+        if type(getattr(model, name)) is not type(usual[name].default)
+        or getattr(model, name) != usual[name].default
+    ]
+    if given:
+        warn(
+            f"{', '.join(given)} {'has' if len(given) == 1 else 'have'} no effect: {why}; leave "
+            f"{'it' if len(given) == 1 else 'them'} out",
             ParafairWarning,
             stacklevel=3,
         )
