@@ -152,3 +152,8 @@ def test_an_unknown_format_is_refused_before_the_fit(arrays):
     text = run(*FIT, *PEOPLE, "--format", "xls", code=2)
     assert text.startswith("Error: --format must be one of csv, parquet; got 'xls'")
     assert not (arrays / "run").exists()
+
+
+def test_a_run_with_entries_of_training_people_says_so(arrays):
+    text = run(*FIT, *PEOPLE, "--method", "kernel-perez-suay")
+    assert "Warning: the folder contains the entries of" in " ".join(text.split())

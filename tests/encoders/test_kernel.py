@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import TensorData
-from parafair.encoders import KernelEncoder, kernel
+from parafair import FairCP, TensorData
+from parafair.encoders import KernelEncoder, KernelPerezSuay, kernel
 
 
 def test_rows_are_similarities_times_weights_in_any_portions(monkeypatch):
@@ -30,3 +30,13 @@ def test_an_encoder_of_another_model_is_refused():
         KernelEncoder(0, 1.0, torch.zeros(5, 3), torch.zeros(4, 2)).check((9, 3), 2)
     with pytest.raises(ValueError, match="gamma must be a positive number"):
         KernelEncoder(0, "x", torch.zeros(4, 3), torch.zeros(4, 2))
+
+
+def test_saving_entries_of_training_people_is_warned_of(people, tmp_path):
+    entries, groups = people
+    model = FairCP(2, method=KernelPerezSuay(landmarks=50)).fit(entries, sensitive_features=groups)
+    with pytest.warns(UserWarning, match="contains the entries of 50 training people") as warned:
+        model.save(tmp_path / "model")
+    assert warned[0].filename == __file__
+    rows = FairCP.load(tmp_path / "model").transform(entries[:3])
+    np.testing.assert_allclose(rows, model.embedding_[:3])

@@ -87,6 +87,7 @@ def test_people_may_be_any_mode(mode):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("center", [False, True])
+@pytest.mark.filterwarnings("ignore:the folder contains the entries")
 def test_a_saved_model_has_the_same_map(method, center, tmp_path):
     model = fitted(method, TENSOR, center=center, noise=0.2)
     model.save(tmp_path / "model")

@@ -36,6 +36,7 @@ from parafair.model.noise import Noise, warn_of_exact
 from parafair.model.notices import (
     read_new_features,
     warn_empty_people,
+    warn_of_entries,
     warn_of_leaks,
     warn_without_features,
 )
@@ -97,9 +98,14 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         shifted like its nearest training neighbor with the same features. If the model has noise,
         neighbors and shifts have it too, so a saved model needs no rows without noise, and new
         people get noise of their own, of the same size, which depends on ``random_state``, the
-        training data and the person's entries alone: people with equal entries have equal noise,
-        and training people other noise than in `embedding_`. A person's row does not depend on the
-        other people in X. People without entries get the mean training row.
+        training data and the person's entries alone: people with equal entries have equal noise. A
+        person's row does not depend on the other people in X. People without entries get the mean
+        training row. An encoder that was learned from complete entries sees the model's predictions
+        where entries of X are missing.
+
+        For the training people use `embedding_`: `transform` of their entries draws other noise, so
+        these rows differ, although the exact rows of an encoder are the same. Publish one of both:
+        the mean of two releases has less noise than a certificate assumes.
 
         Args:
             X: A tensor with the shape of the training data except along `mode`. Labels of a
@@ -308,7 +314,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         The folder contains the released rows, their noise's covariance, what `transform` needs of
         the training people, with noise too, and the certificate, if `certify` has made one. It has
         no rows without noise, but the training people's sensitive features, and with the method
-        "kernel-perez-suay" entries of theirs: publish `embedding_`, not the folder.
+        "kernel-perez-suay" entries of theirs, which a warning says: publish `embedding_`, not the
+        folder.
         Factors that were given as `init` are stored as they were given.
 
         Args:
@@ -319,6 +326,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         check_is_fitted(self)
         with new_folder(folder, overwrite=overwrite) as target:
             self.write(target, keep_exact=flag("keep_exact", keep_exact))
+        warn_of_entries(self.encoder_, stacklevel=2)
         if keep_exact:
             warn_of_exact(self.fit_, stacklevel=2)
 

@@ -10,6 +10,8 @@ from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.encoders.base import Encoder
+from parafair.encoders.kernel import KernelEncoder
 from parafair.errors import ParafairWarning, warn
 from parafair.model.training import Training
 from parafair.solvers.problem import Problem
@@ -83,6 +85,23 @@ def warn_of_leaks(features: SensitiveFeatures | None) -> None:
         ParafairWarning,
         stacklevel=3,
     )
+
+
+def warn_of_entries(encoder: Encoder | None, *, stacklevel: int) -> None:
+    """Warn if a folder has entries of training people, because their encoder needs them.
+
+    Args:
+        encoder: The encoder of the model that was written; None if it has none.
+        stacklevel: As in `warn`.
+    """
+    if isinstance(encoder, KernelEncoder):
+        warn(
+            f"the folder contains the entries of {len(encoder.centers)} training people, which the "
+            "kernel encoder needs: whoever has it has their data and their rows without noise. "
+            "Keep it like the data, and publish embedding_ alone; other methods store no entries",
+            ParafairWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def warn_empty_people(data: TensorData, mode: int) -> None:
