@@ -236,7 +236,10 @@ def test_bad_arrays_are_refused(array, error, message):
         ({"indices": torch.zeros(3, 2, dtype=torch.int64)}, r"indices must have shape \(2, 2\)"),
         ({"labels": (["a", "a"], [0, 1, 2])}, "mode 'mode_0' has the label a more than once"),
         ({"labels": (["a", None], [0, 1, 2])}, "labels of mode 'mode_0' has a missing label"),
-        ({"labels": (["a"], [0, 1, 2])}, "labels.0. must have 2 labels, one per index of mode 'mode_0', got 1"),
+        (
+            {"labels": (["a"], [0, 1, 2])},
+            "labels.0. must have 2 labels, one per index of mode 'mode_0', got 1",
+        ),
         ({"labels": (["a", "b"],)}, "labels must have 2 entries, one per mode, got 1"),
         ({"modes": ("a", "a")}, "modes must be 2 different names"),
     ],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Arguments that a fit with a learned encoder does not use, and those that the closed form of a
 # reduction does not.
-UNUSED_BY_ENCODERS = ("solver",)
+UNUSED_BY_ENCODERS: tuple[str, ...] = ("solver",)
 UNUSED_BY_REDUCTIONS = ("solver", "init", "n_init", "max_iter", "tol")
 
 
