@@ -163,6 +163,11 @@ def test_a_fit_needs_all_entries_and_new_people_only_known_columns():
 def test_bad_settings_are_refused_before_any_work():
     with pytest.raises(ValueError, match="method='leace' needs sensitive_features"):
         FairCP(2, method="leace").fit(MATRIX)
+    several = {0: GROUPS, 1: list("abababa")}
+    with pytest.raises(
+        ValueError, match=r"method='leace' supports one .* the modes \[0, 1\]; pass"
+    ):
+        FairCP(2, method="leace").fit(MATRIX, sensitive_features=several)
     with pytest.raises(ValueError, match="strength=1.0 was given, but method='leace' has no"):
         fitted("leace", strength=1.0)
     with pytest.raises(ValueError, match="strength='auto' needs a penalty with a `criterion`"):
