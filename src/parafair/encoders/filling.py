@@ -29,13 +29,12 @@ def encode_new(encoder: Encoder, data: TensorData, fit: Fit) -> Tensor:
         data: Entries of people, in the order of the model's labels and without its offsets.
         fit: The fit.
     """
-    mode, filling = encoder.mode, None
+    mode, fill = encoder.mode, None
     factors = [factor.to(data.values) for factor in fit.cp.factors]
-    if isinstance(encoder, CompleteEncoder) and encoder.needs_all_entries:
-        filling = Filling.of(factors, mode, error=fit.history[-1].loss)
-    return encode_people(
-        encoder, data, empty=factors[mode].mean(0), fill=None if filling is None else filling.fill
-    )
+    needs_all = isinstance(encoder, CompleteEncoder) and encoder.needs_all_entries
+    if needs_all and data.observed < prod(data.shape):
+        fill = Filling.of(factors, mode, error=fit.history[-1].loss).fill
+    return encode_people(encoder, data, empty=factors[mode].mean(0), fill=fill)
 
 
 @dataclass(frozen=True, eq=False)
