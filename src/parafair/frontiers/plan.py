@@ -30,7 +30,7 @@ from parafair.model.noise import MOST_NOISE, Noise
 from parafair.model.preparation import Settings
 from parafair.model.record import plain_params
 from parafair.model.task import Task
-from parafair.penalties.base import is_scale_free
+from parafair.penalties.base import moves_scale
 from parafair.records import plain
 from parafair.solvers import Fit, decompose, decompose_from, decompose_plain
 from parafair.solvers.fitting import starts_plain
@@ -267,7 +267,7 @@ def make_plan(
             f"name must be a valid folder name of at most {LONGEST_NAME} characters, got "
             f"{shown(name)}"
         )
-    if settings.n_init != 1 and not is_scale_free(settings.penalty):
+    if settings.n_init != 1 and not moves_scale(settings.penalty):
         raise ValueError(f"n_init must be 1 in a frontier, got {model.n_init!r}; use seeds instead")
     if not isinstance(model.init, str):
         raise ValueError(

@@ -23,10 +23,9 @@ def coarse_strengths(problem: Problem, plain: Fit, count: int) -> tuple[float, .
         plain: A fit without the penalty.
         count: Maximum number of strengths.
     """
-    factor = plain.cp.factors[problem.mode].unsqueeze(0)
-    ones = factor.new_ones(1)
-    bound = problem.with_strengths(ones).bound
-    value = 0.0 if bound is None else float(bound.value(factor))
+    factors = [factor.unsqueeze(0) for factor in plain.cp.factors]
+    found = problem.with_strengths(factors[0].new_ones(1)).penalties(factors)
+    value = 0.0 if found is None else float(found)
     size = problem.norm_squared / problem.count
     unit = size / value if value > 0 else 1.0
     kept = {round(i * (len(COARSE) - 1) / (count - 1)) for i in range(count)}

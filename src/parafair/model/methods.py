@@ -10,13 +10,13 @@ from parafair.dependence.kernels import KERNELS
 from parafair.encoders.base import Reduction
 from parafair.encoders.registry import REDUCTIONS
 from parafair.errors import unknown_choice
-from parafair.penalties.base import Penalty
+from parafair.penalties.base import Penalty, ScorePenalty
 from parafair.penalties.postprocessing import Postprocessing
-from parafair.penalties.registry import PENALTIES, POSTPROCESSING
+from parafair.penalties.registry import PENALTIES, POSTPROCESSING, SCORE_PENALTIES
 
-METHODS = (*PENALTIES, *POSTPROCESSING, *REDUCTIONS, "none")
+METHODS = (*PENALTIES, *SCORE_PENALTIES, *POSTPROCESSING, *REDUCTIONS, "none")
 
-Method = Penalty | Postprocessing | Reduction
+Method = Penalty | ScorePenalty | Postprocessing | Reduction
 
 
 def resolve_method(method: str | Method, strength: float | None = None) -> Method | None:
@@ -26,7 +26,7 @@ def resolve_method(method: str | Method, strength: float | None = None) -> Metho
         method: One of `METHODS`, or the object of a penalty, postprocessing or reduction.
         strength: The multiplier of a penalty given by name; None for the penalty's default.
     """
-    if isinstance(method, (Penalty, Postprocessing, Reduction)) and not isinstance(method, type):
+    if isinstance(method, Method) and not isinstance(method, type):
         if strength is not None:
             raise ValueError(
                 f"strength={strength!r} was given, but {method!r} has its own settings; set it "
@@ -40,14 +40,15 @@ def resolve_method(method: str | Method, strength: float | None = None) -> Metho
         return method
     if not isinstance(method, str) or method not in METHODS:
         raise unknown_choice("method", method, METHODS)
-    if method in PENALTIES:
+    penalties: dict[str, type[Penalty | ScorePenalty]] = {**PENALTIES, **SCORE_PENALTIES}
+    if method in penalties:
         if strength is None:
-            return PENALTIES[method]()
-        return PENALTIES[method](strength=real_number("strength", strength, least=0))  # type: ignore[call-arg]
+            return penalties[method]()
+        return penalties[method](strength=real_number("strength", strength, least=0))  # type: ignore[call-arg]
     if strength is not None:
         raise ValueError(
             f"strength={strength!r} was given, but method={method!r} has no penalty; leave "
-            f"strength out, or choose one of {', '.join(PENALTIES)}"
+            f"strength out, or choose one of {', '.join(penalties)}"
         )
     others: dict[str, type[Method]] = {**POSTPROCESSING, **REDUCTIONS}
     return others[method]() if method in others else None
@@ -59,6 +60,6 @@ def stored_classes(own: Iterable[type] = ()) -> dict[str, type]:
     Args:
         own: Additional classes, from the caller.
     """
-    families = (PENALTIES, POSTPROCESSING, REDUCTIONS)
+    families = (PENALTIES, SCORE_PENALTIES, POSTPROCESSING, REDUCTIONS)
     classes: list[type] = [kind for family in families for kind in family.values()]
     return {kind.__name__: kind for kind in (*classes, *KERNELS, *own)}

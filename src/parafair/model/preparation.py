@@ -30,8 +30,8 @@ from parafair.model.methods import resolve_method
 from parafair.model.noise import check_noise, default_noise
 from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge
 from parafair.model.task import Task
-from parafair.penalties import Penalty, Postprocessing
-from parafair.penalties.base import is_scale_free
+from parafair.penalties import Penalty, Postprocessing, ScorePenalty
+from parafair.penalties.base import moves_scale
 from parafair.solvers import (
     Solver,
     Stop,
@@ -70,7 +70,7 @@ class Settings:
     """
 
     model: FairCP
-    penalty: Penalty | None
+    penalty: Penalty | ScorePenalty | None
     postprocessing: Postprocessing | None
     reduction: Reduction | None
     encoder: Learned | None
@@ -97,7 +97,7 @@ class Settings:
         whole_number("rank", model.rank)
         if not isinstance(model.n_init, str) or model.n_init != "auto":
             check_starts(model.n_init)
-        penalty = method if isinstance(method, Penalty) else None
+        penalty = method if isinstance(method, Penalty | ScorePenalty) else None
         return cls(
             model=model,
             penalty=penalty,
@@ -118,7 +118,7 @@ class Settings:
         if given != "auto":
             return given
         random = isinstance(self.model.init, str) and self.model.init in RANDOM_INITS
-        return PLAIN_STARTS if random and is_scale_free(self.penalty) else 1
+        return PLAIN_STARTS if random and moves_scale(self.penalty) else 1
 
     @property
     def needs_features(self) -> bool:
@@ -165,7 +165,9 @@ class Settings:
         # Noise is for people with sensitive features alone.
         secret = "" if features is None else secret_of(data)
         given = 0.0 if model.ridge == "auto" else float(model.ridge)
-        problem = Problem(centered, rank, mode, self.penalty, features, given, other, model.loss)
+        problem = Problem(
+            centered, rank, mode, self.penalty, features, given, other, model.loss, offsets
+        )
         if self.automatic:
             # What an audit would refuse, before any work.
             check_count(len(problem.penalized_features), name="sensitive_features")

@@ -8,6 +8,7 @@ from parafair.penalties.base import (
     NoisyPenalty,
     Penalty,
     ScaleFreePenalty,
+    ScorePenalty,
 )
 from parafair.penalties.bound import (
     BoundAutograd,
@@ -15,6 +16,7 @@ from parafair.penalties.bound import (
     BoundPenalty,
     BoundQuadratic,
 )
+from parafair.penalties.bound_scores import BlockMeans, BoundMeans, BoundScores
 from parafair.penalties.hsic import HSIC
 from parafair.penalties.invariant import Invariant
 from parafair.penalties.khsic import KHSIC, BoundKernel
@@ -25,26 +27,34 @@ from parafair.penalties.postprocessing import (
     MomentMatching,
     Postprocessing,
 )
+from parafair.penalties.scores import Bhattacharyya, MeanMatching, MutualInformation
 from parafair.penalties.transport import Transport
 
 __all__ = [
     "HSIC",
     "KHSIC",
+    "Bhattacharyya",
+    "BlockMeans",
     "BoundAutograd",
     "BoundInvariant",
     "BoundKernel",
+    "BoundMeans",
     "BoundPenalty",
     "BoundQuadratic",
+    "BoundScores",
     "CalibratedPenalty",
     "CorrelationRemoval",
     "Decomposed",
     "Dependence",
     "Invariant",
+    "MeanMatching",
     "MomentMatching",
+    "MutualInformation",
     "NoisyPenalty",
     "Orthogonality",
     "Penalty",
     "Postprocessing",
     "ScaleFreePenalty",
+    "ScorePenalty",
     "Transport",
 ]

@@ -11,6 +11,8 @@ Some features need more. A penalty supports them by implementing these protocols
 * `CalibratedPenalty`: ``strength="auto"``.
 * `NoisyPenalty`: noise by default.
 * `BoundChunks`, for the bound penalty: chunks of people that change during a fit.
+
+A `ScorePenalty` is about predicted scores. It is a function of all factors.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from typing import ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 from torch import Tensor
 
+from parafair.algebra.group_scores import GroupScores
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.penalties.bound import BoundPenalty
+from parafair.penalties.bound_scores import BoundScores
 
 
 @runtime_checkable
@@ -54,6 +58,30 @@ class ScaleFreePenalty(Penalty, Protocol):
 def is_scale_free(penalty: object) -> TypeGuard[ScaleFreePenalty]:
     """Tell whether a penalty is a `ScaleFreePenalty`, and says so."""
     return isinstance(penalty, ScaleFreePenalty) and bool(penalty.scale_free)
+
+
+@runtime_checkable
+class ScorePenalty(Protocol):
+    """Settings of a penalty on predicted scores; must be a dataclass, usually a frozen one.
+
+    Scores depend on all factors, and not on which of them carries the scale.
+    """
+
+    @property
+    def strength(self) -> float:
+        """The multiplier of the penalty."""
+
+    def bind_scores(self, scores: GroupScores) -> BoundScores:
+        """Return the penalty as a function of all factors.
+
+        Args:
+            scores: The scores that a model predicts at the observed entries, by group.
+        """
+
+
+def moves_scale(penalty: object) -> bool:
+    """Tell whether scale may move between the factors without a change to the penalty."""
+    return is_scale_free(penalty) or isinstance(penalty, ScorePenalty)
 
 
 @runtime_checkable

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from parafair.penalties.base import Penalty
+from parafair.penalties.base import Penalty, ScorePenalty
 from parafair.penalties.hsic import HSIC
 from parafair.penalties.invariant import Invariant
 from parafair.penalties.khsic import KHSIC
 from parafair.penalties.orthogonality import Orthogonality
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching, Postprocessing
+from parafair.penalties.scores import Bhattacharyya, MeanMatching, MutualInformation
 from parafair.penalties.transport import Transport
 
 # To add a method, add its class here under its public name.
@@ -16,6 +17,11 @@ PENALTIES: dict[str, type[Penalty]] = {
     "khsic": KHSIC,
     "hsic": HSIC,
     "fatr": Orthogonality,
+}
+SCORE_PENALTIES: dict[str, type[ScorePenalty]] = {
+    "mean-matching": MeanMatching,
+    "bhattacharyya": Bhattacharyya,
+    "mutual-information": MutualInformation,
 }
 POSTPROCESSING: dict[str, type[Postprocessing]] = {
     "correlation-removal": CorrelationRemoval,

@@ -10,7 +10,7 @@ from torch import Tensor
 from parafair.algebra.least_squares import Block
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import flag, whole_number
-from parafair.penalties import BoundInvariant, BoundQuadratic
+from parafair.penalties import BlockMeans, BoundInvariant, BoundPenalty, BoundQuadratic
 from parafair.solvers.majorize import Iterate, majorize
 from parafair.solvers.objective import Objective
 from parafair.solvers.problem import Problem
@@ -92,6 +92,8 @@ class BlockDescent:
       tangent plus a multiple of the squared distance, the sum with the loss is minimized
       exactly, and the multiple is adapted until the objective decreases.
     * With a penalty, the columns of the other factors are minimized one by one at fixed norm.
+    * A penalty on predicted scores is part of every block, in the same way: exact if quadratic.
+      It does not depend on the scale, so columns are not held at fixed norm.
 
     The objective never increases.
 
@@ -168,10 +170,13 @@ class BlockDescent:
                 continue
             block, factor = sweep.block(mode), sweep.factors[mode]
             if mode in problem.bound_by_mode:
-                factor, _, state = self._majorize(problem, block, mode, factor, state)
+                own = problem.bound_by_mode[mode]
+                factor, _, state = self._majorize(own, block, mode, factor, state)
                 sweep.replace(mode, factor)
                 continue
-            if bound is None:
+            if problem.scores is not None:
+                factor, _, state = self._match_scores(problem, sweep, block, mode, state)
+            elif bound is None:
                 factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
             elif isinstance(bound, BoundInvariant):
                 factor = block.improve(factor)
@@ -180,8 +185,8 @@ class BlockDescent:
                 for _ in range(self.inner_steps):
                     factor = block.minimize_columns(factor)
             sweep.replace(mode, factor)
-        if isinstance(bound, BoundInvariant):
-            # An invariant penalty does not depend on the scale, so the scale moves once per sweep.
+        if isinstance(bound, BoundInvariant) or problem.scores is not None:
+            # These penalties do not depend on the scale, so the scale moves once per sweep.
             sweep = Sweep(problem, carry_scale(tuple(sweep.factors), problem.mode))
         return self._finish(problem, sweep, sweep.block(problem.mode), state)
 
@@ -191,13 +196,15 @@ class BlockDescent:
         """Update the sensitive factor and evaluate the objective from its block."""
         bound, factor = problem.bound, sweep.factors[problem.mode]
         penalty = None
-        if bound is None:
+        if problem.scores is not None:
+            factor, penalty, state = self._match_scores(problem, sweep, block, problem.mode, state)
+        elif bound is None:
             factor = block.minimizer(QuadraticForm.zero(factor))
         elif isinstance(bound, BoundQuadratic):
             factor = block.minimizer(bound.form)
             penalty = bound.value(factor)
         else:
-            factor, penalty, state = self._majorize(problem, block, problem.mode, factor, state)
+            factor, penalty, state = self._majorize(bound, block, problem.mode, factor, state)
         sweep.replace(problem.mode, factor)
         factors = tuple(sweep.factors)
         if penalty is not None and problem.other_sensitive:
@@ -208,19 +215,26 @@ class BlockDescent:
         objective = problem.objective(factors, block.value(factor), penalty)
         return replace(state, factors=factors, objective=objective)
 
-    def _majorize(
-        self, problem: Problem, block: Block, mode: int, factor: Tensor, state: BlockState
+    def _match_scores(
+        self, problem: Problem, sweep: Sweep, block: Block, mode: int, state: BlockState
     ) -> tuple[Tensor, Tensor, BlockState]:
-        """Take majorize-minimize steps on a sensitive factor.
+        """Update a factor with a penalty on predicted scores; returns are as in `_majorize`."""
+        assert problem.scores is not None
+        bound, factor = problem.scores.block(sweep.factors, mode), sweep.factors[mode]
+        if not isinstance(bound, BlockMeans):
+            return self._majorize(bound, block, mode, factor, state)
+        factor = bound.minimizer(block, factor)
+        return factor, bound.value(factor), state
+
+    def _majorize(
+        self, bound: BoundPenalty, block: Block, mode: int, factor: Tensor, state: BlockState
+    ) -> tuple[Tensor, Tensor, BlockState]:
+        """Take majorize-minimize steps on a factor with a penalty.
 
         Returns:
             The factor, its penalty, and the state with the adapted curvature.
         """
-        bound, curvature, stalls = (
-            problem.bound_by_mode[mode],
-            state.curvature[:, mode],
-            state.stalls,
-        )
+        curvature, stalls = state.curvature[:, mode], state.stalls
         point = Iterate(factor, *bound.value_and_gradient(factor))
         least = curvature.new_tensor(torch.finfo(factor.dtype).tiny ** 0.5)
         if not isinstance(bound, BoundInvariant):

@@ -3,7 +3,8 @@
 From a random start, a strong penalty destroys the fit and the solver does not recover it. So a fit
 with a scale-free penalty begins at a converged plain decomposition, and also at its transport
 repair, where all groups have the same distribution. The lower objective wins. With many people it
-begins at a fit to a sample of them, from the plain decomposition.
+begins at a fit to a sample of them, from the plain decomposition. A penalty on predicted scores
+begins at the plain decomposition alone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.errors import Interrupted
 from parafair.penalties import Transport
-from parafair.penalties.base import is_scale_free
+from parafair.penalties.base import ScorePenalty, moves_scale
 from parafair.penalties.postprocessing import Postprocessing, SeededPostprocessing
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.compression import compressed_fits
@@ -120,7 +121,7 @@ def decompose(
 
 def starts_plain(problem: Problem) -> bool:
     """Tell whether fits begin at plain decompositions."""
-    return is_scale_free(problem.penalty)
+    return moves_scale(problem.penalty)
 
 
 def decompose_plain(
@@ -351,6 +352,8 @@ def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] 
 
 def _repairable(problem: Problem) -> bool:
     """Tell whether there is a repair, and whether it is worth its time."""
+    if isinstance(problem.penalty, ScorePenalty):  # equal scores need far less than equal rows
+        return False
     try:
         Transport().check(problem.penalized_features)
     except ValueError:  # numbers, or too many groups

@@ -77,6 +77,11 @@ class GradientBCD:
 
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> GradientState:
         """Start at the given factors, unchanged."""
+        if problem.scores is not None:
+            raise ValueError(
+                "solver='gradient' is for penalties on one factor, got the penalty on predicted "
+                f"scores {problem.penalty!r}; use solver='auto'"
+            )
         zero = torch.zeros(len(factors[0]), dtype=torch.long, device=factors[0].device)
         return GradientState(factors, problem.evaluate(factors), zero, zero)
 

@@ -16,14 +16,16 @@ from parafair.algebra.cp_tensor import Factors, product_of
 from parafair.algebra.least_squares import LOSSES
 from parafair.algebra.observed import Observations
 from parafair.arguments import instance_of, one_of, real_number, whole_number
+from parafair.data.centering import Offsets
 from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.penalties import BoundInvariant, BoundPenalty, Penalty
-from parafair.penalties.base import is_scale_free
+from parafair.penalties import BoundInvariant, BoundPenalty, BoundScores, Penalty, ScorePenalty
+from parafair.penalties.base import is_scale_free, moves_scale
 from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, scale_strength
 from parafair.solvers.objective import Objective
 from parafair.solvers.ridge import ridge_diagonal
+from parafair.solvers.scores import bind_scores, check_groups
 from parafair.solvers.sweep import Sweep
 
 # Below this many rounding errors of ||X||^2, the squared residual is computed from the entries.
@@ -46,13 +48,15 @@ class Problem:
         data: The data ``X``.
         rank: Number of components.
         mode: The sensitive mode, that of ``A``.
-        penalty: Settings of the penalty, or None for a plain CP decomposition.
+        penalty: Settings of the penalty, or None for a plain CP decomposition. A `ScorePenalty` is a
+            function of all factors.
         sensitive: One row per index of `mode`; required by a penalty.
         ridge: Shrinkage equal to this many extra zero entries per person; rows with few entries
             overfit less.
         other_sensitive: Sensitive features of other modes, by mode, with the same penalty. It must
             be a `ScaleFreePenalty`, because only one mode can carry the scale.
         loss: One of `parafair.algebra.least_squares.LOSSES`.
+        offsets: What was subtracted from the data; part of a predicted score. None for nothing.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
             penalty's; see `with_strengths`.
     """
@@ -60,11 +64,12 @@ class Problem:
     data: TensorData
     rank: int
     mode: int = 0
-    penalty: Penalty | None = None
+    penalty: Penalty | ScorePenalty | None = None
     sensitive: SensitiveFeatures | None = None
     ridge: float = 0.0
     other_sensitive: Mapping[int, SensitiveFeatures] = field(default_factory=dict)
     loss: str = "squared"
+    offsets: Offsets | None = None
     strengths: Tensor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +84,7 @@ class Problem:
         real_number("ridge", self.ridge, least=0)
         one_of("loss", self.loss, LOSSES)
         remedy = "use one of parafair.penalties, or None"
-        if self.penalty is not None:
+        if self.penalty is not None and not isinstance(self.penalty, ScorePenalty):
             instance_of("penalty", self.penalty, Penalty, remedy)  # type: ignore[type-abstract]
         instance_of("other_sensitive", self.other_sensitive, Mapping, "pass {mode: features}")  # type: ignore[type-abstract]
         if self.penalty is not None and self.sensitive is None:
@@ -100,6 +105,8 @@ class Problem:
                     f"sensitive_features has {len(features)} rows but mode {mode} of the tensor "
                     f"has {self.shape[mode]}; pass one row per index, in the same order"
                 )
+        if isinstance(self.penalty, ScorePenalty) and self.sensitive is not None:
+            check_groups(self.penalty, self.sensitive)
 
     @property
     def sensitive_modes(self) -> tuple[int, ...]:
@@ -143,13 +150,13 @@ class Problem:
 
     @property
     def bound(self) -> BoundPenalty | None:
-        """The penalty bound to the sensitive features; a function of ``A``."""
+        """The penalty bound to the sensitive features, if it is a function of ``A``."""
         return self.bound_by_mode.get(self.mode)
 
     @cached_property
     def bound_by_mode(self) -> dict[int, BoundPenalty]:
         """The bound penalty of each mode with sensitive features."""
-        if self.penalty is None or self.sensitive is None:
+        if not isinstance(self.penalty, Penalty) or self.sensitive is None:
             return {}
         if self.strengths is None:
             return self._bind(self.penalty)
@@ -160,8 +167,22 @@ class Problem:
 
     @cached_property
     def _bound_at_strength_one(self) -> dict[int, BoundPenalty]:
-        assert self.penalty is not None
+        assert isinstance(self.penalty, Penalty)
         return self._bind(replace(self.penalty, strength=1.0))  # type: ignore[type-var]
+
+    @property
+    def scores(self) -> BoundScores | None:
+        """The penalty bound to the predicted scores, if it is a function of all factors."""
+        if not isinstance(self.penalty, ScorePenalty):
+            return None
+        if self.strengths is None:
+            return self._bound_scores
+        return self._bound_scores.with_strengths(self.strengths)
+
+    @cached_property
+    def _bound_scores(self) -> BoundScores:
+        assert isinstance(self.penalty, ScorePenalty)
+        return bind_scores(self, self.penalty)
 
     def _bind(self, penalty: Penalty) -> dict[int, BoundPenalty]:
         found = {}
@@ -178,6 +199,8 @@ class Problem:
 
     def penalties(self, factors: Factors) -> Tensor | None:
         """Return the sum of the penalties of all modes, shape (batch,); None without any."""
+        if self.scores is not None:
+            return self.scores.value(factors)
         values = [bound.value(factors[mode]) for mode, bound in self.bound_by_mode.items()]
         return torch.stack(values).sum(0) if values else None
 
@@ -252,8 +275,11 @@ class Problem:
         if self.penalty is None:
             raise ValueError("strengths need a penalty, but the problem has none")
         # Computed now, so that all copies share them.
-        self._bound_at_strength_one, self.norm_squared  # noqa: B018
-        if is_scale_free(self.penalty):
+        if isinstance(self.penalty, ScorePenalty):
+            self._bound_scores, self.norm_squared  # noqa: B018
+        else:
+            self._bound_at_strength_one, self.norm_squared  # noqa: B018
+        if moves_scale(self.penalty):
             self._single  # noqa: B018
         return self._with(strengths)
 
@@ -326,6 +352,9 @@ class Problem:
 
     def penalty_and_gradients(self, factors: Factors) -> tuple[Tensor | None, dict[int, Tensor]]:
         """Return the sum of the penalties, None without any, and its gradient by mode."""
+        if self.scores is not None:
+            value, found = self.scores.value_and_gradients(factors)
+            return value, dict(enumerate(found))
         values, gradients = [], {}
         for mode, bound in self.bound_by_mode.items():
             value, gradients[mode] = bound.value_and_gradient(factors[mode])

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from parafair.errors import unknown_choice
-from parafair.penalties.base import is_scale_free
+from parafair.penalties import MeanMatching
+from parafair.penalties.base import moves_scale
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.gradient_bcd import GradientBCD
 from parafair.solvers.lbfgs import LBFGS
@@ -31,7 +32,8 @@ def resolve_solver(solver: str | Solver[Any], penalty: object = None) -> Solver[
     if isinstance(solver, Solver) and not isinstance(solver, type):
         return solver
     if isinstance(solver, str) and solver == "auto":
-        return SOLVERS["lbfgs" if is_scale_free(penalty) else "block"]
+        exact = isinstance(penalty, MeanMatching)
+        return SOLVERS["lbfgs" if moves_scale(penalty) and not exact else "block"]
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise unknown_choice("solver", solver, ("auto", *SOLVERS))
     return SOLVERS[solver]

@@ -25,6 +25,10 @@ class Block(Protocol):
         """``M``, shape (batch, n, rank)."""
 
     @property
+    def entries(self) -> int:
+        """``|X|``, the number of observed entries."""
+
+    @property
     def mean_gram(self) -> Tensor:
         """The mean of ``G`` over the rows, shape (batch, rank, rank)."""
 
@@ -59,6 +63,9 @@ class Block(Protocol):
 
     def curvature(self, form: QuadraticForm) -> Tensor:
         """Return the Lipschitz constant of the gradient of this plus the form, shape (batch,)."""
+
+    def solve(self, right: Tensor) -> Tensor:
+        """Return ``G^-1`` times rows of shape (batch, n, rank); zero in flat directions."""
 
     def minimizer(self, form: QuadraticForm) -> Tensor:
         """Return the exact minimizer of this plus the form."""

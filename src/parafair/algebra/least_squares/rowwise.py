@@ -93,6 +93,10 @@ class RowwiseBlock:
             largest = torch.maximum(largest, found)  # NaN stays NaN
         return largest * (2 / self.entries) + 2 * form.largest
 
+    def solve(self, right: Tensor) -> Tensor:
+        """Return ``G^-1`` times rows of shape (batch, n, rank); zero in flat directions."""
+        return self._solve(right * (2 / self.entries), self._more(0.0))
+
     def minimizer(self, form: QuadraticForm) -> Tensor:
         """Return the exact minimizer of this plus the form.
 

@@ -108,6 +108,10 @@ class SharedBlock:
         """Return the Lipschitz constant of the gradient of loss + form, shape (batch,)."""
         return 2 * self.spectrum[0][..., -1] / self.entries + 2 * form.largest
 
+    def solve(self, right: Tensor) -> Tensor:
+        """Return ``G^-1`` times rows of shape (batch, n, rank); zero in flat directions."""
+        return replace(self, target=right).minimizer(QuadraticForm.zero(right))
+
     def minimizer(self, form: QuadraticForm) -> Tensor:
         """Return the exact minimizer of loss + form.
 
