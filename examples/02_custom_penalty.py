@@ -10,7 +10,7 @@ from parafair.penalties.bound import BoundAutograd
 
 
 @dataclass(frozen=True)
-class MeanMatching:
+class EqualMeans:
     """``strength * sum_r (mean of group 1 - mean of group 0)**2`` for a 0/1 feature."""
 
     strength: float = 1.0
@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
     data = datasets.synthetic(seed=0)
     for strength in (0.01, 1.0, 100.0):
-        model = FairCP(8, method=MeanMatching(strength), random_state=0)
+        model = FairCP(8, method=EqualMeans(strength), random_state=0)
         model.fit(data.tensor, sensitive_features=data.sensitive_features)
         gap = model.embedding_[:100].mean(0) - model.embedding_[100:].mean(0)
         leakage = audit(

@@ -63,7 +63,7 @@ class TestPenaltyOfTheExample(PenaltyContract):
     @pytest.fixture
     def penalty(self):
         example = runpy.run_path(str(ROOT / "examples" / "02_custom_penalty.py"))
-        return example["MeanMatching"](strength=2.0)
+        return example["EqualMeans"](strength=2.0)
 
 
 class TestAttackerOfTheExample(AttackerContract):

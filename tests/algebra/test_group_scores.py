@@ -56,7 +56,7 @@ def direct(factors, observed, constants, mode):
 
 @pytest.mark.parametrize("mode", [0, 1])
 def test_moments_are_those_of_the_scores(kind, mode):
-    entries, observed, factors, scores = example(kind, mode=mode)
+    _, observed, factors, scores = example(kind, mode=mode)
     moments, _ = scores.moments_and_slopes(factors)
     for member in range(BATCH):
         own = [factor[member] for factor in factors]
@@ -72,7 +72,7 @@ def test_moments_are_those_of_the_scores(kind, mode):
 
 @pytest.mark.parametrize("mode", [0, 1])
 def test_gradients_are_automatic_ones(kind, mode):
-    entries, observed, factors, scores = example(kind, mode=mode)
+    _, observed, factors, scores = example(kind, mode=mode)
     of_sums = torch.tensor([[0.3, -1.0], [2.0, 0.5]], dtype=torch.float64)
     of_squares = torch.tensor([[-0.7, 0.2], [0.1, 1.5]], dtype=torch.float64)
     _, slopes = scores.moments_and_slopes(factors)
@@ -88,7 +88,7 @@ def test_gradients_are_automatic_ones(kind, mode):
 
 
 def test_slopes_of_sums_are_the_gradients_of_each_sum(kind):
-    entries, observed, factors, scores = example(kind)
+    _, _, factors, scores = example(kind)
     for mode in range(3):
         block = scores.block(factors, mode)
         found = block.slopes_of_sums(factors[mode])

@@ -263,8 +263,8 @@ class BlockScores:
     def gradient(self, factor: Tensor, of_sums: Tensor, of_squares: Tensor) -> Tensor:
         """Return the gradient of a function of the moments, shape (batch, n, rank)."""
         wide, found = _beside(factor, self.constants), torch.zeros_like(factor)
-        for group, (h, gram) in enumerate(zip(self.h, self.grams, strict=True)):
-            own = _products(gram, self._rows(wide, group))
+        for group, (h, grams) in enumerate(zip(self.h, self.grams, strict=True)):
+            own = _products(grams, self._rows(wide, group))
             slope = of_sums[:, group, None, None] * h + 2 * of_squares[:, group, None, None] * own
             self._add(found, group, slope[..., : factor.shape[-1]].to(factor))
         return found
@@ -296,8 +296,8 @@ def _part(entries: Observations, mode: int, people: Tensor, size: float) -> Part
     if isinstance(entries, MaskedObservations):
         observed = entries.observed.index_select(mode, people)
         constants = observed.to(entries.filled) * size
-        masked = (torch.zeros_like(constants), constants)
-        return ObservedPart(*(MaskedObservations(filled, observed) for filled in masked), size)
+        zeros = MaskedObservations(torch.zeros_like(constants), observed)
+        return ObservedPart(zeros, MaskedObservations(constants, observed), size)
     assert isinstance(entries, SparseObservations)
     places = torch.full((entries.shape[mode],), -1, dtype=torch.long, device=people.device)
     places[people] = torch.arange(len(people), device=people.device)
@@ -305,8 +305,9 @@ def _part(entries: Observations, mode: int, people: Tensor, size: float) -> Part
     indices = entries.indices[:, kept].clone()
     indices[mode] = places[indices[mode]]
     shape = tuple(len(people) if m == mode else n for m, n in enumerate(entries.shape))
-    values = (entries.values.new_full((indices.shape[1],), value) for value in (0.0, size))
-    return ObservedPart(*(SparseObservations(indices, one, shape) for one in values), size)
+    values = entries.values.new_zeros(indices.shape[1])
+    zeros, constants = (SparseObservations(indices, values + x, shape) for x in (0.0, size))
+    return ObservedPart(zeros, constants, size)
 
 
 def _beside(factor: Tensor, columns: Tensor) -> Tensor:

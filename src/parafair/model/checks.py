@@ -8,7 +8,7 @@ from parafair.arguments import items, one_of, whole_number
 from parafair.encoders.learned import Learned, resolve_encoder
 from parafair.errors import unknown_choice
 from parafair.model.methods import METHODS
-from parafair.penalties import CalibratedPenalty, Penalty
+from parafair.penalties import CalibratedPenalty, Penalty, ScorePenalty
 from parafair.penalties.registry import PENALTIES
 from parafair.solvers.init import MOST_STARTS
 
@@ -58,7 +58,7 @@ def check_guarantee(model: FairCP) -> tuple[str, ...]:
     return found
 
 
-def check_encoder(model: FairCP, penalty: Penalty | None) -> Learned | None:
+def check_encoder(model: FairCP, penalty: Penalty | ScorePenalty | None) -> Learned | None:
     """Return the settings of the encoder; None without one."""
     encoder = resolve_encoder(model.encoder)
     if encoder is not None and not isinstance(penalty, CalibratedPenalty):

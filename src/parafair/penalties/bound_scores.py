@@ -128,5 +128,7 @@ def derive(
         sums, squares = (part.detach().requires_grad_() for part in (moments.sums, moments.squares))
         value = strength * compare(Moments(moments.counts, sums, squares))
         # Members are independent, so the gradient of the sum contains the gradient of each.
-        slopes = torch.autograd.grad(value.sum(), (sums, squares), materialize_grads=True)
-    return value.detach(), *slopes
+        of_sums, of_squares = torch.autograd.grad(
+            value.sum(), (sums, squares), materialize_grads=True
+        )
+    return value.detach(), of_sums, of_squares

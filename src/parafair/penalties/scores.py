@@ -6,8 +6,8 @@ at the observed entries, group by group. They make scores comparable. They do no
 the embedding: a direction that no prediction uses may reveal it.
 
 The original minimizes ``sum of squares / 2 + eta * term``. Divided by half the number ``N`` of
-entries this is the mean squared error plus ``strength * term``, with ``strength = 2 * eta / N``. The
-original has one model for each group; here all people share the other factors.
+entries this is the mean squared error plus ``strength * term``, with ``strength = 2 * eta / N``.
+The original has one model for each group; here all people share the other factors.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Bhattacharyya:
             is ``2 * eta / N`` for the original's eta.
     """
 
-    strength: float = 10.0
+    strength: float = 100.0
 
     def __post_init__(self) -> None:
         real_number("strength", self.strength, least=0)
@@ -83,7 +83,7 @@ class MutualInformation:
             This is ``2 * eta / N`` for the original's eta.
     """
 
-    strength: float = 10.0
+    strength: float = 100.0
 
     def __post_init__(self) -> None:
         real_number("strength", self.strength, least=0)
@@ -102,7 +102,8 @@ def variances(moments: Moments) -> Tensor:
 
 def bhattacharyya(moments: Moments) -> Tensor:
     """Return the mean Bhattacharyya distance between pairs of groups, shape (batch,)."""
-    one, two = torch.triu_indices(*[len(moments.counts)] * 2, 1, device=moments.sums.device)
+    groups = len(moments.counts)
+    one, two = torch.triu_indices(groups, groups, 1, device=moments.sums.device)
     spread, means = variances(moments), moments.means
     both = spread[:, one] + spread[:, two]
     shape = (both / 2).log() - (spread[:, one].log() + spread[:, two].log()) / 2

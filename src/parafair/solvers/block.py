@@ -161,7 +161,7 @@ class BlockDescent:
     def _sweep(self, problem: Problem, state: BlockState, begin: tuple[Tensor, ...]) -> BlockState:
         """Update every factor once, the sensitive one last."""
         bound = problem.bound
-        if bound is None:
+        if bound is None and problem.scores is None:
             # Exact updates do not depend on the scale; unit columns are better conditioned.
             begin = tuple(map(unit_columns, begin))
         sweep = Sweep(problem, begin)

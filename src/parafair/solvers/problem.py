@@ -48,8 +48,7 @@ class Problem:
         data: The data ``X``.
         rank: Number of components.
         mode: The sensitive mode, that of ``A``.
-        penalty: Settings of the penalty, or None for a plain CP decomposition. A `ScorePenalty` is a
-            function of all factors.
+        penalty: Settings of the penalty, or None for a plain CP decomposition.
         sensitive: One row per index of `mode`; required by a penalty.
         ridge: Shrinkage equal to this many extra zero entries per person; rows with few entries
             overfit less.

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from parafair.errors import unknown_choice
-from parafair.penalties import MeanMatching
 from parafair.penalties.base import moves_scale
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.gradient_bcd import GradientBCD
@@ -27,13 +26,13 @@ def resolve_solver(solver: str | Solver[Any], penalty: object = None) -> Solver[
     Args:
         solver: One of `SOLVERS`, "auto" or a solver object.
         penalty: The penalty of the problem, by which "auto" chooses: all factors at once for
-            scale-free penalties, one after the other for all others.
+            scale-free penalties and for those on predicted scores, one after the other for all
+            others.
     """
     if isinstance(solver, Solver) and not isinstance(solver, type):
         return solver
     if isinstance(solver, str) and solver == "auto":
-        exact = isinstance(penalty, MeanMatching)
-        return SOLVERS["lbfgs" if moves_scale(penalty) and not exact else "block"]
+        return SOLVERS["lbfgs" if moves_scale(penalty) else "block"]
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise unknown_choice("solver", solver, ("auto", *SOLVERS))
     return SOLVERS[solver]
