@@ -22,7 +22,7 @@ from parafair import (
     testing,
 )
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.audits import Audit, Measure, audit, audit_outputs
+from parafair.audits import Audit, Measure, audit, audit_outputs, compare_scores
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import split_cells, split_people
 from parafair.data.tensor_data import TensorData
@@ -67,6 +67,7 @@ __all__ = [
     "audits",
     "certify",
     "certify_rows",
+    "compare_scores",
     "data",
     "datasets",
     "dependence",

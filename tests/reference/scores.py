@@ -45,3 +45,16 @@ def mutual_information(parts):
     log = torch.log if isinstance(whole, torch.Tensor) else np.log
     within = sum(len(part) / len(whole) * log(variance(part)) for part in parts)
     return (log(variance(whole)) - within) / 2
+
+
+def histogram_information(parts, edges):
+    """Mutual information of group and bin, from counts in a loop."""
+    places = [[sum(x > edge for edge in edges) for x in part] for part in parts]
+    count, total = sum(map(len, parts)), 0.0
+    for own in places:
+        for place in range(len(edges) + 1):
+            both = own.count(place) / count
+            share = sum(other.count(place) for other in places) / count
+            if both:
+                total += both * np.log(both / (share * len(own) / count))
+    return total

@@ -295,9 +295,9 @@ def _part(entries: Observations, mode: int, people: Tensor, size: float) -> Part
         return CompletePart(entries.values.numel() // entries.shape[mode] * len(people))
     if isinstance(entries, MaskedObservations):
         observed = entries.observed.index_select(mode, people)
-        constants = observed.to(entries.filled) * size
-        zeros = MaskedObservations(torch.zeros_like(constants), observed)
-        return ObservedPart(zeros, MaskedObservations(constants, observed), size)
+        filled = observed.to(entries.filled) * size
+        none = MaskedObservations(torch.zeros_like(filled), observed)
+        return ObservedPart(none, MaskedObservations(filled, observed), size)
     assert isinstance(entries, SparseObservations)
     places = torch.full((entries.shape[mode],), -1, dtype=torch.long, device=people.device)
     places[people] = torch.arange(len(people), device=people.device)

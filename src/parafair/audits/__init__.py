@@ -6,6 +6,7 @@ from parafair.audits.outputs import OutputAudit, audit_outputs
 from parafair.audits.pictures import draw
 from parafair.audits.result import Audit, Measure, Verdict, check_max_leakage
 from parafair.audits.run import audit
+from parafair.audits.scores import ScoreDifferences, compare_scores
 
 __all__ = [
     "ATTACKERS",
@@ -14,10 +15,12 @@ __all__ = [
     "Audit",
     "Measure",
     "OutputAudit",
+    "ScoreDifferences",
     "Verdict",
     "audit",
     "audit_outputs",
     "check_max_leakage",
+    "compare_scores",
     "draw",
     "panel",
 ]

@@ -19,6 +19,7 @@ from parafair.audits.inputs import compress, robust_units, standardize
 from parafair.audits.people import People
 from parafair.audits.result import Audit, Verdict
 from parafair.audits.run import LEAST_PEOPLE, audit, check_count
+from parafair.audits.scores import ScoreDifferences, compare_scores
 from parafair.data.arrays import as_tensor
 from parafair.data.randomness import RandomState, as_random
 
@@ -34,11 +35,13 @@ class OutputAudit:
         scores: The audit of the predicted scores.
         lists: The audit of the lists of the highest scores.
         k: The length of the lists.
+        differences: How much the scores differ between the groups of each feature.
     """
 
     scores: Audit
     lists: Audit
     k: int
+    differences: tuple[ScoreDifferences, ...] = ()
 
     @property
     def leakage(self) -> float:
@@ -52,12 +55,18 @@ class OutputAudit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that can be written as JSON."""
-        return {"k": self.k, "scores": self.scores.to_dict(), "lists": self.lists.to_dict()}
+        return {
+            "k": self.k,
+            "scores": self.scores.to_dict(),
+            "lists": self.lists.to_dict(),
+            "differences": [one.to_dict() for one in self.differences],
+        }
 
     def __str__(self) -> str:
+        differences = "".join(f"\n{one}" for one in self.differences)
         return (
             f"predicted scores\n\n{self.scores}\n\nlists of the {self.k} highest scores\n\n"
-            f"{self.lists}"
+            f"{self.lists}\n\ndifferences of scores between groups\n{differences}"
         )
 
     def __repr__(self) -> str:
@@ -122,7 +131,8 @@ def audit_outputs(
             **settings,
         )
         found.append(replace(one, population=len(table), remarks=(*one.remarks, *remarks)))
-    return OutputAudit(found[0], found[1], k)
+    differences = compare_scores(people.rows, sensitive_features=people.sensitive)
+    return OutputAudit(found[0], found[1], k, differences)
 
 
 def highest(scores: NDArray[np.float64], k: int) -> NDArray[np.float64]:
