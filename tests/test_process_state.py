@@ -33,6 +33,7 @@ from parafair import (
     audit_outputs,
     certify,
     certify_rows,
+    compare_scores,
     frontier,
     parity_limit,
     people_needed,
@@ -177,6 +178,7 @@ CALLS = {
     "audit_outputs": lambda m: audit_outputs(
         TENSOR[:, :, 0], sensitive_features=GROUPS, k=2, **QUICK
     ),
+    "compare_scores": lambda m: compare_scores(TENSOR, sensitive_features=GROUPS),
     "Measure.from_dict": lambda m: Measure.from_dict(m["audit"].to_dict()["rows"][0]),
     "Audit.verdict": lambda m: m["audit"].verdict(0.05),
     "CPTensor.from_factors": lambda m: CPTensor.from_factors(m["model"].cp_.factors),

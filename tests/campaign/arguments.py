@@ -370,6 +370,7 @@ SORTS: dict[str, Sort] = {
         ("scores", "TensorData.from_array(tensor)"),
         ("tensor", "TensorData.from_array(tensor * 0)", "8"),
     ),
+    "offsets": choice(("None",), ("1", "[0.0]", "'a'", "scores")),
     "transform": choice(("'default'", "'pandas'", "None"), ("'numpy'", "'polars'")),
     "people": POSITIONS,
     "parts": COUNTS,

@@ -7,10 +7,12 @@ from tests.campaign.values import Sort, choice
 METHODS = choice(
     ("'invariant'", "'invariant'", "'khsic'", "'hsic'", "'fatr'", "'none'", "'correlation-removal'",
      "'moment-matching'", "'transport'", "'fair-pca'", "'leace'", "'kernel-perez-suay'",
+     "'mean-matching'", "'bhattacharyya'", "'mutual-information'", "penalties.MeanMatching(5.0)",
      "penalties.Invariant(2.0)", "encoders.PerezSuay(as_in_paper=True)",
      "penalties.Orthogonality(0.1, 1.0)"),
     ("'Invariant'", "penalties.HSIC", "penalties.Invariant", "'auto'", "penalties.HSIC(0)",
-     "penalties.KHSIC(1e6)", "kernels.Linear()", "penalties.MomentMatching()", "'svd'"),
+     "penalties.KHSIC(1e6)", "kernels.Linear()", "penalties.MomentMatching()", "'svd'",
+     "penalties.Bhattacharyya", "'mean_matching'"),
 )  # fmt: skip
 ENCODERS = choice(
     ("None", "None", "None", "None", "encoders.Learned(hidden=2, steps=2)",

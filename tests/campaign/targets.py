@@ -170,6 +170,14 @@ TARGETS = (
         usual={"k": 0.9},
         k=choice(("1", "2"), ("0", "3", "4", "-1", "1.5", "10**30")),
     ),
+    of(
+        "compare_scores",
+        scores=WIDE_ROWS,
+        bins=choice(
+            ("2", "10", "[1.5, 2.5]", "np.arange(3)"),
+            ("1", "0", "2.5", "'10'", "[]", "[np.nan]", "[[1]]", "10**9", "None", "['a']"),
+        ),
+    ),
     of("parity_limit", weight=2),
     of("limit.at"),
     of(

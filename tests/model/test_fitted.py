@@ -91,7 +91,14 @@ def error_of(target, known, groups):
     return np.sqrt(np.square(left).mean(0))
 
 
-METHODS = ["invariant", "moment-matching", "transport", "khsic", "correlation-removal"]
+METHODS = [
+    "invariant",
+    "moment-matching",
+    "transport",
+    "khsic",
+    "correlation-removal",
+    "mean-matching",
+]
 # In units of their own spread, shifts have half the noise of the rows. If they are linear in the
 # rows, as good a function as can be, they tell as much as four more releases.
 LEAST_ERROR = 5**-0.5

@@ -1,9 +1,20 @@
 import pytest
 
 from parafair.model.methods import METHODS, resolve_method
-from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality, Transport
+from parafair.penalties import (
+    HSIC,
+    KHSIC,
+    Bhattacharyya,
+    Invariant,
+    MeanMatching,
+    MutualInformation,
+    Orthogonality,
+    Transport,
+)
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching
-from parafair.penalties.registry import PENALTIES
+from parafair.penalties.registry import PENALTIES, SCORE_PENALTIES
+
+PENALIZED = [*PENALTIES, *SCORE_PENALTIES]
 
 
 def test_names_are_shorthands():
@@ -15,6 +26,9 @@ def test_names_are_shorthands():
     assert resolve_method("correlation-removal") == CorrelationRemoval()
     assert resolve_method("moment-matching") == MomentMatching()
     assert resolve_method("transport") == Transport()
+    assert resolve_method("mean-matching", 2.0) == MeanMatching(2.0)
+    assert resolve_method("bhattacharyya", 2.0) == Bhattacharyya(2.0)
+    assert resolve_method("mutual-information") == MutualInformation()
 
 
 def test_objects_have_their_own_strength():
@@ -35,13 +49,13 @@ def test_other_objects_are_refused():
         resolve_method(3)
 
 
-@pytest.mark.parametrize("method", PENALTIES)
+@pytest.mark.parametrize("method", PENALIZED)
 def test_a_bad_strength_is_refused_whatever_the_penalty(method):
     with pytest.raises(ValueError, match="strength must be a finite number of at least 0, got -1"):
         resolve_method(method, -1)
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in PENALTIES])
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in PENALIZED])
 def test_a_strength_without_a_penalty_is_refused(method):
     with pytest.raises(ValueError, match=f"strength=2.0 was given, but method='{method}' has no"):
         resolve_method(method, 2.0)

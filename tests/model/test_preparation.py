@@ -47,7 +47,9 @@ def named(values):
     return SensitiveFeatures.of(pd.DataFrame({"who": values}))
 
 
-@pytest.mark.parametrize("method", ["invariant", "khsic", "hsic", "fatr", "moment-matching"])
+@pytest.mark.parametrize(
+    "method", ["invariant", "khsic", "hsic", "fatr", "moment-matching", "bhattacharyya"]
+)
 def test_groups_of_one_or_two_people_are_warned_of_once(method):
     with pytest.warns(
         ParafairWarning, match=r"has groups of one or two people \(lone, two\)"

@@ -17,6 +17,7 @@ from parafair.solvers import GradientBCD
     [
         {"method": "none", "solver": GradientBCD((3.0, 1.0))},
         {"method": KHSIC(0.5, kernel=Gaussian(2.0)), "init": "svd", "random_state": 3},
+        {"method": "mutual-information", "strength": 0.5},
         {"method": "fatr", "strength": 0.5, "device": "cpu", "dtype": "float32", "center": True},
         {"method": "correlation-removal", "ridge": 1.0, "n_init": 2, "verbose": 0},
     ],

@@ -6,6 +6,7 @@ import torch
 
 from parafair import FairCP, TensorData
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.model.preparation import Settings
 from parafair.penalties import Bhattacharyya, MeanMatching, MutualInformation
 from parafair.solvers import LBFGS, BlockDescent, GradientBCD, solve_batch
 from parafair.solvers.problem import Problem
@@ -142,3 +143,6 @@ def test_the_papers_algorithm_is_refused(kind):
     problem = small_problem(kind(5.0))
     with pytest.raises(ValueError, match="for penalties on one factor"):
         solve_batch(problem, GradientBCD(), starts=starts_of(problem), stop=Stop(2, 0))
+    for solver in ("gradient", GradientBCD((3, 1))):
+        with pytest.raises(ValueError, match="for penalties on one factor"):
+            Settings.of(FairCP(2, method=kind(), solver=solver))

@@ -54,7 +54,8 @@ class FairCP(FittedCP):
     Args:
         rank: Number of components.
         method: "invariant" (the library's own criterion), "khsic" (the paper), "hsic", "fatr",
-            "none"; "correlation-removal", "moment-matching" or "transport", which change a plain
+            "none"; "mean-matching", "bhattacharyya" or "mutual-information" (Kamishima), which make
+            predicted scores comparable, not embeddings; "correlation-removal", "moment-matching" or "transport", which change a plain
             decomposition ("transport" gives all groups the same distribution of rows, such that
             the fit loses least); "fair-pca", "fair-pca-covariance", "leace", "perez-suay" or
             "kernel-perez-suay", whose rows are those of an encoder that needs no group, stop linear
@@ -63,7 +64,8 @@ class FairCP(FittedCP):
         strength: Multiplier of the penalty of a method given by name; None for its default. For
             "invariant" it weights a dependence between 0 and 1 against the squared relative
             residual, on any data; "auto" follows a path of strengths to the first that passes the
-            audit. For the other methods it is in the units of the paper's formula.
+            audit. For others it is in the units of the paper's formula; for predicted scores it is
+            2 eta / N, with Kamishima's eta and N observed entries.
         max_leakage: With ``strength="auto"``, the largest allowed leakage: the strongest
             attacker's advantage over chance.
         guarantee: With ``strength="auto"``, what must be at most `max_leakage`, one or several of:
@@ -92,13 +94,13 @@ class FairCP(FittedCP):
         center: Whether to subtract the mean, and the average deviation of each index of the other
             modes, before the fit. Predictions add them again.
         solver: "block" (one factor at a time, extrapolated), "lbfgs" (all factors at once, for
-            scale-free penalties), "gradient" (Algorithm 1 of the paper) or a solver object such as
-            ``parafair.solvers.GradientBCD((3, 1))``. "auto" is "lbfgs" for "invariant" and "block"
-            for all others.
+            penalties that do not depend on the scale), "gradient" (Algorithm 1 of the paper) or a
+            solver object such as ``parafair.solvers.GradientBCD((3, 1))``. "auto" is "lbfgs" for
+            "invariant" and for predicted scores, and "block" for all others.
         init: "uniform" as in the paper, "normal", "svd", or initial factors.
         n_init: Number of random starts, run as one batch; the best is kept. A fit with "invariant"
-            continues from the best plain decomposition of all starts. "auto" is 5 for it and 1 for
-            all others.
+            or for predicted scores continues from the best plain decomposition of all starts.
+            "auto" is 5 for them and 1 for all others.
         max_iter: Maximum number of iterations of each stage of a fit. With "invariant" there are
             three: plain decompositions, rough fits and the final fit; others have one.
         tol: Stop when the objective decreases by less than this share per iteration.

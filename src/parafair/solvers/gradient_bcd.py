@@ -12,7 +12,7 @@ from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import flag, items, real_number, whole_number
 from parafair.dependence.gram import WHOLE_BYTES, tile_size
 from parafair.errors import shown
-from parafair.penalties import BoundPenalty, BoundQuadratic
+from parafair.penalties import BoundPenalty, BoundQuadratic, ScorePenalty
 from parafair.solvers.objective import Objective
 from parafair.solvers.problem import Problem
 from parafair.solvers.sweep import Sweep
@@ -75,13 +75,18 @@ class GradientBCD:
         whole_number("inner_steps", self.inner_steps)
         flag("cap", self.cap)
 
-    def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> GradientState:
-        """Start at the given factors, unchanged."""
-        if problem.scores is not None:
+    @staticmethod
+    def check(penalty: object) -> None:
+        """Raise if a penalty is not a function of one factor."""
+        if isinstance(penalty, ScorePenalty):
             raise ValueError(
                 "solver='gradient' is for penalties on one factor, got the penalty on predicted "
-                f"scores {problem.penalty!r}; use solver='auto'"
+                f"scores {penalty!r}; use solver='auto'"
             )
+
+    def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> GradientState:
+        """Start at the given factors, unchanged."""
+        self.check(problem.penalty)
         zero = torch.zeros(len(factors[0]), dtype=torch.long, device=factors[0].device)
         return GradientState(factors, problem.evaluate(factors), zero, zero)
 

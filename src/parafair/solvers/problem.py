@@ -25,7 +25,7 @@ from parafair.penalties.base import is_scale_free, moves_scale
 from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, scale_strength
 from parafair.solvers.objective import Objective
 from parafair.solvers.ridge import ridge_diagonal
-from parafair.solvers.scores import bind_scores, check_groups
+from parafair.solvers.scores import bind_scores, check_scores
 from parafair.solvers.sweep import Sweep
 
 # Below this many rounding errors of ||X||^2, the squared residual is computed from the entries.
@@ -104,8 +104,7 @@ class Problem:
                     f"sensitive_features has {len(features)} rows but mode {mode} of the tensor "
                     f"has {self.shape[mode]}; pass one row per index, in the same order"
                 )
-        if isinstance(self.penalty, ScorePenalty) and self.sensitive is not None:
-            check_groups(self.penalty, self.sensitive)
+        check_scores(self)
 
     @property
     def sensitive_modes(self) -> tuple[int, ...]:
@@ -274,10 +273,7 @@ class Problem:
         if self.penalty is None:
             raise ValueError("strengths need a penalty, but the problem has none")
         # Computed now, so that all copies share them.
-        if isinstance(self.penalty, ScorePenalty):
-            self._bound_scores, self.norm_squared  # noqa: B018
-        else:
-            self._bound_at_strength_one, self.norm_squared  # noqa: B018
+        self.scores or self._bound_at_strength_one, self.norm_squared  # noqa: B018
         if moves_scale(self.penalty):
             self._single  # noqa: B018
         return self._with(strengths)

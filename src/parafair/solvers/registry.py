@@ -30,12 +30,14 @@ def resolve_solver(solver: str | Solver[Any], penalty: object = None) -> Solver[
             others.
     """
     if isinstance(solver, Solver) and not isinstance(solver, type):
+        if isinstance(solver, GradientBCD):
+            solver.check(penalty)
         return solver
     if isinstance(solver, str) and solver == "auto":
         return SOLVERS["lbfgs" if moves_scale(penalty) else "block"]
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise unknown_choice("solver", solver, ("auto", *SOLVERS))
-    return SOLVERS[solver]
+    return resolve_solver(SOLVERS[solver], penalty)
 
 
 def stored_classes(own: Iterable[type] = ()) -> dict[str, type]:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.group_scores import GroupScores
+from parafair.arguments import instance_of
+from parafair.data.centering import Offsets
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.penalties.base import ScorePenalty
 from parafair.penalties.bound_scores import BoundScores
@@ -20,7 +22,15 @@ if TYPE_CHECKING:
 MOST_GROUPS = 100
 
 
-def check_groups(penalty: ScorePenalty, sensitive: SensitiveFeatures) -> None:
+def check_scores(problem: Problem) -> None:
+    """Raise if a problem has no offsets that can be used, or no groups whose scores compare."""
+    if problem.offsets is not None:
+        instance_of("offsets", problem.offsets, Offsets, "use Offsets.of, or None")
+    if isinstance(problem.penalty, ScorePenalty) and problem.sensitive is not None:
+        _check_groups(problem.penalty, problem.sensitive)
+
+
+def _check_groups(penalty: ScorePenalty, sensitive: SensitiveFeatures) -> None:
     """Raise unless the features are groups, and not too many of them."""
     name = type(penalty).__name__
     for column in sensitive.columns:
