@@ -11,6 +11,7 @@ Names, the default being all of them:
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
+* fair scores: fair_scores
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -48,6 +49,7 @@ from benchmarks import (
     iterations,
     marks,
     ratings,
+    scores,
     solvers,
 )
 from benchmarks import reproduction as figures
@@ -261,6 +263,7 @@ BENCHMARKS = {
     "adult_blind": blind.adult_blind,
     "oulad_blind": blind.oulad_blind,
     "adult_splits": blind_splits.adult_splits,
+    "fair_scores": scores.fair_scores,
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,
     "gpu_criterion": gpu.gpu_criterion,

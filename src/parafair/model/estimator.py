@@ -55,12 +55,12 @@ class FairCP(FittedCP):
         rank: Number of components.
         method: "invariant" (the library's own criterion), "khsic" (the paper), "hsic", "fatr",
             "none"; "mean-matching", "bhattacharyya" or "mutual-information" (Kamishima), which make
-            predicted scores comparable, not embeddings; "correlation-removal", "moment-matching" or "transport", which change a plain
-            decomposition ("transport" gives all groups the same distribution of rows, such that
-            the fit loses least); "fair-pca", "fair-pca-covariance", "leace", "perez-suay" or
-            "kernel-perez-suay", whose rows are those of an encoder that needs no group, stop linear
-            attackers and little more, and need complete entries; or an object such as
-            ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
+            predicted scores comparable, not embeddings; "correlation-removal", "moment-matching" or
+            "transport", which change a plain decomposition ("transport" gives all groups the same
+            distribution of rows, such that the fit loses least); "fair-pca", "fair-pca-covariance",
+            "leace", "perez-suay" or "kernel-perez-suay", whose rows are those of an encoder that
+            needs no group, stop linear attackers and little more, and need complete entries; or an
+            object such as ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
         strength: Multiplier of the penalty of a method given by name; None for its default. For
             "invariant" it weights a dependence between 0 and 1 against the squared relative
             residual, on any data; "auto" follows a path of strengths to the first that passes the
