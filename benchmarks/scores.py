@@ -22,7 +22,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "mutual information": {"method": "mutual-information", "strength": STRENGTH},
     "invariant": {},
 }
-STUDENTS, GENERATED = 3000, 1000
+STUDENTS, GENERATED = 1500, 500
 
 
 def fair_scores() -> Iterable[Row]:
@@ -63,7 +63,10 @@ def _rows(name: str, tensor: TensorData, features: Any, *, rank: int) -> Iterabl
         (found,) = compare_scores(scores, sensitive_features=features)
         errors = model.predict(split.test) - split.test.entries.numpy()
         leakage = audit(
-            model.embedding_, sensitive_features=features, attackers=panel(STAGES[0])
+            model.embedding_,
+            sensitive_features=features,
+            attackers=panel(STAGES[0]),
+            permutations=1,
         ).leakage
         yield {
             "data": name,

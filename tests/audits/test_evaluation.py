@@ -56,6 +56,9 @@ def test_differences_between_groups():
     assert found.value("MAD", feature="gender") == pytest.approx(abs(11 / 3 - 11 / 4))
     steps = [abs(np.mean(np.array(women) <= x) - np.mean(np.array(men) <= x)) for x in range(6)]
     assert found.value("KS", feature="gender") == pytest.approx(max(steps))
+    assert found.largest("KS") == found.value("KS", feature="gender")
+    assert found.value("area", feature="gender") == pytest.approx(sum(steps))
+    assert isnan(evaluate_predictions(HELD, GUESS).largest("KS"))
     assert mean_difference([1, 2], [4]) == 2.5
     assert ks_statistic([1, 2], [3, 4]) == 1
 
@@ -171,7 +174,7 @@ def test_large_errors_do_not_overflow():
 def test_a_table_of_scores():
     found = evaluate_predictions(HELD, GUESS, sensitive_features=GROUPS)
     assert list(found.to_frame()) == ["measure", "feature", "group", "value", "count"]
-    assert len(found.to_frame()) == len(found.scores) == 8
+    assert len(found.to_frame()) == len(found.scores) == 9
     assert str(found).splitlines()[1].split() == ["rmse", "all", "1.069", "7"]
     with pytest.raises(KeyError, match="no 'rmsd' of group 'all'"):
         found.value("rmsd")

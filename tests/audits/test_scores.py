@@ -8,8 +8,8 @@ import torch
 from scipy import stats
 
 from parafair import FairCP, compare_scores
+from parafair.audits.evaluation import area_between
 from parafair.audits.scores import (
-    area_between,
     bhattacharyya_distance,
     histogram_information,
     normal_information,

@@ -16,7 +16,7 @@ def test_the_table_has_a_line_for_every_fit(curve):
         "method", "strength", "noise", "seed", "residual", "criterion", "null", "leakage", "low",
         "high", "p_value", "below_chance", "certified_release", "certified_matrix", "exposure_b",
         "exposure_b_95", "exposure_a", "exposure_a_95", "vote", "vote_by_chance", "rmse",
-        "mae", "rmse_gap", "status", "n_iter", "seconds", "efficient",
+        "mae", "rmse_gap", "ks", "status", "n_iter", "seconds", "efficient",
     ]  # fmt: skip
     assert (table.low <= table.leakage).all()
     assert (table.leakage <= table.high).all()

@@ -256,6 +256,7 @@ def test_held_out_entries_are_predicted_by_every_fit(tmp_path):
     assert row["rmse"] == expected.value("rmse")
     both = [expected.value("rmse", name, feature="sensitive") for name in "ab"]
     assert row["rmse_gap"] == pytest.approx(abs(both[0] - both[1]))
+    assert row["ks"] == expected.value("KS", feature="sensitive")
     read = load(tmp_path)
     assert read.rows() == found.rows()
     assert read.baseline == found.baseline

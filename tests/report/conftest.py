@@ -76,6 +76,7 @@ def make_point(generator, method, strength, step, floor, apart, group, shape, ra
         "rmse": 1.0 + residual,
         "mae": 0.8 + residual,
         "rmse_gap": 0.1,
+        "ks": 0.2,
         "errors": make_errors(residual),
         "iterations": iterations,
         "seconds": 0.05 * iterations,

@@ -193,7 +193,7 @@ def test_held_out_errors_of_each_group_are_shown(visit, frontier):
 def test_without_held_out_entries_the_page_has_no_errors(visit, frontier):
     changed = deepcopy(frontier) | {"coverage": {}}
     for point in changed["points"]:
-        point |= {"rmse": None, "mae": None, "rmse_gap": None, "errors": []}
+        point |= {"rmse": None, "mae": None, "rmse_gap": None, "ks": None, "errors": []}
     page = visit(changed)
     assert "RMSE" not in page.locator("body").inner_text()
     assert page.locator("#coverage-heading").is_hidden()

@@ -40,11 +40,11 @@ class Score:
     """One number of an evaluation.
 
     Attributes:
-        measure: "rmse", "mae", "precision@k", "recall@k", "MAD" or "KS".
+        measure: "rmse", "mae", "precision@k", "recall@k", "MAD", "KS" or "area".
         feature: The sensitive feature; empty for the score of all people.
-        group: The group, "all", or for "MAD" and "KS" the two groups that differ most.
+        group: The group, "all", or for "MAD", "KS" and "area" the two groups that differ most.
         value: The number; NaN if `count` is 0.
-        count: Number of entries ("rmse", "mae", "MAD", "KS") or of people.
+        count: Number of entries ("rmse", "mae", "MAD", "KS", "area") or of people.
     """
 
     measure: str
@@ -61,15 +61,20 @@ class Evaluation:
     scores: tuple[Score, ...]
 
     def value(self, measure: str, group: str = ALL_PEOPLE, *, feature: str = "") -> float:
-        """Return one number; for "MAD" and "KS", of the two groups that differ most."""
+        """Return one number; that of `DIFFERENCES` is of the two groups that differ most."""
         for score in self.scores:
             same = score.measure == measure and score.feature == feature
-            if same and (score.group == group or measure in ("MAD", "KS")):
+            if same and (score.group == group or measure in DIFFERENCES):
                 return score.value
         raise KeyError(
             f"no {measure!r} of group {group!r}, feature {feature!r}; there are "
             f"{sorted({(s.measure, s.feature, s.group) for s in self.scores})}"
         )
+
+    def largest(self, measure: str) -> float:
+        """Return the largest number over all features and groups; NaN without groups."""
+        found = [s.value for s in self.scores if s.measure == measure and s.feature]
+        return max(found, default=nan)
 
     def gap(self, measure: str) -> float:
         """Return the largest difference between groups of a feature; NaN without groups."""
@@ -202,6 +207,18 @@ def ks_statistic(first: ArrayLike, second: ArrayLike) -> float:
     return float(np.abs(shares[0] - shares[1]).max())
 
 
+def area_between(first: ArrayLike, second: ArrayLike) -> float:
+    """Return the area between the distribution functions of two groups.
+
+    This is the Wasserstein-1 distance: how far scores must move, on average, to become those of the
+    other group.
+    """
+    one, two = np.sort(_numbers("first", first)), np.sort(_numbers("second", second))
+    places = np.sort(np.concatenate([one, two]))
+    shares = [np.searchsorted(part, places[:-1], side="right") / len(part) for part in (one, two)]
+    return float((np.abs(shares[0] - shares[1]) * np.diff(places)).sum())
+
+
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return finite numbers, shape (n,), at least one."""
     found = as_tensor(values, name=name, dtype=torch.float64).cpu().numpy()
@@ -308,6 +325,10 @@ def _ranking(
     ]
 
 
+# Measures of how much the predictions of two groups differ.
+DIFFERENCES = {"MAD": mean_difference, "KS": ks_statistic, "area": area_between}
+
+
 def _differences(
     column: Column, people: NDArray[np.int64], guess: NDArray[np.float64]
 ) -> list[Score]:
@@ -316,7 +337,7 @@ def _differences(
     parts = {name: guess[codes == code] for code, name in enumerate(column.categories)}
     pairs = list(combinations([name for name, part in parts.items() if len(part)], 2))
     scores = []
-    for measure, compare in (("MAD", mean_difference), ("KS", ks_statistic)):
+    for measure, compare in DIFFERENCES.items():
         if pairs:
             values = [compare(parts[one], parts[two]) for one, two in pairs]
             one, two = pairs[int(np.argmax(values))]

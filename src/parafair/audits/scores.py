@@ -16,7 +16,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from parafair.arguments import to_numpy, whole_number
-from parafair.audits.evaluation import ks_statistic, mean_difference
+from parafair.audits.evaluation import area_between, ks_statistic, mean_difference
 from parafair.audits.measures import LARGEST
 from parafair.audits.predictions import BINS
 from parafair.data.arrays import check_finite, to_tensor
@@ -154,18 +154,6 @@ def _of_feature(rows: Floats, column: Column, bins: int | Floats) -> ScoreDiffer
         normal_information=normal_information(parts),
         histogram_information=histogram_information(parts, bins),
     )
-
-
-def area_between(first: ArrayLike, second: ArrayLike) -> float:
-    """Return the area between the distribution functions of two groups.
-
-    This is the Wasserstein-1 distance: how far scores must move, on average, to become those of the
-    other group.
-    """
-    one, two = np.sort(np.asarray(first, np.float64)), np.sort(np.asarray(second, np.float64))
-    places = np.sort(np.concatenate([one, two]))
-    shares = [np.searchsorted(part, places[:-1], side="right") / len(part) for part in (one, two)]
-    return float((np.abs(shares[0] - shares[1]) * np.diff(places)).sum())
 
 
 def bhattacharyya_distance(first: ArrayLike, second: ArrayLike) -> float:

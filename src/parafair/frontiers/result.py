@@ -126,6 +126,7 @@ class Point:
             "rmse": None if self.evaluation is None else self.evaluation.value("rmse"),
             "mae": None if self.evaluation is None else self.evaluation.value("mae"),
             "rmse_gap": None if self.evaluation is None else self.evaluation.gap("rmse"),
+            "ks": None if self.evaluation is None else self.evaluation.largest("KS"),
             "status": self.fit.status.name.lower(),
             "n_iter": self.fit.n_iter,
             "seconds": self.fit.seconds,

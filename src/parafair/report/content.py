@@ -45,6 +45,7 @@ SHOWN = (
     "rmse",
     "mae",
     "rmse_gap",
+    "ks",
     "seconds",
     "efficient",
     *CERTIFIED,

@@ -54,9 +54,10 @@ def render(data: Mapping[str, Any]) -> str:
               ``p_value``, ``criterion``, ``null``, ``status``, ``verdict``, ``iterations``,
               ``seconds``, ``efficient``, ``picked``, ``attackers``, ``embedding``, ``components``
               and ``history``; ``above`` and ``below``, how far attackers are significantly above
-              and below chance, or None; with held-out entries also ``rmse``, ``mae``, ``rmse_gap``
-              and ``errors`` of each group; with noise also ``certificate`` (its ``statements``,
-              ``exposures``, ``percentile`` and ``notes``) and the columns of the certificate.
+              and below chance, or None; with held-out entries also ``rmse``, ``mae``, ``rmse_gap``,
+              ``ks`` of the predictions and ``errors`` of each group; with noise also
+              ``certificate`` (its ``statements``, ``exposures``, ``percentile`` and ``notes``) and
+              the columns of the certificate.
             - ``max_leakage``: the largest leakage that passes.
             - ``before``: None, or an embedding to compare with, and its ``title``.
 

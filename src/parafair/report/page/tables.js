@@ -91,7 +91,7 @@ function drawPoints() {
     ] : []),
     { name: "marks", value: (p) => marks(p).join(", ") },
     number("p_value", "p"), number("criterion"),
-    ...(tested ? [number("rmse", "held-out RMSE"), number("mae", "MAE"), number("rmse_gap", "RMSE gap between groups")] : []),
+    ...(tested ? [number("rmse", "held-out RMSE"), number("mae", "MAE"), number("rmse_gap", "RMSE gap between groups"), number("ks", "KS of predictions")] : []),
     number("iterations"), number("seconds"),
     { name: "status", value: (p) => p.status },
   ], points, {
