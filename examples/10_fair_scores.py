@@ -15,7 +15,7 @@ for method in ({"method": "none"}, {"method": "mutual-information", "strength": 
         np.where(observed, scores, np.nan), sensitive_features=data.sensitive_features
     )
     leakage = audit(
-        model.embedding_, sensitive_features=data.sensitive_features, attackers=["linear", "svm"]
+        model.embedding_, sensitive_features=data.sensitive_features, attackers=["linear"]
     ).leakage
     print(
         f"{model.method:18}: residual {model.fit_.residual:.3f}, KS distance of scores "

@@ -23,7 +23,12 @@ from parafair.solvers.registry import SOLVERS
 from parafair.testing import AttackerContract, PenaltyContract
 
 ROOT = Path(__file__).parents[1]
-SLOW_EXAMPLES = ("01_quickstart", "02_custom_penalty", "07_what_an_audit_finds")
+SLOW_EXAMPLES = (
+    "01_quickstart",
+    "02_custom_penalty",
+    "07_what_an_audit_finds",
+    "10_fair_scores",
+)
 EXAMPLES = [
     pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW_EXAMPLES else (), id=path.stem)
     for path in sorted((ROOT / "examples").glob("[01][01257]*.py"))
@@ -259,7 +264,7 @@ def test_a_newcomer_adds_one_of_each_by_following_the_pages(tmp_path):
     source = tmp_path / "parafair"
     shutil.copytree(Path(parafair.__file__).parent, source)
     steps = [
-        ("02_custom_penalty.py", "penalties/mean_matching.py", "penalties/registry.py"),
+        ("02_custom_penalty.py", "penalties/equal_means.py", "penalties/registry.py"),
         ("05_custom_attacker.py", "audits/bayes.py", "audits/attackers.py"),
         ("06_custom_data_set.py", "datasets/visits.py", "datasets/__init__.py"),
     ]
@@ -279,7 +284,7 @@ def test_a_newcomer_adds_one_of_each_by_following_the_pages(tmp_path):
         "import parafair\n"
         "from parafair.model.methods import METHODS\n"
         "data = parafair.datasets.visits(customers=20)\n"
-        "model = parafair.FairCP(2, method='mean-matching', max_iter=2, tol=0)\n"
+        "model = parafair.FairCP(2, method='equal-means', max_iter=2, tol=0)\n"
         "model.fit(data.tensor, sensitive_features=data.sensitive_features)\n"
         "settings = {'attackers': parafair.audits.panel('quick'), 'permutations': 1}\n"
         "features = data.sensitive_features\n"
@@ -291,5 +296,5 @@ def test_a_newcomer_adds_one_of_each_by_following_the_pages(tmp_path):
         [sys.executable, "-c", check], capture_output=True, text=True, env=environment, check=False
     )
     assert result.returncode == 0, result.stderr
-    for name in ("bayes", "mean-matching", "visits"):
+    for name in ("bayes", "equal-means", "visits"):
         assert name in result.stdout

@@ -19,7 +19,7 @@ DOTTED = re.compile(r"(?<![\w./-])parafair(?:\.[A-Za-z_]\w*)+")
 TO_BE_WRITTEN = {
     "parafair.audits.bayes",
     "parafair.datasets.visits",
-    "parafair.penalties.mean_matching",
+    "parafair.penalties.equal_means",
 }
 OF_A_CLASS = re.compile(r"(?<![\w.])[A-Z]\w+\.[a-z_]\w*")
 
