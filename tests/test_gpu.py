@@ -13,7 +13,14 @@ from parafair.dependence.views import compare_columns, compare_rows, row_sums
 from parafair.dependence.whitening import RowViews
 from parafair.paper import compare_readings, make_tables
 from parafair.paper.table import read_rows
-from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
+from parafair.penalties import (
+    HSIC,
+    KHSIC,
+    Invariant,
+    MeanMatching,
+    MutualInformation,
+    Orthogonality,
+)
 from parafair.solvers import GradientBCD
 from parafair.testing import example_groups, example_rows
 from tests.paper.conftest import TINY
@@ -48,7 +55,9 @@ def test_fits_agree_with_the_cpu(data, method, solver):
     )
 
 
-@pytest.mark.parametrize("method", ["none", Invariant(2.0)], ids=str)
+@pytest.mark.parametrize(
+    "method", ["none", Invariant(2.0), MeanMatching(5.0), MutualInformation(5.0)], ids=str
+)
 @pytest.mark.parametrize("share", [0.0, 0.3])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_all_factors_at_once_agree_with_the_cpu(data, method, share, sparse):

@@ -285,3 +285,30 @@ def test_held_out_entries_must_be_of_the_same_tensor():
     part = split.test.take(1, [0, 1])
     with pytest.raises(ValueError, match=r"X_test must have the shape of X, \(60, 8\)"):
         frontier(FairCP(2), split.train, sensitive_features=groups, X_test=part)
+
+
+def test_a_frontier_of_predicted_scores(tmp_path):
+    """Strengths scale to the data; larger ones make the scores of the groups more alike."""
+    split, groups = sparse_example()
+    start = FairCP(2, method="mean-matching", center=True, max_iter=30, n_init=1)
+    found = frontier(
+        start,
+        split.train,
+        X_test=split.test,
+        out=tmp_path,
+        sensitive_features=groups,
+        strengths=3,
+        seeds=1,
+        audits=QUICK,
+    )
+    terms = []
+    for point in sorted(found.points, key=lambda point: point.member.strength):
+        model = found.model(point)
+        scores = model.predict(split.train)
+        people = groups.columns[0].values[split.train.cells[0].numpy()]
+        # One person belongs to no group.
+        terms.append(abs(float(scores[people == 0].mean() - scores[people == 1].mean())))
+        assert model.record_.noise == 0
+    assert terms[0] > terms[1] >= terms[2] - 1e-9
+    assert terms[2] < 1e-6
+    assert load(tmp_path).rows() == found.rows()
