@@ -8,7 +8,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.penalties import HSIC, Invariant, Orthogonality
 from parafair.solvers import LBFGS, BlockDescent, solve_batch, wolfe
-from parafair.solvers.lbfgs import flatten, inverse_times, unflatten
+from parafair.solvers.lbfgs import flatten, inverse_times, shapes_of, unflatten
 from parafair.solvers.preconditioner import preconditioner
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Status, Stop
@@ -259,9 +259,14 @@ def test_the_quasi_newton_direction_is_that_of_the_two_loop_recursion():
     # A dropped pair must change nothing.
     for history in (state.steps, state.changes):
         history[0, 2] = 0.0
-    factors = unflatten(state.point.vector, problem.shape)
+    factors = unflatten(state.point.vector, shapes_of(problem))
     parts = preconditioner(problem, factors, state.curvature, state.weights)
-    found = inverse_times(state.point.gradient, state.steps, state.changes, parts, problem.shape)
+
+    def solve_all(vector):
+        rows = zip(parts, unflatten(vector, shapes_of(problem)), strict=True)
+        return flatten([part.solve(factor) for part, factor in rows])
+
+    found = inverse_times(state.point.gradient, state.steps, state.changes, solve_all)
     for member in (0, 1):
         pairs = [
             (s, y)
@@ -273,7 +278,7 @@ def test_the_quasi_newton_direction_is_that_of_the_two_loop_recursion():
         def solve(vector, member=member):
             batch = torch.zeros_like(state.point.vector)
             batch[member] = vector
-            rows = zip(parts, unflatten(batch, problem.shape), strict=True)
+            rows = zip(parts, unflatten(batch, shapes_of(problem)), strict=True)
             return flatten([part.solve(factor) for part, factor in rows])[member]
 
         vector, weights = state.point.gradient[member], []
@@ -290,7 +295,7 @@ def test_the_quasi_newton_direction_is_that_of_the_two_loop_recursion():
 def test_the_preconditioner_is_symmetric_and_positive():
     problem = small_problem(Invariant(2.0), storage="masked")
     state = LBFGS().init(problem, starts_of(problem))
-    factors = unflatten(state.point.vector, problem.shape)
+    factors = unflatten(state.point.vector, shapes_of(problem))
     for part, factor in zip(
         preconditioner(problem, factors, state.curvature, state.weights), factors, strict=True
     ):

@@ -36,7 +36,7 @@ from parafair.dependence.views import (
     row_sums,
 )
 from parafair.dependence.weights import Alike, Weights, feature_factors
-from parafair.dependence.whitening import RowViews
+from parafair.dependence.whitening import RowViews, Standardized
 
 # Shares of whole rows, single columns and pairs of columns in the criterion.
 SHARES = (0.4, 0.3, 0.3)
@@ -50,7 +50,7 @@ BEND = 4.0
 REFERENCE_COLUMNS = 4
 
 # What a criterion is given; the rest follows.
-SETTINGS = ("sensitive", "prototype", "chunk_size", "deal")
+SETTINGS = ("sensitive", "prototype", "chunk_size", "deal", "rotation_free")
 
 # Permutations of a test that are computed together.
 PERMUTED_AT_ONCE = 20
@@ -172,12 +172,16 @@ class Criterion:
         prototype: A tensor with the dtype and device to use.
         chunk_size: Chunk size for pairs of whole rows; more people are split into chunks.
         deal: Which people are in a chunk together; see `stratify`.
+        rotation_free: Whether whole whitened rows in the usual units are the only view. The
+            criterion then does not change when columns are mixed by any invertible matrix, as is
+            right for embeddings whose columns have no meaning of their own.
     """
 
     sensitive: SensitiveFeatures
     prototype: Tensor
     chunk_size: int = CHUNK_PEOPLE
     deal: int = 0
+    rotation_free: bool = False
 
     @cached_property
     def places(self) -> Tensor:
@@ -259,12 +263,14 @@ class Criterion:
         return feature_factors(self.sensitive)
 
     @cached_property
-    def _scorers(self) -> dict[int, Scorers]:
+    def _scorers(self) -> dict[int, tuple[Scorer, ...]]:
         return {}
 
-    def scorers(self, rank: int) -> Scorers:
-        """Return the scorer of each view, for rows of this rank."""
-        if rank not in self._scorers:
+    def scorers(self, rank: int) -> tuple[Scorer, ...]:
+        """Return the scorer of each view, for rows of this rank; `Scorers` if there are all."""
+        if rank not in self._scorers and self.rotation_free:
+            self._scorers[rank] = (Scorer.of(self.row_weights, row_levels(rank), 1.0),)
+        elif rank not in self._scorers:
             shares = SHARES if rank > 1 else (*SHARES[:2], 0.0)  # one column has no pairs
             rows, columns, pairs = (share / sum(shares) for share in shares)
             own, paired = self.column_weights, min(rank, MOST_PAIRED)
@@ -293,8 +299,11 @@ class Criterion:
 
     def _score(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the criterion and its gradient, not divided by the reference."""
+        if self.rotation_free:
+            return self._score_rows(rows)
         views = RowViews(rows.reshape(-1, *rows.shape[-2:]))
         scorers = self.scorers(rows.shape[-1])
+        assert isinstance(scorers, Scorers)
         whitened, robust = self._rows(views)
         usual, for_whitened = compare_rows(whitened, scorers.rows, self.places, self.runs)
         middle, for_robust = compare_rows(robust, scorers.robust, self.places, self.runs)
@@ -305,6 +314,16 @@ class Criterion:
         through_robust = through_robust + for_robust.double() * compression_slope(views.robust)
         gradient = views.pull_back(for_whitened.double(), through_robust, for_components)
         value = (usual + middle + single).reshape(rows.shape[:-2])
+        return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
+
+    def _score_rows(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the same for whole whitened rows alone."""
+        standard = Standardized.of(rows.reshape(-1, *rows.shape[-2:]))
+        whitened = standard.whitened.to(self.prototype.dtype)
+        (scorer,) = self.scorers(rows.shape[-1])
+        value, slope = compare_rows(whitened, scorer, self.places, self.runs)
+        gradient = standard.pull_back(slope.double(), torch.zeros_like(standard.columns))
+        value = value.reshape(rows.shape[:-2])
         return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
 
     def deviations(self, rows: Tensor) -> Tensor:
@@ -351,6 +370,9 @@ class Criterion:
 
     def _sums(self, rows: Tensor, for_rows: Tensor, for_columns: Tensor) -> tuple[Tensor, ...]:
         """Return the sums of all views of one embedding, for given columns of weights."""
+        if self.rotation_free:
+            whitened = Standardized.of(rows.unsqueeze(0)).whitened.to(self.prototype.dtype)
+            return (row_sums(whitened, for_rows, self.places),)
         views = RowViews(rows.unsqueeze(0))
         whole = [row_sums(rows, for_rows, self.places) for rows in self._rows(views)]
         return (*whole, *column_sums(self._columns(views), for_columns))

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from parafair.arguments import real_number, whole_number
+from parafair.arguments import flag, real_number, whole_number
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.chunks import CHUNK_PEOPLE, chunk_count
 from parafair.dependence.criterion import Criterion
@@ -31,6 +31,8 @@ class Invariant:
         strength: Multiplier, relative to the squared norm of the data.
         chunk_size: Chunk size for pairwise sums. More people are split into chunks, each with its
             share of every group; chunks are larger if a group is rare.
+        rotation_free: Whether the criterion is that of whole whitened rows alone, which does not
+            change when columns are mixed; `FairTucker` uses it.
     """
 
     # Declared for the protocols in `parafair.penalties.base`.
@@ -40,9 +42,11 @@ class Invariant:
 
     strength: float = 300.0
     chunk_size: int = CHUNK_PEOPLE
+    rotation_free: bool = False
 
     def __post_init__(self) -> None:
         real_number("strength", self.strength, least=0)
+        flag("rotation_free", self.rotation_free)
         # In smaller chunks, random differences hide dependence.
         whole_number("chunk_size", self.chunk_size, least=SMALLEST_CHUNK)
 
@@ -62,7 +66,7 @@ class Invariant:
         prototype = prototype.flatten()[:0]
         if chunk_count(sensitive, self.chunk_size) > 1:
             prototype = prototype.float()
-        return Criterion(sensitive, prototype, self.chunk_size)
+        return Criterion(sensitive, prototype, self.chunk_size, rotation_free=self.rotation_free)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from parafair.algebra.least_squares import Block
+from parafair.algebra.least_squares import Block, NonNegativeBlock
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import flag, whole_number
 from parafair.penalties import BlockMeans, BoundInvariant, BoundPenalty, BoundQuadratic
 from parafair.solvers.majorize import Iterate, majorize
+from parafair.solvers.non_negative import project
 from parafair.solvers.objective import Objective
 from parafair.solvers.problem import Problem
 from parafair.solvers.sweep import Sweep
@@ -86,7 +87,8 @@ class BlockDescent:
     the scale: the columns of all other factors have root mean square 1, and the sensitive factor
     has the units of the data.
 
-    * Without a penalty, every block is solved exactly by least squares (ALS).
+    * Without a penalty, every block is solved exactly by least squares (ALS). A non-negative one
+      takes passes over its columns (HALS), and what is extrapolated is projected.
     * The sensitive block with a quadratic penalty is solved exactly too.
     * With any other penalty it takes majorize-minimize steps: the penalty is replaced by its
       tangent plus a multiple of the squared distance, the sum with the loss is minimized
@@ -155,13 +157,13 @@ class BlockDescent:
         momentum = (1 + (1 + 4 * new.momentum**2).sqrt()) / 2
         weight = ((new.momentum - 1) / momentum)[:, None, None]
         pairs = zip(new.factors, state.factors, strict=True)
-        ahead = tuple(factor + weight * (factor - before) for factor, before in pairs)
-        return replace(new, ahead=ahead, momentum=momentum)
+        ahead = [factor + weight * (factor - before) for factor, before in pairs]
+        return replace(new, ahead=project(problem.non_negative, ahead), momentum=momentum)
 
     def _sweep(self, problem: Problem, state: BlockState, begin: tuple[Tensor, ...]) -> BlockState:
         """Update every factor once, the sensitive one last."""
-        bound = problem.bound
-        if bound is None and problem.scores is None:
+        bound, exact = problem.bound, not problem.constrained and problem.scores is None
+        if bound is None and exact:
             # Exact updates do not depend on the scale; unit columns are better conditioned.
             begin = tuple(map(unit_columns, begin))
         sweep = Sweep(problem, begin)
@@ -176,16 +178,16 @@ class BlockDescent:
                 continue
             if problem.scores is not None:
                 factor, _, state = self._match_scores(problem, sweep, block, mode, state)
-            elif bound is None:
+            elif bound is None and exact:
                 factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
-            elif isinstance(bound, BoundInvariant):
+            elif bound is None or isinstance(bound, BoundInvariant):
                 factor = block.improve(factor)
             else:
                 factor = unit_columns(factor)
                 for _ in range(self.inner_steps):
                     factor = block.minimize_columns(factor)
             sweep.replace(mode, factor)
-        if isinstance(bound, BoundInvariant) or problem.scores is not None:
+        if isinstance(bound, BoundInvariant) or (bound is None and not exact):
             # These penalties do not depend on the scale, so the scale moves once per sweep.
             sweep = Sweep(problem, carry_scale(tuple(sweep.factors), problem.mode))
         return self._finish(problem, sweep, sweep.block(problem.mode), state)
@@ -198,9 +200,11 @@ class BlockDescent:
         penalty = None
         if problem.scores is not None:
             factor, penalty, state = self._match_scores(problem, sweep, block, problem.mode, state)
+        elif bound is None and isinstance(block, NonNegativeBlock):
+            factor = block.improve(factor)
         elif bound is None:
             factor = block.minimizer(QuadraticForm.zero(factor))
-        elif isinstance(bound, BoundQuadratic):
+        elif isinstance(bound, BoundQuadratic) and not isinstance(block, NonNegativeBlock):
             factor = block.minimizer(bound.form)
             penalty = bound.value(factor)
         else:

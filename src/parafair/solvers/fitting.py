@@ -26,6 +26,7 @@ from parafair.solvers.block import BlockDescent
 from parafair.solvers.compression import compressed_fits
 from parafair.solvers.dealing import solve_dealt
 from parafair.solvers.decomposition import Decomposition, repair
+from parafair.solvers.lbfgs import LBFGS
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
 from parafair.solvers.precision import solve_single, solve_twice
 from parafair.solvers.problem import Problem
@@ -115,7 +116,9 @@ def decompose(
         if on_fit is not None:
             on_fit(member, finished[member])
 
-    solve_batch(problem, solver, starts=starts, stop=stop, on_iteration=on_iteration, on_fit=finish)
+    # Passes over columns need few digits on the way.
+    solve = solve_twice if problem.non_negative and problem.penalty is None else solve_batch
+    solve(problem, solver, starts=starts, stop=stop, on_iteration=on_iteration, on_fit=finish)
     return tuple(finished[member] for member in range(len(starts[0])))
 
 
@@ -144,6 +147,8 @@ def decompose_plain(
         on_iteration: Called after each iteration, as in `solve_batch`.
     """
     plain = replace(problem, penalty=None, other_sensitive={})
+    # The blocks of a structured factor are slow if entries are missing.
+    solver: Solver[Any] = BlockDescent() if problem.structure is None else LBFGS()
     counted, stop = Counted(on_iteration), replace(stop, enough=max(stop.enough, EXACT))
     try:
         count = len(starts[0])
@@ -157,7 +162,7 @@ def decompose_plain(
         if rough is None and each > 1:
             rough = solve_single(
                 plain,
-                BlockDescent(),
+                solver,
                 starts=starts,
                 stop=ROUNDS[-1].stop(stop),
                 on_iteration=counted.later(),
@@ -165,9 +170,7 @@ def decompose_plain(
         if rough is not None:
             own = [rough[first : first + each] for first in range(0, count, each)]
             starts = _stack([best([*fits, *rough[count:]]).cp.factors for fits in own])
-        return solve_twice(
-            plain, BlockDescent(), starts=starts, stop=stop, on_iteration=counted.later()
-        )
+        return solve_twice(plain, solver, starts=starts, stop=stop, on_iteration=counted.later())
     except Interrupted as interruption:
         raise Interrupted(interruption.fit, strength=0.0) from interruption
 
@@ -375,10 +378,13 @@ def complete(problem: Problem, fit: Fit) -> Fit:
 
 
 def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:
-    """Return the decomposition with the mean row at every index without observed entries."""
+    """Return the decomposition with the mean row at every index without observed entries.
+
+    The rows of a structured factor depend on each other: they have values at all indices.
+    """
     factors = list(cp.factors)
     for mode, empty in problem.empty.items():
-        if len(empty):
+        if len(empty) and (mode == problem.mode or problem.structure is None):
             mean = factors[mode].sum(0) - factors[mode][empty].sum(0)
             mean = mean / (len(factors[mode]) - len(empty))
             factors[mode] = factors[mode].index_copy(0, empty, mean.expand(len(empty), -1))

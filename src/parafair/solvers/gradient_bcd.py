@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.least_squares import Block
+from parafair.algebra.least_squares.constrained import GRADIENT_STEPS
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import flag, items, real_number, whole_number
 from parafair.dependence.gram import WHOLE_BYTES, tile_size
@@ -87,6 +88,8 @@ class GradientBCD:
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> GradientState:
         """Start at the given factors, unchanged."""
         self.check(problem.penalty)
+        if problem.constrained:
+            raise ValueError(GRADIENT_STEPS)
         zero = torch.zeros(len(factors[0]), dtype=torch.long, device=factors[0].device)
         return GradientState(factors, problem.evaluate(factors), zero, zero)
 

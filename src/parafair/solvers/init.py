@@ -13,6 +13,7 @@ from parafair.arguments import items, one_of, to_numpy, whole_number
 from parafair.data.arrays import to_tensor
 from parafair.errors import shown
 from parafair.solvers.problem import Problem
+from parafair.solvers.tucker_start import tucker_start
 
 InitName: TypeAlias = Literal["uniform", "normal", "svd"]
 INITS = ("uniform", "normal", "svd")
@@ -31,7 +32,8 @@ def make_starts(
         problem: The problem; sets shapes, dtype and device.
         init: "uniform" draws from U(0, 1), as in the paper; "normal" from N(0, 1); "svd" takes
             the leading left singular vectors of each unfolding; or a CP tensor, (weights,
-            factors) or a list of factors to start from.
+            factors) or a list of factors to start from. Non-negative factors start at absolute
+            values.
         count: Number of starts. Start number i does not depend on the count.
         seed: Seed of the random numbers, which are always drawn on the CPU.
     """
@@ -50,9 +52,10 @@ def make_starts(
         )
     generator = torch.Generator().manual_seed(seed)
     if isinstance(init, str) and init == "svd":
-        return tuple(
-            _singular_vectors(problem, mode, generator)[None] for mode in range(problem.order)
-        )
+        if problem.structure is not None:
+            return tucker_start(problem, problem.structure)
+        found = [_singular_vectors(problem, mode, generator)[None] for mode in range(problem.order)]
+        return _allowed(problem, found)
     if not isinstance(init, str):
         return _given(problem, init)
     draw = torch.rand if init == "uniform" else torch.randn
@@ -63,7 +66,24 @@ def make_starts(
         ]
         for _ in range(count)
     ]
-    return tuple(torch.stack(mode).to(problem.prototype) for mode in zip(*drawn, strict=True))
+    stacked = [torch.stack(mode).to(problem.prototype) for mode in zip(*drawn, strict=True)]
+    return _allowed(problem, stacked)
+
+
+def _allowed(problem: Problem, factors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return factors that the problem allows."""
+    if problem.structure is not None:
+        return (factors[0], problem.structure.project(factors[1]))
+    if not problem.non_negative:
+        return tuple(factors)
+    found = [f.abs() if mode in problem.non_negative else f for mode, f in enumerate(factors)]
+    others = [mode for mode in range(problem.order) if mode not in problem.non_negative]
+    if others:
+        # A non-negative column whose component has the wrong sign would become zero, and stay so.
+        own = problem.non_negative[0]
+        along = (problem.observations.sums(found).target(own) * found[own]).sum(-2, keepdim=True)
+        found[others[0]] = torch.where(along < 0, -found[others[0]], found[others[0]])
+    return tuple(found)
 
 
 def _singular_vectors(problem: Problem, mode: int, generator: torch.Generator) -> Tensor:
@@ -108,4 +128,10 @@ def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ..
         raise ValueError(
             "init must have finite entries, but has NaN or infinite ones; pass finite factors"
         )
+    for mode in problem.non_negative:
+        if (copies[mode] < 0).any():
+            raise ValueError(
+                f"init must have no negative entries in mode {mode}, which is non_negative, got "
+                f"{float(copies[mode].min()):g}; pass its absolute value, or leave non_negative out"
+            )
     return tuple(copy[None] for copy in copies)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -10,14 +10,24 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, gram, product_of
+from parafair.algebra.tucker_tensor import Multilinear
 from parafair.arguments import whole_number
 from parafair.penalties import BoundInvariant
 from parafair.solvers.block import carry_scale
+from parafair.solvers.non_negative import held, project
 from parafair.solvers.objective import Objective
-from parafair.solvers.preconditioner import Part, preconditioner
+from parafair.solvers.parameters import (
+    parameter_shapes,
+    pull_back,
+    to_factors,
+    to_parameters,
+)
+from parafair.solvers.preconditioner import preconditioner
 from parafair.solvers.problem import Problem
 from parafair.solvers.sweep import Sweep
 from parafair.solvers.wolfe import Point, search
+
+Shapes = tuple[tuple[int, int], ...]
 
 # Rows without entries have no curvature of their own; they count as if they had this share.
 LEAST_WEIGHT = 1e-3
@@ -40,7 +50,8 @@ class LBFGSState:
         curvature: Estimated curvature of the penalty of each mode with one, shape (batch,).
         stalled: Where no step decreased the objective, shape (batch,).
         settled: The same at a stationary point, up to rounding, shape (batch,).
-        shape: Sizes of the modes.
+        shapes: Shape of each parameter; see `parafair.solvers.parameters`.
+        structure: That of the problem.
         mode: The mode that carries the scale in `factors`.
         weights: Entries of each row of a mode over their mean; None if all are equal.
     """
@@ -53,14 +64,16 @@ class LBFGSState:
     curvature: Mapping[int, Tensor]
     stalled: Tensor
     settled: Tensor
-    shape: tuple[int, ...]
+    shapes: Shapes
+    structure: Multilinear | None
     mode: int
     weights: tuple[Tensor | None, ...]
 
     @property
     def factors(self) -> tuple[Tensor, ...]:
         """The factors; as in `BlockDescent`, the sensitive mode carries the scale."""
-        return carry_scale(unflatten(self.point.vector, self.shape), self.mode)
+        parameters = unflatten(self.point.vector, self.shapes)
+        return carry_scale(to_factors(parameters, self.structure), self.mode)
 
     @property
     def objective(self) -> Objective:
@@ -126,7 +139,7 @@ class LBFGS:
         begin = list(carry_scale(factors, problem.mode))
         block, factor = Sweep(problem, begin).block(problem.mode), begin[problem.mode]
         begin[problem.mode] = factor * block.best_multiple(factor)[:, None, None]
-        point = evaluate(problem, flatten(begin))
+        point = evaluate(problem, flatten(to_parameters(begin, problem.structure)))
         empty = point.vector[:, None][:, :0]
         zero = torch.zeros(len(factor), dtype=torch.long, device=factor.device)
         least = torch.finfo(factor.dtype).tiny ** 0.5
@@ -143,7 +156,8 @@ class LBFGS:
             },
             stalled=zero > 0,
             settled=zero > 0,
-            shape=problem.shape,
+            shapes=shapes_of(problem),
+            structure=problem.structure,
             mode=problem.mode,
             weights=tuple(_row_weights(problem, mode) for mode in range(problem.order)),
         )
@@ -163,12 +177,20 @@ class LBFGS:
     def step(self, problem: Problem, state: LBFGSState) -> LBFGSState:
         """Take one step; a second search follows for members that found none."""
         start = state.point
-        factors = unflatten(start.vector, state.shape)
-        parts = preconditioner(problem, factors, state.curvature, state.weights)
+        before = unflatten(start.vector, state.shapes)
+        parts = preconditioner(problem, before, state.curvature, state.weights)
+        face = Face.of(problem, start, state.shapes)
+        pairs = face.pairs(state.steps, state.changes)
+
+        def solve(vector: Tensor) -> Tensor:
+            rows = zip(parts, unflatten(vector, state.shapes), strict=True)
+            return face.free(flatten([part.solve(factor) for part, factor in rows]))
+
+        direction = -inverse_times(face.free(start.gradient), *pairs, solve)
         found = search(
             lambda members, vectors: evaluate(_some(problem, members, len(start.vector)), vectors),
             start,
-            -inverse_times(start.gradient, state.steps, state.changes, parts, state.shape),
+            face.towards(start.vector, direction),
         )
         state = replace(
             state,
@@ -178,30 +200,29 @@ class LBFGS:
         )
         failed = state.stalled.nonzero().flatten()
         if len(failed):
-            state = self._restart(problem, state, failed, parts)
-        after = unflatten(state.point.vector, state.shape)
+            direction = face.towards(start.vector, -solve(face.free(start.gradient)))
+            state = self._restart(problem, state, failed, direction[failed])
+        after = unflatten(state.point.vector, state.shapes)
         curvature = {}
         for mode, value in state.curvature.items():
-            step = after[mode] - factors[mode]
+            step = after[mode] - before[mode]
             change = state.point.slopes[mode] - start.slopes[mode]
             curvature[mode] = parts[mode].estimate(step, change, value)
         return self._remember(replace(state, curvature=curvature), start)
 
     def _restart(
-        self, problem: Problem, state: LBFGSState, failed: Tensor, parts: tuple[Part, ...]
+        self, problem: Problem, state: LBFGSState, failed: Tensor, direction: Tensor
     ) -> LBFGSState:
         """Drop the differences of some members and search along the preconditioned gradient."""
         start, some = state.point.take(failed), problem.take(failed)
-        gradients = unflatten(state.point.gradient, state.shape)
-        solved = [part.solve(rows) for part, rows in zip(parts, gradients, strict=True)]
-        direction = -flatten(solved)[failed]
         found = search(
             lambda members, vectors: evaluate(_some(some, members, len(failed)), vectors),
             start,
             direction,
         )
         # Components that cancel are larger than the data, and so is the rounding of their sum.
-        products = product_of([gram(f) for f in unflatten(start.vector.double(), state.shape)])
+        parameters = unflatten(start.vector.double(), state.shapes)
+        products = product_of([gram(f) for f in to_factors(parameters, state.structure)])
         size = problem.norm_squared / problem.count + start.objective.value
         size = size + products.abs().sum((-2, -1)) / prod(problem.shape)
         rounding = ROUNDINGS * torch.finfo(direction.dtype).eps * size
@@ -236,22 +257,19 @@ class LBFGS:
 
 
 def inverse_times(
-    gradient: Tensor,
-    steps: Tensor,
-    changes: Tensor,
-    parts: tuple[Part, ...],
-    shape: tuple[int, ...],
+    gradient: Tensor, steps: Tensor, changes: Tensor, solve: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """Return the quasi-Newton inverse Hessian times the gradient, shape (batch, N).
 
     This is the two-loop recursion. With ``S`` the steps, ``Y`` the changes of the gradient and
     ``R`` the upper triangle of ``S.T Y``, each loop is one triangular system.
+
+    Args:
+        gradient: Shape (batch, N).
+        steps: ``S``, shape (batch, pairs, N).
+        changes: ``Y``, of the same shape.
+        solve: Returns the initial inverse Hessian times a vector.
     """
-
-    def solve(vector: Tensor) -> Tensor:
-        rows = zip(parts, unflatten(vector, shape), strict=True)
-        return flatten([part.solve(factor) for part, factor in rows])
-
     if not steps.shape[1]:
         return solve(gradient)
     inner = (steps @ changes.mT).triu()
@@ -271,25 +289,74 @@ def inverse_times(
 
 
 def evaluate(problem: Problem, vector: Tensor) -> Point:
-    """Return the objective and its gradient at factors given as one vector."""
-    factors = unflatten(vector, problem.shape)
+    """Return the objective and its gradient at factors given as one vector, projected."""
+    parameters = unflatten(vector, shapes_of(problem))
+    if problem.non_negative:
+        parameters = project(problem.non_negative, parameters)
+        vector = flatten(parameters)
+    factors = to_factors(parameters, problem.structure)
     value, gradients = problem.loss_and_gradients(factors)
     penalty, slopes = problem.penalty_and_gradients(factors)
     for mode, slope in slopes.items():
         gradients[mode] += slope
-    return Point(vector, problem.objective(factors, value, penalty), flatten(gradients), slopes)
+    gradient = flatten(pull_back(parameters, gradients, problem.structure))
+    return Point(vector, problem.objective(factors, value, penalty), gradient, slopes)
+
+
+@dataclass(frozen=True, eq=False)
+class Face:
+    """The free entries of non-negative factors; all others go to zero and stay there.
+
+    This is the two-metric projection of Bertsekas, "Projected Newton methods for optimization
+    problems with simple constraints", 1982: curvature counts among the free entries alone, and
+    points are projected.
+
+    Attributes:
+        held: Entries that are not free, shape (batch, N); None if all are.
+    """
+
+    held: Tensor | None
+
+    @classmethod
+    def of(cls, problem: Problem, point: Point, shapes: Shapes) -> Face:
+        """Return the free entries at a point."""
+        if not problem.non_negative:
+            return cls(None)
+        factors, gradients = unflatten(point.vector, shapes), unflatten(point.gradient, shapes)
+        return cls(flatten(held(problem.non_negative, factors, gradients)))
+
+    def free(self, vector: Tensor) -> Tensor:
+        """Return a vector with zero for the entries that are not free."""
+        return vector if self.held is None else vector.masked_fill(self.held, 0.0)
+
+    def pairs(self, steps: Tensor, changes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return differences of the free entries; zero where their curvature is not positive."""
+        if self.held is None:
+            return steps, changes
+        steps, changes = (part.masked_fill(self.held[:, None], 0.0) for part in (steps, changes))
+        least = torch.finfo(steps.dtype).eps * steps.norm(dim=-1) * changes.norm(dim=-1)
+        curved = ((steps * changes).sum(-1) > least).unsqueeze(-1)
+        return torch.where(curved, steps, 0.0), torch.where(curved, changes, 0.0)
+
+    def towards(self, vector: Tensor, direction: Tensor) -> Tensor:
+        """Return a direction that takes the entries that are not free to zero."""
+        return direction if self.held is None else torch.where(self.held, -vector, direction)
 
 
 def flatten(factors: Factors) -> Tensor:
-    """Return all factors as one vector per member, shape (batch, N)."""
+    """Return all parameters as one vector per member, shape (batch, N)."""
     return torch.cat([factor.flatten(1) for factor in factors], 1)
 
 
-def unflatten(vector: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """Return the factors of vectors (batch, N), each (batch, size, rank)."""
-    rank = vector.shape[1] // sum(shape)
-    parts = vector.split([size * rank for size in shape], 1)
-    return tuple(part.unflatten(1, (-1, rank)) for part in parts)
+def unflatten(vector: Tensor, shapes: Shapes) -> tuple[Tensor, ...]:
+    """Return the parameters of vectors (batch, N), each (batch, size, rank)."""
+    parts = vector.split([size * rank for size, rank in shapes], 1)
+    return tuple(part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True))
+
+
+def shapes_of(problem: Problem) -> Shapes:
+    """Return the shapes of the parameters of a problem."""
+    return parameter_shapes(problem.shape, problem.rank, problem.structure)
 
 
 def _some(problem: Problem, members: Tensor, batch: int) -> Problem:

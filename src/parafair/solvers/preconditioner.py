@@ -9,9 +9,11 @@ from math import prod
 import torch
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import Factors, cross_gram, gram
+from parafair.algebra.cp_tensor import Factors, cross_gram, gram, khatri_rao
+from parafair.algebra.tucker_tensor import Multilinear, multiply
 from parafair.dependence.whitening import RIDGE, Standardized
 from parafair.penalties import BoundInvariant
+from parafair.solvers.parameters import to_factors
 from parafair.solvers.problem import Problem
 
 # Curvature added everywhere, as a share of the mean curvature of the loss: without it, steps
@@ -93,32 +95,68 @@ def preconditioner(
 
     Args:
         problem: The problem.
-        factors: Each (batch, size, rank).
+        factors: The parameters, each (batch, size, rank).
         curvature: That of the penalty of each mode with one, when a standardized row moves.
         weights: Entries of each row over their mean, shape (n, 1); None if all are equal.
     """
+    parameters, factors = factors, to_factors(factors, problem.structure)
     grams, parts = [gram(factor) for factor in factors], []
-    for mode, factor in enumerate(factors):
+    # A structured second factor has parts of its own.
+    for mode, factor in enumerate(factors if problem.structure is None else factors[:1]):
         loss = cross_gram(grams, mode) * (2 / prod(problem.shape))
         bound = problem.bound_by_mode.get(mode)
-        if isinstance(bound, BoundInvariant):
-            basis = bound.basis(factor)
-        else:
-            diagonal = loss.diagonal(dim1=-2, dim2=-1)
-            safe = torch.where(diagonal > 0, diagonal, torch.ones_like(diagonal))
-            basis = torch.diag_embed(safe.rsqrt())
-        values, vectors = torch.linalg.eigh(basis @ loss @ basis.mT)
-        values = values.clamp_min(0).unsqueeze(-2)
-        values = values + DAMPING * values.mean(-1, keepdim=True)
+        basis = bound.basis(factor) if isinstance(bound, BoundInvariant) else _scales(loss)
+        basis, values = _diagonalized(basis, loss)
         own = weights[mode]
         rows = values if own is None else own * values
-        basis = basis.mT @ vectors
         if bound is None:
             parts.append(Part(basis, rows))
             continue
         more = STIFFNESS * curvature[mode][:, None, None]
         parts.append(Part(basis, rows + more, values + MIXING * more, values, _span(factor)))
+    if problem.structure is not None:
+        parts += _structured_parts(problem.structure, parameters)
     return tuple(parts)
+
+
+def _structured_parts(structure: Multilinear, parameters: Factors) -> list[Part]:
+    """Return the curvature in the bases and in the coordinates of a second factor.
+
+    In a basis, ``G`` is that of the coordinates of all else. In the coordinates, bases count as
+    orthogonal.
+    """
+    rows, *bases, core = parameters
+    count = len(rows[0]) * prod(structure.sizes)
+    grams, wide, parts = [gram(basis) for basis in bases], core.unflatten(1, structure.ranks), []
+    scale = 2 / count
+    for mode in range(len(bases)):
+        other = multiply(wide, grams, skip=mode) @ _wide(gram(rows), wide)
+        own, other = (part.movedim(1 + mode, 1).flatten(2) for part in (wide, other))
+        loss = scale * own @ other.mT
+        parts.append(Part(*_diagonalized(_scales(loss), loss)))
+    loss = scale * gram(rows)
+    basis, values = _diagonalized(_scales(loss), loss)
+    weights = khatri_rao([own.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) for own in grams])
+    return [*parts, Part(basis, values * weights)]
+
+
+def _wide(matrix: Tensor, tensor: Tensor) -> Tensor:
+    """Return matrices of a batch that multiply the last mode of tensors."""
+    return matrix.reshape(len(matrix), *[1] * (tensor.ndim - 3), *matrix.shape[1:])
+
+
+def _scales(loss: Tensor) -> Tensor:
+    """Return the basis in which the curvature has a diagonal of ones."""
+    diagonal = loss.diagonal(dim1=-2, dim2=-1)
+    safe = torch.where(diagonal > 0, diagonal, torch.ones_like(diagonal))
+    return torch.diag_embed(safe.rsqrt())
+
+
+def _diagonalized(basis: Tensor, loss: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a basis in which the curvature is diagonal, and its diagonal, damped."""
+    values, vectors = torch.linalg.eigh(basis @ loss @ basis.mT)
+    values = values.clamp_min(0).unsqueeze(-2)
+    return basis.mT @ vectors, values + DAMPING * values.mean(-1, keepdim=True)
 
 
 def _span(factor: Tensor) -> Tensor:

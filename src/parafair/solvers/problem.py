@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
 
 import numpy as np
 import torch
@@ -15,7 +14,8 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors, product_of
 from parafair.algebra.least_squares import LOSSES
 from parafair.algebra.observed import Observations
-from parafair.arguments import instance_of, one_of, real_number, whole_number
+from parafair.algebra.tucker_tensor import Multilinear
+from parafair.arguments import instance_of, one_of, real_number
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
@@ -23,7 +23,9 @@ from parafair.data.tensor_data import TensorData
 from parafair.penalties import BoundInvariant, BoundPenalty, BoundScores, Penalty, ScorePenalty
 from parafair.penalties.base import is_scale_free, moves_scale
 from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, scale_strength
+from parafair.solvers.non_negative import check_non_negative
 from parafair.solvers.objective import Objective
+from parafair.solvers.ranks import check_rank
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.scores import bind_scores, check_scores
 from parafair.solvers.sweep import Sweep
@@ -56,6 +58,8 @@ class Problem:
             be a `ScaleFreePenalty`, because only one mode can carry the scale.
         loss: One of `parafair.algebra.least_squares.LOSSES`.
         offsets: What was subtracted from the data; part of a predicted score. None for nothing.
+        non_negative: The modes whose factors are non-negative. If all are, so must be the entries.
+        structure: The set of the second factor of a matrix with people in its rows; None for any.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
             penalty's; see `with_strengths`.
     """
@@ -69,6 +73,8 @@ class Problem:
     other_sensitive: Mapping[int, SensitiveFeatures] = field(default_factory=dict)
     loss: str = "squared"
     offsets: Offsets | None = None
+    non_negative: tuple[int, ...] = ()
+    structure: Multilinear | None = None
     strengths: Tensor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -82,6 +88,7 @@ class Problem:
         self.data.find_mode(self.mode)
         real_number("ridge", self.ridge, least=0)
         one_of("loss", self.loss, LOSSES)
+        check_non_negative(self.data, self.non_negative)
         remedy = "use one of parafair.penalties, or None"
         if self.penalty is not None and not isinstance(self.penalty, ScorePenalty):
             instance_of("penalty", self.penalty, Penalty, remedy)  # type: ignore[type-abstract]
@@ -125,6 +132,11 @@ class Problem:
     def order(self) -> int:
         """Number of modes."""
         return len(self.shape)
+
+    @property
+    def constrained(self) -> bool:
+        """Whether a factor is constrained, so that blocks have no exact minimizers."""
+        return bool(self.non_negative) or self.structure is not None
 
     @property
     def observations(self) -> Observations:
@@ -380,14 +392,3 @@ class Problem:
                 loss[member] = error / self.count
         penalty = torch.zeros_like(loss) if penalty is None else penalty.double()
         return Objective(loss, penalty + held_back, (loss * self.count / self.norm_squared).sqrt())
-
-
-def check_rank(rank: int, shape: tuple[int, ...]) -> None:
-    """Raise unless a tensor of this shape can have a decomposition of this rank."""
-    whole_number("rank", rank)
-    most = prod(shape) // max(shape)
-    if rank > most:
-        raise ValueError(
-            f"rank must be at most {most} for shape {shape}, got {rank}: any tensor of this shape "
-            f"is a sum of {most} components; lower rank"
-        )

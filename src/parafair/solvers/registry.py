@@ -20,7 +20,9 @@ SOLVERS: dict[str, Solver[Any]] = {
 }
 
 
-def resolve_solver(solver: str | Solver[Any], penalty: object = None) -> Solver[Any]:
+def resolve_solver(
+    solver: str | Solver[Any], penalty: object = None, *, structured: bool = False
+) -> Solver[Any]:
     """Return the solver with a name, or the given object.
 
     Args:
@@ -28,13 +30,14 @@ def resolve_solver(solver: str | Solver[Any], penalty: object = None) -> Solver[
         penalty: The penalty of the problem, by which "auto" chooses: all factors at once for
             scale-free penalties and for those on predicted scores, one after the other for all
             others.
+        structured: Whether a factor has a structure; then "auto" is all factors at once.
     """
     if isinstance(solver, Solver) and not isinstance(solver, type):
         if isinstance(solver, GradientBCD):
             solver.check(penalty)
         return solver
     if isinstance(solver, str) and solver == "auto":
-        return SOLVERS["lbfgs" if moves_scale(penalty) else "block"]
+        return SOLVERS["lbfgs" if structured or moves_scale(penalty) else "block"]
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise unknown_choice("solver", solver, ("auto", *SOLVERS))
     return resolve_solver(SOLVERS[solver], penalty)

@@ -21,6 +21,7 @@ from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.neighbors import nearest_trained
 from parafair.solvers.loop import OnIteration, Solver
+from parafair.solvers.non_negative import project
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Stop
@@ -95,4 +96,5 @@ def carry_over(problem: Problem, fit: Fit, places: Tensor, features: SensitiveFe
     penalized = problem.penalized
     rows = moved if penalized is None else rows.index_copy(0, penalized, moved)
     factors[mode] = rows.index_copy(0, places, sampled)
+    factors = list(project(problem.non_negative, factors))
     return replace(fit, cp=CPTensor.from_factors(factors))

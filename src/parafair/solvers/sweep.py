@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.least_squares import LOSSES, Block
+from parafair.algebra.least_squares import LOSSES, Block, MultilinearBlock, NonNegativeBlock
 from parafair.solvers.ridge import ridge_diagonal
 
 if TYPE_CHECKING:
@@ -24,13 +24,18 @@ class Sweep:
 
     def block(self, mode: int) -> Block:
         """Return loss and ridge as a function of the factor of `mode`, with the others fixed."""
-        return LOSSES[self.problem.loss](
+        free = LOSSES[self.problem.loss](
             self._sums.target(mode),
             self._sums.gram(mode),
             norm_squared=self.problem.norm_squared,
             entries=self.problem.count,
             ridge=ridge_diagonal(self.factors, mode, self.problem.mode, self.problem.ridge),
         )
+        if mode in self.problem.non_negative:
+            return NonNegativeBlock.of(free)
+        if self.problem.structure is not None and mode != self.problem.mode:
+            return MultilinearBlock.of(free, self.problem.structure)
+        return free
 
     def refit_others(self, passes: int) -> None:
         """Fit all factors but that of the people, one after the other."""

@@ -1,0 +1,51 @@
+"""The free parameters of a model's factors, which a solver of all factors at once moves.
+
+They are the factors themselves, unless a factor is constrained to a set of low multilinear rank:
+then they are its bases and its coordinates, after the rows of the people.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import Factors
+from parafair.algebra.tucker_tensor import Multilinear
+
+
+def parameter_shapes(
+    shape: tuple[int, ...], rank: int, structure: Multilinear | None
+) -> tuple[tuple[int, int], ...]:
+    """Return the shape of each parameter, without the batch."""
+    if structure is None:
+        return tuple((size, rank) for size in shape)
+    bases = zip(structure.sizes, structure.ranks, strict=True)
+    return ((shape[0], rank), *bases, (prod(structure.ranks), rank))
+
+
+def to_parameters(factors: Factors, structure: Multilinear | None) -> tuple[Tensor, ...]:
+    """Return the parameters of factors, each (batch, size, rank)."""
+    if structure is None:
+        return tuple(factors)
+    bases, core = structure.split(factors[1])
+    return (factors[0], *bases, core)
+
+
+def to_factors(parameters: Factors, structure: Multilinear | None) -> tuple[Tensor, ...]:
+    """Return the factors with these parameters."""
+    if structure is None:
+        return tuple(parameters)
+    rows, *bases, core = parameters
+    return (rows, structure.join(bases, core))
+
+
+def pull_back(
+    parameters: Factors, gradients: Factors, structure: Multilinear | None
+) -> tuple[Tensor, ...]:
+    """Return the gradients in the parameters from those in the factors."""
+    if structure is None:
+        return tuple(gradients)
+    _, *bases, core = parameters
+    for_bases, for_core = structure.pull(bases, core, gradients[1])
+    return (gradients[0], *for_bases, for_core)
