@@ -157,7 +157,7 @@ def test_the_check_sees_what_is_not_used():
     assert {name for name, _ in names_read_elsewhere(tree)} == set("bgi")
     assert {name for name, _ in methods_read(tree)} == set("fi")
     names = {str(definition) for definition in definitions()}
-    assert "parafair.model.estimator.FairCP.fit" in names
+    assert "parafair.model.fair_model.FairModel.fit" in names
     assert "parafair.audits.attackers.ATTACKERS" in names
 
 

@@ -37,6 +37,7 @@ from parafair.guarantees import (
     people_needed,
 )
 from parafair.model.estimator import FairCP
+from parafair.model.tucker import FairTucker
 from parafair.model.tuning import Tuning, tune
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop
@@ -49,6 +50,7 @@ __all__ = [
     "Certificate",
     "ConvergenceWarning",
     "FairCP",
+    "FairTucker",
     "Fit",
     "Frontier",
     "Interrupted",

@@ -115,6 +115,7 @@ def test_the_help_tells_when_there_is_a_ridge(working):
         (("--init", "svd", "--n-init", 2), "n_init=2 needs random starts"),
         (("--random-state", -1), "random_state must be a whole number between 0 and"),
         (("--device", "gpu"), "device='gpu' cannot be used here"),
+        (("--non-negative", "7"), "mode must be between 0 and"),
     ],
 )
 def test_wrong_settings_are_refused(arrays, arguments, message):
@@ -128,6 +129,14 @@ def test_a_grid_is_split_into_settings_and_values():
     settings, grid = GridOptions(rank="4,8", strength="auto", ridge="1").grid()
     assert grid == {"rank": [4, 8]}
     assert (settings["ridge"], settings["strength"], settings["max_leakage"]) == (1.0, "auto", 0.05)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(None, False), ("all", True), ("student", ("student",)), ("student,2", ("student", 2))],
+)
+def test_modes_with_non_negative_factors_are_separated_by_commas(given, expected):
+    assert ModelOptions(non_negative=given).settings()["non_negative"] == expected
 
 
 def test_numbers_are_separated_by_commas():

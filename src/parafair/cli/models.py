@@ -54,6 +54,14 @@ class DecompositionOptions:
             "--center",
         ),
     ] = FIT["center"]
+    non_negative: Annotated[
+        str | None,
+        option(
+            MODEL,
+            "Make factors non-negative: all, or those of these modes.",
+            metavar="<all|mode,...>",
+        ),
+    ] = None
 
     def settings(self) -> dict[str, Any]:
         """Return arguments of `FairCP`; a list is an error."""
@@ -126,6 +134,9 @@ def _one(name: str, value: Any) -> Any:
     """Return the value of a setting, a number if it is one."""
     if name == "guarantee" and value is not None:
         return tuple(value.split(","))
+    if name == "non_negative":
+        modes = () if value in (None, "all") else value.split(",")
+        return tuple(int(m) if m.isdecimal() else m for m in modes) or value == "all"
     if name not in NUMBERS or value is None or (name in AUTOMATIC and value == "auto"):
         return value
     if name in LISTED and "," in value:

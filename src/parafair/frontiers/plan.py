@@ -26,10 +26,12 @@ from parafair.errors import shown
 from parafair.frontiers.certified import check_certificates
 from parafair.frontiers.result import Member
 from parafair.model.estimator import FairCP
+from parafair.model.fair_model import FairModel
 from parafair.model.noise import MOST_NOISE, Noise
 from parafair.model.preparation import Settings
 from parafair.model.record import plain_params
 from parafair.model.task import Task
+from parafair.model.tucker import FairTucker
 from parafair.penalties.base import moves_scale
 from parafair.records import plain
 from parafair.solvers import Fit, decompose, decompose_from, decompose_plain
@@ -245,7 +247,7 @@ def _groups(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
 
 
 def make_plan(
-    model: FairCP,
+    model: FairCP | FairTucker,
     X: Any,
     *,
     sensitive_features: Any,
@@ -255,7 +257,7 @@ def make_plan(
     certificates: Mapping[str, Any] | str | None = None,
 ) -> Plan:
     """Check the arguments of `frontier` before the first fit."""
-    instance_of("model", model, FairCP, "make one, such as FairCP(2)")
+    instance_of("model", model, FairModel, "make one, such as FairCP(2)")
     settings = Settings.of(model)
     if name is None:
         name = (
@@ -292,7 +294,9 @@ def make_plan(
     if test is not None and test.shape != data.shape:
         raise ValueError(f"X_test must have the shape of X, {data.shape}, got {test.shape}")
     certified = check_certificates(certificates, len(features))
-    return Plan(name, settings.bind(data, features), audits and dict(audits), test, certified)
+    task = settings.bind(data, features)
+    test = None if test is None else task.seen(test)
+    return Plan(name, task, audits and dict(audits), test, certified)
 
 
 def _check_audits(audits: Mapping[str, Any], sensitive: SensitiveFeatures) -> None:

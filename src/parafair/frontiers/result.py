@@ -23,6 +23,7 @@ from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
 from parafair.model.record import Record, current_versions, rebuild_params
 from parafair.model.training import Training
+from parafair.model.tucker import FairTucker, kind_of
 from parafair.solvers.result import Fit, Status
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ class Frontier:
         max_residual: float | None = None,
         guarantee: str | None = None,
         max_certified: float | None = None,
-    ) -> FairCP:
+    ) -> FairCP | FairTucker:
         """Return the fitted model of `best`, which has the same arguments."""
         point = self.best(
             max_leakage=max_leakage,
@@ -298,7 +299,7 @@ class Frontier:
         )
         return self.model(point)
 
-    def model(self, point: Point) -> FairCP:
+    def model(self, point: Point) -> FairCP | FairTucker:
         """Return the fitted model of a point."""
         member = point.member
         settings, training = self.settings[member.method], self.training[member.method]
@@ -309,7 +310,7 @@ class Frontier:
             else:
                 params["strength"] = member.strength
         params = rebuild_params(params, classes=self.classes) | {"random_state": member.seed}
-        model = FairCP(**params)
+        model = kind_of(params)(**params)
         if Settings.of(model).noise_at(member.strength) != member.noise:
             model.set_params(noise=member.noise)
         record = Record(
@@ -323,7 +324,7 @@ class Frontier:
             device=str(point.fit.cp.weights.device),
             versions={name: settings[name] for name in current_versions()},
         )
-        return FairCP.from_fit(point.fit, record=record, training=training)
+        return type(model).from_fit(point.fit, record=record, training=training)
 
     def hypervolume(self, worst: tuple[float, float] | None = None) -> float:
         """Return the share of the plane that the efficient points dominate; larger is better.

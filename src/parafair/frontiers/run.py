@@ -32,7 +32,7 @@ from parafair.guarantees.limits import parity_limit
 from parafair.model.estimator import FairCP
 from parafair.model.noise import warn_without_noise
 from parafair.model.record import current_versions
-from parafair.model.training import Training
+from parafair.model.tucker import FairTucker
 from parafair.solvers import Fit, Status
 from parafair.solvers.problem import Problem
 
@@ -43,7 +43,7 @@ AUDITS: dict[str, Any] = {"attackers": panel("thorough"), "repeats": 1, "permuta
 
 
 def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
-    model: FairCP,
+    model: FairCP | FairTucker,
     X: Any,
     *,
     sensitive_features: Any,
@@ -119,7 +119,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
         limit=curve,
         sensitive=problem.sensitive,
         settings={plan.name: {**plan.settings, **current_versions()}},
-        training={plan.name: Training.of(problem, plan.task.offsets, plan.task.secret)},
+        training={plan.name: plan.task.training},
         coverage=Coverage.of(problem, plan.X_test),
         baseline=_baseline(plan, X),
         classes=tuple(type(p) for p in (model.method, model.solver) if not isinstance(p, str)),
@@ -353,7 +353,7 @@ def _baseline(plan: Plan, X: Any) -> Evaluation | None:
     test, problem = plan.X_test, plan.task.problem
     if test is None:
         return None
-    guess = Offsets.of(as_data(X), problem.mode).at(test.cells).cpu().numpy()
+    guess = Offsets.of(plan.task.seen(as_data(X)), problem.mode).at(test.cells).cpu().numpy()
     return evaluate_predictions(
         test, guess, sensitive_features=problem.sensitive, mode=problem.mode
     )

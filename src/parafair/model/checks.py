@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from parafair.algebra.least_squares.constrained import GRADIENT_STEPS
 from parafair.arguments import items, one_of, whole_number
+from parafair.data.tensor_data import TensorData
+from parafair.encoders.base import Reduction
 from parafair.encoders.learned import Learned, resolve_encoder
-from parafair.errors import unknown_choice
-from parafair.model.methods import METHODS
-from parafair.penalties import CalibratedPenalty, Penalty, ScorePenalty
+from parafair.errors import shown, unknown_choice
+from parafair.model.methods import METHODS, Method
+from parafair.penalties import (
+    CalibratedPenalty,
+    Penalty,
+    Postprocessing,
+    ScorePenalty,
+    Transport,
+)
 from parafair.penalties.registry import PENALTIES
+from parafair.solvers import GradientBCD
 from parafair.solvers.init import MOST_STARTS
 
 if TYPE_CHECKING:
-    from parafair.model.estimator import FairCP
+    from parafair.model.fair_model import FairModel
 
 # What a selected fit must have: an audit that passes, or a certificate that suffices.
 AUDIT, RELEASE, POPULATION = "audit", "release", "population"
@@ -28,7 +42,7 @@ def check_starts(n_init: object) -> None:
         raise ValueError(f"{error}; or use 'auto'") from error
 
 
-def check_guarantee(model: FairCP) -> tuple[str, ...]:
+def check_guarantee(model: FairModel) -> tuple[str, ...]:
     """Return what a selected fit must have; the audit alone if nothing is given."""
     given = model.guarantee
     if given is None:
@@ -58,7 +72,7 @@ def check_guarantee(model: FairCP) -> tuple[str, ...]:
     return found
 
 
-def check_encoder(model: FairCP, penalty: Penalty | ScorePenalty | None) -> Learned | None:
+def check_encoder(model: FairModel, penalty: Penalty | ScorePenalty | None) -> Learned | None:
     """Return the settings of the encoder; None without one."""
     encoder = resolve_encoder(model.encoder)
     if encoder is not None and not isinstance(penalty, CalibratedPenalty):
@@ -69,7 +83,57 @@ def check_encoder(model: FairCP, penalty: Penalty | ScorePenalty | None) -> Lear
     return encoder
 
 
-def check_automatic(model: FairCP) -> None:
+def check_non_negative(model: FairModel, method: Method | None, solver: object) -> None:
+    """Raise unless the modes with non-negative factors are modes, and all else allows them."""
+    given = model.non_negative
+    if isinstance(given, (bool, np.bool_)):
+        wanted = bool(given)
+    else:
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise ValueError(
+                "non_negative must be True, False, or modes such as (0,) or ('people',), got "
+                f"{shown(given)}"
+            )
+        for mode in given:
+            if isinstance(mode, bool) or not isinstance(mode, (str, Integral)):
+                raise ValueError(
+                    f"each mode of non_negative must be a number or a name, got {shown(mode)}; "
+                    "pass modes such as (0,) or ('people',)"
+                )
+        wanted = len(given) > 0
+    if (wanted or model.structured) and isinstance(solver, GradientBCD):
+        raise ValueError(GRADIENT_STEPS)
+    if not wanted:
+        return
+    if isinstance(method, ScorePenalty):
+        raise ValueError(
+            f"non_negative={given!r} cannot be used with method={model.method!r}, which is about "
+            "predicted scores; use a penalty on embeddings such as method='invariant', or leave "
+            "non_negative out"
+        )
+    changed = isinstance(method, (Postprocessing, Reduction)) and not isinstance(method, Transport)
+    if changed or model.encoder is not None:
+        name = f"method={model.method!r}" if changed else f"encoder={model.encoder!r}"
+        raise ValueError(
+            f"non_negative={given!r} cannot be used with {name}, whose rows have both signs; use "
+            "a penalty such as method='invariant', or method='transport' or 'none'"
+        )
+    if given is True and model.center:
+        raise ValueError(
+            "non_negative=True cannot be used with center=True: entries minus offsets have both "
+            "signs; leave center out, or name the modes that are to be non-negative"
+        )
+
+
+def find_non_negative(model: FairModel, data: TensorData) -> tuple[int, ...]:
+    """Return the modes with non-negative factors."""
+    given = model.non_negative
+    if isinstance(given, (bool, np.bool_)):
+        return tuple(range(data.order)) if given else ()
+    return tuple(sorted({data.find_mode(mode) for mode in given}))
+
+
+def check_automatic(model: FairModel) -> None:
     """Raise unless the strength is "auto", and the method has one that can be selected."""
     if model.strength != "auto":
         raise ValueError(f"strength must be a number, 'auto' or None, got {model.strength!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import sklearn
@@ -47,6 +47,8 @@ from parafair.model.trials import Selection
 from parafair.penalties import Penalty
 from parafair.solvers.result import Fit, best
 from parafair.storage import new_folder
+
+M = TypeVar("M")
 
 
 class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -125,7 +127,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             features = read_new_features(self.training_, data, sensitive_features)
         penalty = None
         if flag("refine", refine):
-            penalty = refining_penalty(self.method, self.record_.strength, features)
+            penalty = self.adapted(refining_penalty(self.method, self.record_.strength, features))
         if not self._encodes(features):
             if features is not None and self.encoder_ is None:
                 warn_without_features(features, data, self.training_.mode)
@@ -136,6 +138,10 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         rows = self._add_noise(self._embed(centered, features, penalty), data)
         found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
         return found
+
+    def adapted(self, method: M) -> M:
+        """Return a method as this kind of model uses it; raise if it cannot."""
+        return method
 
     @property
     def has_exact_rows(self) -> bool:
@@ -304,7 +310,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         tensor = reconstruct(factors)
         if self.training_.offsets is not None:
             tensor = tensor + self.training_.offsets.dense(tensor)
-        return np.asarray(tensor.cpu())
+        return np.asarray(self.training_.fold(tensor).cpu())
 
     def save(
         self, folder: str | Path, *, overwrite: bool = False, keep_exact: bool = False
@@ -364,22 +370,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         data = as_data(X, dtype=self.dtype, device=self.device)
         if not reset:
             data = self.training_.align(data, self.cp_.shape)
-            self._check_shape(data.shape)
+            self.training_.check_new(data.shape)
         return data
-
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise unless data of new people fits the model."""
-        trained, people = self.cp_.shape, self.training_.mode
-        if len(shape) != len(trained) or any(
-            have != want
-            for mode, (have, want) in enumerate(zip(shape, trained, strict=True))
-            if mode != people
-        ):
-            expected = ", ".join(map(str, (*trained[:people], "people", *trained[people + 1 :])))
-            raise ValueError(
-                f"X must have shape ({expected}), got {shape}; pass the training data's indices of "
-                "all other modes, NaN where nothing is known"
-            )
 
     def _keep(self, fits: Sequence[Fit], record: Record, training: Training) -> None:
         """Set the attributes of a fitted model."""

@@ -31,6 +31,7 @@ from parafair.errors import warn
 from parafair.model.draws import normals_of_people
 from parafair.penalties import NoisyPenalty
 from parafair.solvers.fitting import fill_empty
+from parafair.solvers.non_negative import project
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
 
@@ -159,6 +160,8 @@ class Noise:
         factors = [factor.to(problem.prototype) for factor in fit.cp.factors]
         for mode, matrix in fit.noise.items():
             factors[mode] = factors[mode] - self._of_training(factors[mode], mode, matrix)
+        # Rounding errors must not make them negative.
+        factors = list(project(problem.non_negative, factors))
         exact = replace(
             fit,
             cp=fill_empty(problem, CPTensor.from_factors(factors)),

@@ -27,7 +27,9 @@ UNUSED_BY_REDUCTIONS = ("solver", "init", "n_init", "max_iter", "tol")
 
 def warn_empty(problem: Problem) -> None:
     """Warn about rows without observed entries."""
-    found = {mode: len(empty) for mode, empty in problem.empty.items() if len(empty)}
+    # A structured factor has rows of its own at indices without entries.
+    modes = range(problem.order) if problem.structure is None else (problem.mode,)
+    found = {mode: len(problem.empty[mode]) for mode in modes if len(problem.empty[mode])}
     if found:
         places = ", ".join(
             f"{count} of {problem.shape[mode]} indices of mode {mode}"

@@ -23,7 +23,9 @@ from parafair.model.checks import (
     check_automatic,
     check_encoder,
     check_guarantee,
+    check_non_negative,
     check_starts,
+    find_non_negative,
 )
 from parafair.model.draws import secret_of
 from parafair.model.methods import resolve_method
@@ -37,11 +39,12 @@ from parafair.solvers import (
     Stop,
 )
 from parafair.solvers.init import RANDOM_INITS
-from parafair.solvers.problem import Problem, check_rank
+from parafair.solvers.problem import Problem
+from parafair.solvers.ranks import check_rank
 from parafair.solvers.registry import resolve_solver
 
 if TYPE_CHECKING:
-    from parafair.model.estimator import FairCP
+    from parafair.model.fair_model import FairModel
 
 # Plain decompositions from which a fit with a scale-free penalty takes the best, by default. One is
 # often a poor local optimum.
@@ -69,7 +72,7 @@ class Settings:
         seed: Seed of the initial factors.
     """
 
-    model: FairCP
+    model: FairModel
     penalty: Penalty | ScorePenalty | None
     postprocessing: Postprocessing | None
     reduction: Reduction | None
@@ -81,23 +84,26 @@ class Settings:
     seed: int
 
     @classmethod
-    def of(cls, model: FairCP) -> Settings:
+    def of(cls, model: FairModel) -> Settings:
         """Resolve the arguments of a model; raise if one is invalid for any data."""
         automatic = isinstance(model.strength, str)
         if automatic:
             check_automatic(model)
         check_max_leakage(model.max_leakage)
-        method = resolve_method(model.method, None if automatic else model.strength)  # type: ignore[arg-type]
+        given = None if automatic else model.strength
+        method = model.adapted(resolve_method(model.method, given))  # type: ignore[arg-type]
         check_noise(model.noise)
         check_ridge(model.ridge)
         one_of("loss", model.loss, LOSSES)
         flag("center", model.center)
         if not isinstance(model.verbose, bool):
             whole_number("verbose", model.verbose, least=0, most=2)
-        whole_number("rank", model.rank)
+        model.check_rank()
         if not isinstance(model.n_init, str) or model.n_init != "auto":
             check_starts(model.n_init)
         penalty = method if isinstance(method, Penalty | ScorePenalty) else None
+        solver = resolve_solver(model.solver, penalty, structured=model.structured)
+        check_non_negative(model, method, solver)
         return cls(
             model=model,
             penalty=penalty,
@@ -106,7 +112,7 @@ class Settings:
             encoder=check_encoder(model, penalty),
             automatic=automatic,
             wanted=check_guarantee(model),
-            solver=resolve_solver(model.solver, penalty),
+            solver=solver,
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
             seed=as_seed(model.random_state),
         )
@@ -158,27 +164,53 @@ class Settings:
         if is_labeled(data.modes, data.labels):
             check_order(sensitive_features, data.labels[mode])
         features, other = self._features(data, mode, sensitive_features)
+        unfolding = model.unfolding_of(data)
+        if unfolding is not None:
+            if other:
+                raise ValueError(
+                    "FairTucker supports one sensitive mode, but sensitive_features has several; "
+                    "pass those of the people, or use FairCP"
+                )
+            data, mode = unfolding.unfold(data), 0
         offsets = Offsets.of(data, mode) if model.center else None
-        rank = self._rank(features)
+        rank = self._rank(features) if unfolding is None else unfolding.rank
+        structure = None if unfolding is None else unfolding.structure
         check_rank(rank, data.shape)
         centered = data if offsets is None else offsets.subtract(data)
         # Noise is for people with sensitive features alone.
         secret = "" if features is None else secret_of(data)
         given = 0.0 if model.ridge == "auto" else float(model.ridge)
         problem = Problem(
-            centered, rank, mode, self.penalty, features, given, other, model.loss, offsets
+            centered,
+            rank,
+            mode,
+            self.penalty,
+            features,
+            given,
+            other,
+            model.loss,
+            offsets,
+            find_non_negative(model, data),
+            structure,
         )
         if self.automatic:
             # What an audit would refuse, before any work.
             check_count(len(problem.penalized_features), name="sensitive_features")
             check_groups(problem.penalized_features)
         if model.ridge != "auto" or is_complete(data) or self.reduction is not None:
-            return Task(self, problem, offsets, secret)
+            return Task(self, problem, offsets, secret, unfolding=unfolding)
         selected = select_ridge(
-            data, rank, mode, center=model.center, loss=model.loss, seed=self.seed
+            data,
+            rank,
+            mode,
+            center=model.center,
+            loss=model.loss,
+            non_negative=problem.non_negative,
+            structure=structure,
+            seed=self.seed,
         )
         ridge = FALLBACK if selected is None else selected.ridge
-        return Task(self, replace(problem, ridge=ridge), offsets, secret, selected)
+        return Task(self, replace(problem, ridge=ridge), offsets, secret, selected, unfolding)
 
     def _rank(self, features: SensitiveFeatures | None) -> int:
         """Return the number of components: that of the model, unless the method sets it."""

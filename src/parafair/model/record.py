@@ -156,8 +156,9 @@ def rebuild_params(params: Mapping[str, Any], *, classes: Iterable[type] = ()) -
         "encoder": {Learned.__name__: Learned},
     }
     for name, known in families.items():
-        if isinstance(found[name], Mapping):
+        if isinstance(found.get(name), Mapping):
             found[name] = rebuild(found[name], known)
-    if isinstance(found.get("guarantee"), list):
-        found["guarantee"] = tuple(found["guarantee"])
+    for name in ("guarantee", "non_negative", "ranks"):
+        if isinstance(found.get(name), list):
+            found[name] = tuple(found[name])
     return found

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.sparse import values_at
+from parafair.algebra.tucker_tensor import Multilinear
 from parafair.arguments import real_number
 from parafair.data.centering import Offsets
 from parafair.data.splits import split_cells
@@ -76,7 +77,15 @@ def is_complete(data: TensorData) -> bool:
 
 
 def select_ridge(
-    data: TensorData, rank: int, mode: int, *, center: bool, loss: str, seed: int
+    data: TensorData,
+    rank: int,
+    mode: int,
+    *,
+    center: bool,
+    loss: str,
+    seed: int,
+    non_negative: tuple[int, ...] = (),
+    structure: Multilinear | None = None,
 ) -> RidgeSelection | None:
     """Select a ridge for incomplete data by its error on held-out entries.
 
@@ -91,6 +100,8 @@ def select_ridge(
         center: Whether the model subtracts offsets.
         loss: The loss of the model.
         seed: Seed of the held-out entries and of the initial factors.
+        non_negative: The modes with non-negative factors.
+        structure: The set of the second factor; None for any.
 
     Returns:
         The selection; None if there are too few entries to hold any out.
@@ -100,7 +111,8 @@ def select_ridge(
         split = split_cells(data, test_size=share, random_state=seed)
         offsets = Offsets.of(split.train, mode)
         train = offsets.subtract(split.train) if center else split.train
-        plain = Problem(train, rank, mode, loss=loss)
+        form = {"loss": loss, "non_negative": non_negative, "structure": structure}
+        plain = Problem(train, rank, mode, **form)  # type: ignore[arg-type]
     except ValueError:  # too few entries, or all of the others are equal
         return None
     cells, truth = split.test.cells, split.test.entries.double()

@@ -12,12 +12,15 @@ from torch import Tensor
 from parafair.data.centering import Offsets
 from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.encoders.optimizing import learn
 from parafair.encoders.reducing import reduce
 from parafair.encoders.result import EncodedFit
 from parafair.errors import warn
 from parafair.model.noise import Noise
 from parafair.model.ridge import RidgeSelection
+from parafair.model.training import Training
+from parafair.model.unfolding import Unfolding
 from parafair.solvers import (
     Fit,
     decompose,
@@ -46,6 +49,7 @@ class Task:
         offsets: Offsets subtracted from the data; None without centering.
         secret: A hash of the data before centering, from which noise follows.
         ridge: How the ridge was selected; None if it was not.
+        unfolding: How the data was unfolded; None if it was not.
     """
 
     settings: Settings
@@ -53,6 +57,16 @@ class Task:
     offsets: Offsets | None
     secret: str = field(repr=False)
     ridge: RidgeSelection | None = None
+    unfolding: Unfolding | None = None
+
+    @property
+    def training(self) -> Training:
+        """What a fitted model keeps of its data."""
+        return Training.of(self.problem, self.offsets, self.secret, self.unfolding)
+
+    def seen(self, data: TensorData) -> TensorData:
+        """Return data of the same people as the model sees it."""
+        return data if self.unfolding is None else self.unfolding.unfold(data)
 
     def noise(
         self, level: float, *, strength: float | None = None, seed: int | None = None

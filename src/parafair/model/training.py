@@ -12,18 +12,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.least_squares import LOSSES, Block
+from parafair.algebra.least_squares import LOSSES, Block, NonNegativeBlock
 from parafair.algebra.quadratic import QuadraticForm
-from parafair.arguments import items, to_numpy
 from parafair.data.centering import Offsets
-from parafair.data.labels import as_labels, locate
-from parafair.data.modes import has_own_labels, is_labeled
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.neighbors import nearest_trained
-from parafair.errors import ConvergenceWarning, missing_column, warn
+from parafair.errors import ConvergenceWarning, warn
+from parafair.model.axes import Axes
 from parafair.model.draws import secret_for_new_people
 from parafair.model.out_of_sample import minimize_rows
+from parafair.model.unfolding import Unfolding
 from parafair.penalties import Penalty
 from parafair.solvers.problem import Problem
 from parafair.solvers.ridge import ridge_diagonal
@@ -35,14 +34,9 @@ Rows = TypeVar("Rows", NDArray[Any], Tensor)
 TRAINING_FILE = "training.json"
 FORMAT = 5
 
-# Remedies for labels that the model does not have.
-REFIT = "fit again with data that has these labels"
-OMIT_CELLS = f"leave these cells out, or {REFIT}"
-DROP = f"drop these entries, or {REFIT}"
-
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class Training(Axes):
     """Metadata of the training data: labels, offsets, sensitive features.
 
     Attributes:
@@ -55,13 +49,13 @@ class Training:
         entries: Number of observed entries.
         ridge: The ridge.
         loss: The loss.
+        non_negative: Whether the rows of people are non-negative.
+        unfolding: How the data was unfolded into the matrix that the model sees, which has the
+            modes and labels above; None if it was not.
         secret: That of new people, from which their noise follows; the noise of the training
             people does not follow from it. See `parafair.model.draws`.
     """
 
-    mode: int
-    modes: tuple[str, ...]
-    labels: tuple[NDArray[Any], ...]
     offsets: Offsets | None
     features: SensitiveFeatures | None
     penalized: NDArray[np.intp] | None
@@ -69,15 +63,24 @@ class Training:
     ridge: float
     loss: str
     secret: str
+    non_negative: bool = False
+    unfolding: Unfolding | None = None
 
     @classmethod
-    def of(cls, problem: Problem, offsets: Offsets | None, secret: str) -> Training:
+    def of(
+        cls,
+        problem: Problem,
+        offsets: Offsets | None,
+        secret: str,
+        unfolding: Unfolding | None = None,
+    ) -> Training:
         """Return the metadata of a solved problem.
 
         Args:
             problem: The problem.
             offsets: Offsets subtracted from the data; None without centering.
             secret: That of the training data; it is not kept.
+            unfolding: How the data was unfolded; None if it was not.
         """
         penalized = problem.penalized
         return cls(
@@ -91,6 +94,8 @@ class Training:
             ridge=problem.ridge,
             loss=problem.loss,
             secret=secret_for_new_people(secret),
+            non_negative=problem.mode in problem.non_negative,
+            unfolding=unfolding,
         )
 
     def __repr__(self) -> str:
@@ -98,112 +103,26 @@ class Training:
         features = "" if self.features is None else f", {self.features!r}"
         return f"Training({' x '.join(sizes)}, {self.entries:,} entries{features})"
 
-    @property
-    def labeled(self) -> bool:
-        """Whether the data had names or labels, not just positions."""
-        return is_labeled(self.modes, self.labels)
-
     def penalized_rows(self, embedding: Rows) -> Rows:
         """Return the rows of the penalized people, in the order of `features`."""
         return embedding if self.penalized is None else embedding[self.penalized]
 
     def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
-        """Return new people's data with the other modes in the order of the model's labels.
-
-        Args:
-            data: The data; it may lack labels of the other modes, but not have new ones.
-            shape: Shape of the model.
-        """
-        labeled = self.labeled and is_labeled(data.modes, data.labels)
-        if not labeled or data.order != len(shape):
-            return data
-        if set(data.modes) == set(self.modes) and data.modes != self.modes:
-            raise ValueError(
-                f"X has the modes {', '.join(data.modes)} but the model was trained with "
-                f"{', '.join(self.modes)}; pass them in the same order"
-            )
-        sparse, sizes, labels = data.to_sparse(), list(data.shape), list(data.labels)
-        indices = sparse.cells.clone()
-        for mode, (trained, name) in enumerate(zip(self.labels, self.modes, strict=True)):
-            if mode != self.mode:
-                places = torch.from_numpy(locate(data.labels[mode], trained, name, remedy=DROP))
-                indices[mode] = places.to(indices.device)[indices[mode]]
-                sizes[mode], labels[mode] = shape[mode], trained
-        return TensorData(sparse.entries, indices, tuple(sizes), self.modes, tuple(labels))
+        """Return new people's data as the model sees it; see `Axes.align`."""
+        if self.unfolding is None:
+            return super().align(data, shape)
+        return self.unfolding.unfold(self.unfolding.align(data, self.unfolding.shape))
 
     def find_cells(self, cells: Any) -> Tensor:
-        """Return positions of cells, shape (order, count).
+        """Return positions of cells in the data as the model sees it, shape (order, count)."""
+        unfolded = isinstance(cells, TensorData) and cells.modes == self.modes
+        if self.unfolding is None or (unfolded and cells.shape == self.shape):
+            return super().find_cells(cells)
+        return self.unfolding.unfold_cells(self.unfolding.find_cells(cells))
 
-        This is the only place that decides what cells mean.
-
-        Args:
-            cells: Data, whose observed cells are meant; a data frame of labels; or positions, if
-                they cannot be mistaken for labels.
-        """
-        if isinstance(cells, TensorData):
-            return self._cells_of(cells)
-        # `columns` of a PyArrow table are the values.
-        names = getattr(cells, "column_names", getattr(cells, "columns", None))
-        names = None if names is None else items("columns of cells", names, "names")
-        if names is not None and (self.labeled or set(self.modes) <= set(names)):
-            for name in self.modes:
-                if name not in names:
-                    raise missing_column("cells", name, map(str, names))
-            places = [
-                locate(self._labels_of(cells, name), own, name, remedy=OMIT_CELLS)
-                for name, own in zip(self.modes, self.labels, strict=True)
-            ]
-            return torch.from_numpy(np.stack(places))
-        if has_own_labels(self.labels):
-            raise ValueError(
-                "cells of a model with labels must be a data frame with one column of labels per "
-                f"mode ({', '.join(self.modes)}), or a TensorData, but got {type(cells).__name__}: "
-                "its numbers could be labels or positions. Make it a data frame of labels, or fit "
-                "the model to data without labels"
-            )
-        return self._check_positions(to_numpy(cells, "cells"))
-
-    def _labels_of(self, cells: Any, name: str) -> NDArray[Any]:
-        """Return a column of labels from a data frame of cells."""
-        return as_labels(to_numpy(cells[name], "cells"), f"column {name!r} of cells")
-
-    def _cells_of(self, data: TensorData) -> Tensor:
-        """Return the observed cells of data, matched by label if both have labels."""
-        if not (self.labeled and is_labeled(data.modes, data.labels)):
-            shape = tuple(map(len, self.labels))
-            if data.shape != shape:
-                raise ValueError(
-                    f"cells must have shape {shape} as in training, got {data.shape}; pass a "
-                    "TensorData with the labels of the model to predict other cells"
-                )
-            return data.cells.cpu()
-        if data.modes != self.modes:
-            raise ValueError(
-                f"cells must have the modes {', '.join(self.modes)} of the model, in this order, "
-                f"got {', '.join(data.modes)}"
-            )
-        own = zip(data.cells.cpu(), data.labels, self.labels, self.modes, strict=True)
-        return torch.stack(
-            [
-                torch.from_numpy(locate(labels, trained, name, remedy=OMIT_CELLS))[index]
-                for index, labels, trained, name in own
-            ]
-        )
-
-    def _check_positions(self, indices: NDArray[Any]) -> Tensor:
-        """Return positions, given as rows, with one column per cell."""
-        shape = tuple(map(len, self.labels))
-        if indices.ndim != 2 or indices.shape[1] != len(shape) or indices.dtype.kind not in "iu":
-            raise ValueError(
-                f"cells must have one row per cell with {len(shape)} whole numbers, its positions "
-                f"in the modes; got {indices.dtype} of shape {indices.shape}"
-            )
-        outside = ((indices < 0) | (indices >= np.array(shape))).any(1)
-        if outside.any():
-            first = tuple(indices[outside][0].tolist())
-            raise ValueError(f"cells must lie inside shape {shape}, got {first}; counted from 0")
-        # A copy: torch warns of memory that is read-only.
-        return torch.from_numpy(np.array(indices.T, dtype=np.int64, order="C"))
+    def fold(self, tensor: Tensor) -> Tensor:
+        """Return values of the model, with people along its mode, in the shape of the data."""
+        return tensor if self.unfolding is None else self.unfolding.fold(tensor)
 
     def embed(
         self,
@@ -235,6 +154,8 @@ class Training:
             people = np.flatnonzero(present)
             theirs = features.take(people)
             rows[people] += self._shifts(rows[people], theirs, trained=trained, shifts=shifts)
+            if self.non_negative:
+                rows = rows.clamp_min_(0.0)
             if penalty is not None:
                 part = data.take(self.mode, people)
                 rows[people] = self._refine(part, factors, rows[people], theirs, penalty)
@@ -249,13 +170,14 @@ class Training:
         ridge = ridge_diagonal(others, self.mode, self.mode, self.ridge)
         others[self.mode] = factors[0].new_zeros(1, data.shape[self.mode], factors[0].shape[-1])
         sums = data.observations.sums(others)
-        return LOSSES[self.loss](
+        free = LOSSES[self.loss](
             sums.target(self.mode),
             sums.gram(self.mode),
             norm_squared=norm_squared,
             entries=entries,
             ridge=ridge,
         )
+        return NonNegativeBlock.of(free) if self.non_negative else free
 
     def _shifts(
         self, rows: Tensor, features: SensitiveFeatures, *, trained: Tensor, shifts: Tensor
@@ -315,6 +237,8 @@ class Training:
             "ridge": self.ridge,
             "loss": self.loss,
             "secret": self.secret,
+            "non_negative": self.non_negative,
+            "unfolding": self.unfolding and self.unfolding.to_record(),
         }
         write_record(folder / TRAINING_FILE, record)
 
@@ -334,7 +258,7 @@ class Training:
                 raise ValueError(f"it has the sizes {sizes}, but the model has the shape {shape}")
             labels = record["labels"] or [range(size) for size in sizes]
             offsets, features = record["offsets"], record["features"]
-            penalized = record["penalized"]
+            penalized, unfolding = record["penalized"], record.get("unfolding")
             found = replace(
                 cls(**record),
                 modes=tuple(record["modes"]),
@@ -342,6 +266,7 @@ class Training:
                 offsets=offsets and _offsets(offsets),
                 features=features and SensitiveFeatures.from_list(features),
                 penalized=None if penalized is None else np.asarray(penalized, np.intp),
+                unfolding=unfolding and Unfolding.from_record(unfolding),
             )
             found.check(sizes if shape is None else shape)
             return found
@@ -360,6 +285,8 @@ class Training:
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
                 raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+        if self.unfolding is not None:
+            self.unfolding.check(sizes)
         people, penalized = sizes[self.mode], self.penalized
         if penalized is not None and not ((penalized >= 0) & (penalized < people)).all():
             raise ValueError(f"penalized people must have positions from 0 to {people - 1}")

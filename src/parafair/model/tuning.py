@@ -37,7 +37,7 @@ from parafair.model.preparation import Settings
 from parafair.model.ridge import is_complete
 from parafair.model.strength import MAX_PEOPLE
 from parafair.records import plain
-from parafair.solvers.problem import check_rank
+from parafair.solvers.ranks import check_rank
 
 if TYPE_CHECKING:
     import pandas

@@ -261,8 +261,12 @@ def _components(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
     modes = training.modes if training else None
     labels = training.labels if training else None
     mode_of_people = _mode(frontier, point)
-    found = []
-    for mode, factor in enumerate(point.fit.cp.factors):
+    found, factors = [], point.fit.cp.factors
+    if training is not None and training.unfolding is not None:
+        unfolding = training.unfolding
+        modes, labels, mode_of_people = unfolding.modes, unfolding.labels, unfolding.mode
+        factors = unfolding.tucker(point.fit.cp).factors
+    for mode, factor in enumerate(factors):
         people, factor = mode == mode_of_people, factor.cpu()
         title = (modes[mode] if modes else f"mode {mode}") + (" (people)" if people else "")
         names = labels[mode] if labels else range(len(factor))

@@ -1,0 +1,159 @@
+"""The modes of a model's data: data and cells are matched with them by label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from parafair.arguments import items, to_numpy
+from parafair.data.labels import as_labels, locate
+from parafair.data.modes import has_own_labels, is_labeled
+from parafair.data.tensor_data import TensorData
+from parafair.errors import missing_column
+
+# Remedies for labels that the model does not have.
+REFIT = "fit again with data that has these labels"
+OMIT_CELLS = f"leave these cells out, or {REFIT}"
+DROP = f"drop these entries, or {REFIT}"
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """Names and labels of the modes of training data.
+
+    Attributes:
+        mode: The mode of the people.
+        modes: Names of the modes.
+        labels: Labels of every mode.
+    """
+
+    mode: int
+    modes: tuple[str, ...]
+    labels: tuple[NDArray[Any], ...]
+
+    @property
+    def labeled(self) -> bool:
+        """Whether the data had names or labels, not just positions."""
+        return is_labeled(self.modes, self.labels)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return tuple(map(len, self.labels))
+
+    def check_new(self, shape: tuple[int, ...]) -> None:
+        """Raise unless data of new people with this shape fits the model."""
+        trained, people = self.shape, self.mode
+        if len(shape) != len(trained) or any(
+            have != want
+            for mode, (have, want) in enumerate(zip(shape, trained, strict=True))
+            if mode != people
+        ):
+            expected = ", ".join(map(str, (*trained[:people], "people", *trained[people + 1 :])))
+            raise ValueError(
+                f"X must have shape ({expected}), got {shape}; pass the training data's indices of "
+                "all other modes, NaN where nothing is known"
+            )
+
+    def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
+        """Return new people's data with the other modes in the order of the model's labels.
+
+        Args:
+            data: The data; it may lack labels of the other modes, but not have new ones.
+            shape: Shape of the model.
+        """
+        labeled = self.labeled and is_labeled(data.modes, data.labels)
+        if not labeled or data.order != len(shape):
+            return data
+        if set(data.modes) == set(self.modes) and data.modes != self.modes:
+            raise ValueError(
+                f"X has the modes {', '.join(data.modes)} but the model was trained with "
+                f"{', '.join(self.modes)}; pass them in the same order"
+            )
+        sparse, sizes, labels = data.to_sparse(), list(data.shape), list(data.labels)
+        indices = sparse.cells.clone()
+        for mode, (trained, name) in enumerate(zip(self.labels, self.modes, strict=True)):
+            if mode != self.mode:
+                places = torch.from_numpy(locate(data.labels[mode], trained, name, remedy=DROP))
+                indices[mode] = places.to(indices.device)[indices[mode]]
+                sizes[mode], labels[mode] = shape[mode], trained
+        return TensorData(sparse.entries, indices, tuple(sizes), self.modes, tuple(labels))
+
+    def find_cells(self, cells: Any) -> Tensor:
+        """Return positions of cells, shape (order, count).
+
+        This is the only place that decides what cells mean.
+
+        Args:
+            cells: Data, whose observed cells are meant; a data frame of labels; or positions, if
+                they cannot be mistaken for labels.
+        """
+        if isinstance(cells, TensorData):
+            return self._cells_of(cells)
+        # `columns` of a PyArrow table are the values.
+        names = getattr(cells, "column_names", getattr(cells, "columns", None))
+        names = None if names is None else items("columns of cells", names, "names")
+        if names is not None and (self.labeled or set(self.modes) <= set(names)):
+            for name in self.modes:
+                if name not in names:
+                    raise missing_column("cells", name, map(str, names))
+            places = [
+                locate(self._labels_of(cells, name), own, name, remedy=OMIT_CELLS)
+                for name, own in zip(self.modes, self.labels, strict=True)
+            ]
+            return torch.from_numpy(np.stack(places))
+        if has_own_labels(self.labels):
+            raise ValueError(
+                "cells of a model with labels must be a data frame with one column of labels per "
+                f"mode ({', '.join(self.modes)}), or a TensorData, but got {type(cells).__name__}: "
+                "its numbers could be labels or positions. Make it a data frame of labels, or fit "
+                "the model to data without labels"
+            )
+        return self._check_positions(to_numpy(cells, "cells"))
+
+    def _labels_of(self, cells: Any, name: str) -> NDArray[Any]:
+        """Return a column of labels from a data frame of cells."""
+        return as_labels(to_numpy(cells[name], "cells"), f"column {name!r} of cells")
+
+    def _cells_of(self, data: TensorData) -> Tensor:
+        """Return the observed cells of data, matched by label if both have labels."""
+        if not (self.labeled and is_labeled(data.modes, data.labels)):
+            shape = self.shape
+            if data.shape != shape:
+                raise ValueError(
+                    f"cells must have shape {shape} as in training, got {data.shape}; pass a "
+                    "TensorData with the labels of the model to predict other cells"
+                )
+            return data.cells.cpu()
+        if data.modes != self.modes:
+            raise ValueError(
+                f"cells must have the modes {', '.join(self.modes)} of the model, in this order, "
+                f"got {', '.join(data.modes)}"
+            )
+        own = zip(data.cells.cpu(), data.labels, self.labels, self.modes, strict=True)
+        return torch.stack(
+            [
+                torch.from_numpy(locate(labels, trained, name, remedy=OMIT_CELLS))[index]
+                for index, labels, trained, name in own
+            ]
+        )
+
+    def _check_positions(self, indices: NDArray[Any]) -> Tensor:
+        """Return positions, given as rows, with one column per cell."""
+        shape = self.shape
+        if indices.ndim != 2 or indices.shape[1] != len(shape) or indices.dtype.kind not in "iu":
+            raise ValueError(
+                f"cells must have one row per cell with {len(shape)} whole numbers, its positions "
+                f"in the modes; got {indices.dtype} of shape {indices.shape}"
+            )
+        outside = ((indices < 0) | (indices >= np.array(shape))).any(1)
+        if outside.any():
+            first = tuple(indices[outside][0].tolist())
+            raise ValueError(f"cells must lie inside shape {shape}, got {first}; counted from 0")
+        # A copy: torch warns of memory that is read-only.
+        return torch.from_numpy(np.array(indices.T, dtype=np.int64, order="C"))

@@ -1,0 +1,302 @@
+"""What all models share: the fit, from arguments and data to a fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+from parafair.algebra.cp_tensor import CPTensor
+from parafair.arguments import as_path, callback, classes_of
+from parafair.data.randomness import RandomState
+from parafair.data.raw_features import check_order, index_of
+from parafair.data.tensor_data import TensorData
+from parafair.encoders.learned import Learned
+from parafair.encoders.result import load_fit
+from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
+from parafair.guarantees import certify
+from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
+from parafair.model.checks import AUDIT, POPULATION
+from parafair.model.fitted import FittedCP
+from parafair.model.guaranteed import (
+    OfPopulation,
+    check_held_out,
+    not_found,
+    select_guaranteed,
+)
+from parafair.model.noise import describe_noise, warn_without_noise
+from parafair.model.notices import warn_empty, warn_without_effect
+from parafair.model.preparation import Settings
+from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
+from parafair.model.record import RECORD_FILE, Record
+from parafair.model.ridge import Ridge
+from parafair.model.strength import OnAudit, select_strength
+from parafair.model.task import Task
+from parafair.model.training import Training
+from parafair.model.trials import OnTrial, Selection
+from parafair.model.unfolding import Unfolding
+from parafair.solvers import Fit, Solver, Status
+from parafair.solvers.fitting import complete
+from parafair.solvers.init import InitName
+from parafair.solvers.loop import Counted, OnIteration
+from parafair.stored import is_stored, reading
+
+# Relative rounding error of an objective in single precision.
+ROUNDING = 1e-6
+
+
+class FairModel(FittedCP):
+    """A model that can be fitted; subclasses have the arguments."""
+
+    # Whether a factor has a structure; see `unfolding_of`.
+    structured: ClassVar[bool] = False
+
+    rank: int
+    max_leakage: float
+    guarantee: str | Sequence[str] | None
+    encoder: str | Learned | None
+    loss: str
+    non_negative: bool | Sequence[int | str]
+    ridge: Ridge
+    center: bool
+    solver: str | Solver[Any]
+    init: InitName | CPTensor | Sequence[Any]
+    n_init: int | Literal["auto"]
+    max_iter: int
+    tol: float
+    random_state: RandomState
+    verbose: int
+
+    def check_rank(self) -> None:
+        """Raise unless the number of components is valid for some data."""
+        raise NotImplementedError
+
+    def unfolding_of(self, data: TensorData) -> Unfolding | None:
+        """Return how the model unfolds data; None if it sees data as it is."""
+        return None
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        held_out: tuple[Any, Any] | None = None,
+        on_iteration: OnIteration | None = None,
+        on_trial: OnTrial | None = None,
+        on_audit: OnAudit | None = None,
+    ) -> Self:
+        """Decompose a tensor.
+
+        Args:
+            X: Tensor with 2 or more modes: `TensorData`, array, nested list, DataFrame or torch
+                tensor. NaN and masked entries are missing.
+            y: Ignored; for compatibility with scikit-learn.
+            sensitive_features: One row per index of `mode`: 1-D array, Series, DataFrame, or a
+                `SensitiveFeatures` with the kind of each column. Required unless method is "none".
+                A dictionary from modes to features penalizes several modes at once; `mode` must be
+                one of them.
+            held_out: With ``guarantee="population"``: entries, as for `transform`, and sensitive
+                features of people of the same population who are not in X.
+            on_iteration: Called after each iteration with its number and the objective.
+            on_trial: With ``strength="auto"``, called after each trial.
+            on_audit: With ``strength="auto"``, called after each attacker of an audit with the
+                number of finished attackers and the number of all.
+
+        Raises:
+            Interrupted: On Ctrl-C, with the attributes set from the last finished iteration.
+        """
+        settings = Settings.of(self)
+        callback("on_iteration", on_iteration)
+        callback("on_trial", on_trial)
+        check_held_out(held_out, settings)
+        self._forget()
+        check_order(sensitive_features, index_of(X))
+        task = settings.bind(self._validate(X, reset=True), sensitive_features)
+        problem = task.problem
+        warn_empty(problem)
+        warn_without_effect(settings, problem.order)
+        task.warn_small_groups(stacklevel=2)
+        self._tell_ridge(task)
+        penalty = problem.penalty
+        strength = None if penalty is None else float(penalty.strength)
+        noise = task.noise(settings.noise_at(strength), strength=strength)
+        record = Record.of(
+            self.get_params(deep=False), problem, seed=settings.seed, noise=noise.level
+        )
+        training = task.training
+        on_iteration = print_iterations(self.verbose, on_iteration)
+        try:
+            if settings.automatic:
+                on_trial = print_trials(self.verbose, on_trial)
+                on_audit = print_audits(self.verbose, on_audit)
+                keep = partial(self._certify_population, held_out, record, training)
+                selection = self._select(task, keep, on_iteration, on_trial, on_audit)
+                record = replace(
+                    record,
+                    strength=selection.strength,
+                    noise=selection.noise,
+                    trials=selection.trials,
+                )
+                fits: tuple[Fit, ...] = (selection.fit,)
+            else:
+                found = task.fit(on_iteration)
+                fits = tuple(noise.release(problem, fit) for fit in found)
+        except Interrupted as interruption:
+            fit = interruption.fit
+            if interruption.strength is not None:
+                level = settings.noise_at(interruption.strength)
+                noise = task.noise(level, strength=interruption.strength)
+                record = replace(record, strength=interruption.strength, noise=level)
+            if interruption.noise is None:
+                fit = noise.release(problem, complete(problem, fit))
+            else:  # of a trial
+                record = replace(record, noise=interruption.noise)
+            self._keep([fit], record, training)
+            self._tell_noise()
+            interruption.fit = self.fit_
+            raise
+        self._keep(fits, record, training)
+        self._tell_noise()
+        warn_without_noise(record.noise, settings.usual_noise(record.strength), stacklevel=2)
+        # Audits have judged a selected strength as it is; postprocessing changes the objective.
+        if not settings.automatic and settings.postprocessing is None:
+            self._warn_of_the_end()
+        return self
+
+    def _tell_ridge(self, task: Task) -> None:
+        """Print how the ridge was selected, if verbose; warn if no ridge is good enough."""
+        if task.ridge is None:
+            return
+        print_line(self.verbose, str(task.ridge))
+        if task.ridge.loses:
+            warn(
+                f"held-out entries are predicted worse than by offsets alone (RMSE "
+                f"{task.ridge.rmse:.4g} against {task.ridge.offsets_rmse:.4g}) at every ridge; use "
+                "center=True or another rank",
+                ParafairWarning,
+                stacklevel=3,
+            )
+
+    def _tell_noise(self) -> None:
+        """Print what noise has cost, if verbose."""
+        if self.fit_.noise:
+            print_line(self.verbose, describe_noise(self.record_.noise, self.fit_))
+
+    def _forget(self) -> None:
+        """Delete all attributes of an earlier fit."""
+        for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
+            delattr(self, name)
+
+    def _warn_of_the_end(self) -> None:
+        """Warn if the fit did not converge."""
+        # The first and the last may have been computed in different precisions.
+        if self.fit_.before_noise.objective > (1 + ROUNDING) * self.fit_.history[0].objective:
+            remedy = "use smaller step_sizes, or solver='block'"
+            if self.fit_.status is Status.FINISHED:
+                remedy = "raise the steps of the encoder, or lower its learning_rate"
+            warn(
+                f"the objective of {type(self).__name__} increased during the fit: the steps were "
+                f"too large for the penalty; {remedy}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif self.fit_.status in (Status.DIVERGED, Status.STALLED) or (
+            self.tol > 0 and self.fit_.status is Status.OUT_OF_ITERATIONS
+        ):
+            warn(
+                f"{type(self).__name__} after {self.n_iter_} iterations: {self.fit_.status.value}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    @classmethod
+    def from_fit(cls, fit: Fit, *, record: Record, training: Training) -> Self:
+        """Return a fitted model from an existing fit.
+
+        Args:
+            fit: The fit.
+            record: Its requested and resolved settings.
+            training: Metadata of its training data.
+        """
+        model = cls(**record.params)
+        model._keep([fit], record, training)
+        return model
+
+    def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
+        """Decompose a tensor and return the embedding of its people."""
+        model = self.fit(X, y, sensitive_features=sensitive_features)
+        training = model.training_
+        return model._labeled(model.embedding_, training.modes, training.labels)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, classes: Iterable[type] = ()) -> Self:
+        """Read a model that `save` or the command line wrote.
+
+        It does what the saved model did, except that `certify` needs rows without noise: those of
+        the training people are there only if they were saved with ``keep_exact=True``.
+
+        Args:
+            folder: The folder of the model.
+            classes: Your own classes of methods, encoders and solvers that the model uses. They are
+                never imported by name.
+        """
+        own, folder = classes_of("classes", classes), as_path("folder", folder)
+        record = Record.read(folder, classes=own)
+        other = "FairTucker" if "ranks" in record.params else "FairCP"
+        if other not in [kind.__name__ for kind in cls.__mro__]:
+            raise ValueError(f"{folder} has a {other}, not a {cls.__name__}; use {other}.load")
+        fit = load_fit(folder, classes=own)
+        training = Training.read(folder, fit.cp.shape)
+        with reading(folder / RECORD_FILE):
+            model = cls.from_fit(fit, record=record, training=training)
+        if is_stored(folder / CERTIFICATE_FILE):
+            model.keep_certificate(Certificate.read(folder / CERTIFICATE_FILE))
+        return model
+
+    def _select(
+        self,
+        task: Task,
+        of_population: OfPopulation,
+        on_iteration: OnIteration | None,
+        on_trial: OnTrial | None,
+        on_audit: OnAudit | None,
+    ) -> Selection:
+        """Select the first fit that has all that is wanted; warn if none does."""
+        counted = Counted(on_iteration)
+        plain = task.fit_plain(counted.later())
+        calls = {
+            "on_iteration": counted.later(),
+            "on_trial": on_trial,
+            "on_audit": on_audit,
+        }
+        wanted = task.settings.wanted
+        if wanted == (AUDIT,):
+            selection = select_strength(task, plain=plain, **calls)  # type: ignore[arg-type]
+        else:
+            selection = select_guaranteed(
+                task,
+                plain=plain,
+                wanted=wanted,
+                of_population=of_population,
+                **calls,  # type: ignore[arg-type]
+            )
+        if not selection.passed:
+            warn(not_found(selection, self.max_leakage), ConvergenceWarning, stacklevel=4)
+        return selection
+
+    def _certify_population(
+        self,
+        held_out: tuple[Any, Any] | None,
+        record: Record,
+        training: Training,
+        released: Fit,
+        noise: float,
+        confidence: float,
+    ) -> float:
+        """Return the certified leakage of held-out people, if the fit were this one."""
+        assert held_out is not None
+        self._keep([released], replace(record, noise=noise), training)
+        return certify(self, *held_out, confidence=confidence).leakage(POPULATION)
