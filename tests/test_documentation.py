@@ -28,6 +28,7 @@ SLOW_EXAMPLES = (
     "02_custom_penalty",
     "07_what_an_audit_finds",
     "10_fair_scores",
+    "12_models",
 )
 EXAMPLES = [
     pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW_EXAMPLES else (), id=path.stem)

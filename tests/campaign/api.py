@@ -204,7 +204,7 @@ def _names(case: Case, values: dict[str, Any]) -> list[str]:
 
 def summary(result: Any) -> str | None:
     """A checksum of the numbers of a result; None for results without."""
-    if isinstance(result, namespace.FairCP):
+    if isinstance(result, (namespace.FairCP, namespace.FairTucker)):
         result = getattr(result, "embedding_", None)
     if isinstance(result, parafair.Audit):
         result = tuple(result.rows)

@@ -225,6 +225,15 @@ SORTS: dict[str, Sort] = {
     "max_certified": OPTIONAL_LEVELS,
     "mode": MODES,
     "loss": choice(("'squared'",), ("'absolute'", "'Squared'")),
+    "non_negative": choice(
+        ("False", "False", "True", "(0,)", "[1]", "()"), ("'all'", "(9,)", "(0.5,)", "1", "None")
+    ),
+    "rotation_free": FLAGS,
+    "structure": choice(("None",), ("None",)),
+    "ranks": choice(
+        ("(2, 2, 2)", "[2, 2, 1]", "(3, 3, 2)", "(2, 2)", "(2, 2, 2, 2)"),
+        ("()", "2", "(2, 99, 2)", "(9, 2, 2)", "(0, 2, 2)", "'222'", "(2.0, 2, 2)", "None"),
+    ),
     "ridge": SIZES,
     "center": FLAGS,
     "encoder": ENCODERS,

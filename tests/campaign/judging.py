@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import parafair
-from parafair import FairCP, SensitiveFeatures, TensorData
+from parafair import FairCP, FairTucker, SensitiveFeatures, TensorData
 from parafair.audits.evaluation import Score
 from parafair.errors import ParafairWarning
 from tests.campaign.outcomes import Kind
@@ -155,7 +155,7 @@ def _says_why(value: Any) -> bool:
 def _undefined(value: Any, where: str, depth: int) -> Iterator[str]:
     if depth > 6 or isinstance(value, (TensorData, SensitiveFeatures, str, type)):
         return  # NaN is a missing entry there
-    if isinstance(value, FairCP):
+    if isinstance(value, (FairCP, FairTucker)):
         value = {key: each for key, each in vars(value).items() if key.endswith("_")}
     if isinstance(value, (bool, int)) or value is None:
         return

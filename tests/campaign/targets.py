@@ -129,14 +129,15 @@ def _resolve(name: str) -> Any:
     return found
 
 
-def fit(method: str, weight: float) -> Target:
+def fit(method: str, weight: float, kind: str = "FairCP") -> Target:
     """A call of a model that is made and fitted."""
+    made = _resolve(kind)
     return of(
-        f"FairCP.{method}",
-        n.FairCP,
-        getattr(n.FairCP, method),
-        template=f"FairCP({{}}).{method}({{}})",
-        usual=few,
+        f"{kind}.{method}",
+        made,
+        getattr(made, method),
+        template=f"{kind}({{}}).{method}({{}})",
+        usual={**few, "ranks": 0.7},
         weight=weight,
     )
 
@@ -144,6 +145,7 @@ def fit(method: str, weight: float) -> Target:
 TARGETS = (
     fit("fit", 8),
     fit("fit_transform", 2),
+    fit("fit", 2, "FairTucker"),
     *(
         of(f"{m}.transform", usual={"sensitive_features": 0.6}, **new_people)
         for m in ("model", "plain_model", "labeled")
