@@ -11,7 +11,7 @@ Names, the default being all of them:
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
-* fair scores: fair_scores
+* fair scores: fair_scores; other models: non_negative_cp, tucker
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -48,6 +48,7 @@ from benchmarks import (
     gpu,
     iterations,
     marks,
+    models,
     ratings,
     scores,
     solvers,
@@ -239,6 +240,8 @@ BENCHMARKS = {
     "khsic": khsic,
     "audit_time": audits.audit_time,
     "all_at_once": solvers.all_at_once,
+    "non_negative_cp": models.non_negative_cp,
+    "tucker": models.tucker,
     "chance_auto": chance.chance_auto,
     "certified_auto": chance.certified_auto,
     "chance_random": chance.chance_random,
