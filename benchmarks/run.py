@@ -11,7 +11,7 @@ Names, the default being all of them:
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
-* fair scores: fair_scores; other models: non_negative_cp, tucker
+* fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -47,6 +47,7 @@ from benchmarks import (
     frontiers,
     gpu,
     iterations,
+    losses,
     marks,
     models,
     ratings,
@@ -256,6 +257,7 @@ BENCHMARKS = {
     "reproduction": figures.reproduction,
     "completion": completion.completion,
     "sparse_sums": completion.sparse_sums,
+    "losses": losses.losses,
     "ridge": ratings.ridge,
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,

@@ -13,8 +13,8 @@ import pytest
 
 import parafair
 from parafair import FairCP, datasets
-from parafair.algebra.least_squares import LOSSES
 from parafair.audits import ATTACKERS, STAGES, audit
+from parafair.losses import LOSSES
 from parafair.model.methods import METHODS
 from parafair.paper.comparison_page import render_comparison
 from parafair.paper.page import render_page
@@ -94,7 +94,7 @@ def test_the_page_about_attackers_lists_the_panels():
         ("model.methods.METHODS", METHODS, FairCP.__doc__),
         ("solvers.registry.SOLVERS", SOLVERS, FairCP.__doc__),
         ("solvers.init.INITS", INITS, FairCP.__doc__),
-        ("algebra.least_squares.LOSSES", LOSSES, FairCP.__doc__),
+        ("losses.registry.LOSSES", LOSSES, FairCP.__doc__),
         ("audits.attackers.ATTACKERS", ATTACKERS, audit.__doc__),
     ],
 )

@@ -224,7 +224,10 @@ SORTS: dict[str, Sort] = {
     "guarantee": choice(("None", "'release'", "'matrix'"), ("'population'", "1", "''", "True")),
     "max_certified": OPTIONAL_LEVELS,
     "mode": MODES,
-    "loss": choice(("'squared'",), ("'absolute'", "'Squared'")),
+    "loss": choice(
+        ("'squared'", "'huber'"),
+        ("'absolute'", "'Squared'", "'poisson'", "'bernoulli'", "'gamma'", "1", "None"),
+    ),
     "non_negative": choice(
         ("False", "False", "True", "(0,)", "[1]", "()"), ("'all'", "(9,)", "(0.5,)", "1", "None")
     ),

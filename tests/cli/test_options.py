@@ -8,13 +8,13 @@ import pytest
 pytest.importorskip("typer")
 
 from parafair import FairCP, audit, frontier, parity_limit, tune
-from parafair.algebra.least_squares import LOSSES
 from parafair.audits import ATTACKERS
 from parafair.cli.limits import LimitOptions
 from parafair.cli.models import GridOptions, ModelOptions, StartOptions
 from parafair.cli.options import AuditOptions, numbers
 from parafair.cli.shell import app
 from parafair.frontiers.run import AUDITS
+from parafair.losses import LOSSES
 from parafair.model.methods import METHODS
 from parafair.solvers.init import INITS
 from parafair.solvers.registry import SOLVERS
@@ -110,7 +110,7 @@ def test_the_help_tells_when_there_is_a_ridge(working):
             "method='moment-matching' has no penalty; leave strength out",
         ),
         (("--method", "hsic", "--strength", "auto"), "strength='auto' needs a penalty with a"),
-        (("--loss", "absolute"), "loss must be one of squared; got 'absolute'"),
+        (("--loss", "absolute"), "loss must be one of squared, huber, bernoulli"),
         (("--init", "ones"), "init must be one of uniform, normal, svd; got 'ones'"),
         (("--init", "svd", "--n-init", 2), "n_init=2 needs random starts"),
         (("--random-state", -1), "random_state must be a whole number between 0 and"),

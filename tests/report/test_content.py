@@ -52,7 +52,9 @@ def judged(verdict):
     """A summary of one audited fit with this verdict."""
     point = SimpleNamespace(residual=0.61, leakage=0.03, verdict=lambda max_leakage: verdict)
     point.member = SimpleNamespace(method="invariant", strength=16.0, noise=0.1)
-    fits = SimpleNamespace(points=[point], audited=[point], methods=("invariant",), limit=())
+    fits = SimpleNamespace(
+        points=[point], audited=[point], methods=("invariant",), limit=(), training={}
+    )
     wanted = Wanted.of(0.05, None, None)
     return " ".join(_choice(fits, None if verdict is Verdict.LEAKS else point, wanted))
 

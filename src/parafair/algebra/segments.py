@@ -72,7 +72,7 @@ class Segments:
         numbers = 2 * self.values.shape[1] * batch * rank
         for begin, values, product in self._parts(factors, numbers):
             found = (product * values).sum(2)
-            _add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
+            add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
         return total.movedim(0, 1).contiguous()
 
     def grams(self, factors: Factors) -> RowGrams:
@@ -87,7 +87,7 @@ class Segments:
             span = range(int(ends[0]), int(ends[-1]))
             for begin, _, product in self._parts(factors, numbers, span):
                 found = (product.mT @ product)[..., first, second]
-                _add_segments(total.flatten(1), found.flatten(1), ends, begin)
+                add_segments(total.flatten(1), found.flatten(1), ends, begin)
             return total.movedim(0, 1).contiguous()
 
         return RowGrams(form, self.values[:0], (batch, n, rank))
@@ -114,7 +114,7 @@ class Segments:
             errors = (product * some).sum(-1, keepdim=True).sub_(values.movedim(1, 2))
             error += errors.square().sum((0, 1, 3), dtype=torch.float64)
             found = (product * errors).sum(1)
-            _add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
+            add_segments(total.flatten(1), found.flatten(1), self.ends, begin)
         return error, total.movedim(0, 1).contiguous()
 
     def _parts(
@@ -166,7 +166,7 @@ def _length(mean: float) -> int:
     return length
 
 
-def _add_segments(total: Tensor, rows: Tensor, ends: Tensor, begin: int) -> None:
+def add_segments(total: Tensor, rows: Tensor, ends: Tensor, begin: int) -> None:
     """Add to each row of `total` the sum of its segments among `rows`.
 
     Args:

@@ -15,6 +15,7 @@ from parafair.cli.shell import INTERRUPTED, echo, output, progress
 from parafair.cli.tensors import TensorOptions
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
+from parafair.losses import is_squared
 from parafair.model.estimator import FairCP
 from parafair.model.noise import describe_noise
 from parafair.model.preparation import Settings
@@ -60,8 +61,8 @@ def show_result(model: FairCP, held_out: HeldOut | None) -> None:
     last = model.fit_.history[-1]
     added = "penalty and ridge" if model.record_.ridge else "penalty"
     echo(
-        f"residual {last.residual:.4f}, {added} {last.penalty:.4g}, {model.n_iter_} iterations in "
-        f"{last.seconds:.1f} s: {model.fit_.status.value}"
+        f"{_measure(model)} {last.residual:.4f}, {added} {last.penalty:.4g}, {model.n_iter_} "
+        f"iterations in {last.seconds:.1f} s: {model.fit_.status.value}"
     )
     if model.fit_.noise:
         echo(describe_noise(model.record_.noise, model.fit_))
@@ -69,6 +70,12 @@ def show_result(model: FairCP, held_out: HeldOut | None) -> None:
         echo(f"ridge {model.ridge_:g}, selected by the error of held-out entries")
     if held_out is not None:
         output.print(held_out.table())
+
+
+def _measure(model: FairCP) -> str:
+    """Return what the residual is called, by the loss."""
+    loss = model.training_.loss
+    return "residual" if is_squared(loss) else loss.measure
 
 
 def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from parafair.algebra.least_squares import LOSSES
 from parafair.cli.encoders import EncoderOptions, with_encoder
 from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, numbers, option
+from parafair.losses import LOSSES
 from parafair.model.estimator import FairCP
 from parafair.model.methods import METHODS
 from parafair.model.preparation import ENCODER_NOISE
@@ -50,7 +50,8 @@ class DecompositionOptions:
         bool,
         option(
             MODEL,
-            "Subtract the mean and the average deviation of each label, except of people.",
+            "Subtract the mean and the average deviation of each label, except of people; or, with "
+            "a loss that has a link, fit them as intercepts.",
             "--center",
         ),
     ] = FIT["center"]

@@ -9,15 +9,21 @@ import torch
 from torch import Tensor
 
 from parafair.data.tensor_data import TensorData
+from parafair.losses import Loss, is_squared
 
 # An index is treated as if it had this many more entries, all of them at the mean.
 EXTRA_ENTRIES = 1.0
 SWEEPS = 10
 
+# The longest step of an intercept on the scale of a link.
+LONGEST = 3.0
+
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
     """``mean + sum_m by_mode[m][i_m]``, to be subtracted before a fit and added to predictions.
+
+    With a loss that has a link, they are part of the model instead: intercepts.
 
     People have no offset: it would describe them outside their embedding, where no penalty and no
     audit looks.
@@ -56,6 +62,52 @@ class Offsets:
                 found[mode] = total / (count + EXTRA_ENTRIES)
                 left = left - found[mode][place]
         return cls(mean, found)
+
+    @classmethod
+    def fit(cls, data: TensorData, people: int, loss: Loss) -> Offsets:
+        """Fit offsets for a loss: by least squares, or on the scale of its link."""
+        return cls.of(data, people) if is_squared(loss) else cls.in_link(data, people, loss)
+
+    @classmethod
+    def in_link(cls, data: TensorData, people: int, loss: Loss) -> Offsets:
+        """Fit intercepts: offsets on the scale of a loss's link, by Newton's steps.
+
+        Args:
+            data: The data.
+            people: The mode of the people, which gets none.
+            loss: The loss.
+        """
+        indices, values = data.cells, data.entries.double()
+        mean = loss.constant(values)
+        model = torch.full_like(values, mean)
+        # An index has extra entries with an intercept of zero, so that one of zeros alone ends.
+        extra = EXTRA_ENTRIES * float(loss.curvature(values, model).mean())
+        found = {
+            mode: values.new_zeros(size) for mode, size in enumerate(data.shape) if mode != people
+        }
+        for _ in range(SWEEPS):
+            for mode, before in found.items():
+                place = indices[mode]
+                slope = torch.zeros_like(before)
+                slope.index_add_(0, place, loss.value_and_slope(values, model)[1])
+                curvature = torch.zeros_like(before)
+                curvature.index_add_(0, place, loss.curvature(values, model))
+                step = (slope + extra * before) / (curvature + extra)
+                found[mode] = before - step.clamp(-LONGEST, LONGEST)
+                model = model + (found[mode] - before)[place]
+        return cls(mean, {mode: vector.to(data.values) for mode, vector in found.items()})
+
+    def components(self, shape: tuple[int, ...], like: Tensor) -> list[Tensor]:
+        """Return the offsets as components of a decomposition, one (size, columns) per mode.
+
+        Each has the vector of one mode, and ones in all others.
+        """
+        found = [like.new_ones(size, len(self.by_mode)) for size in shape]
+        for column, (mode, vector) in enumerate(self.by_mode.items()):
+            found[mode][:, column] = vector.to(like)
+            if column == 0:
+                found[mode][:, 0] += self.mean
+        return found
 
     def at(self, indices: Tensor) -> Tensor:
         """Return the offsets of some entries; indices (order, count)."""

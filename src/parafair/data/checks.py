@@ -9,6 +9,7 @@ import torch
 from parafair.data.arrays import check_finite, is_sparse
 from parafair.data.devices import check_device, resolve_dtype
 from parafair.data.tensor_data import TensorData
+from parafair.losses import Loss
 
 
 def as_data(
@@ -46,3 +47,21 @@ def check_scale(data: TensorData) -> None:
             f"X has entries too large or too small for {limits.dtype}: its norm is {norm:.2g}, "
             f"expected {least:.0e} to {most:.0e}; rescale it"
         )
+
+
+def check_values(data: TensorData, loss: Loss) -> None:
+    """Raise unless the loss can take all observed entries; the message names the first other."""
+    wrong = ~(loss.accepts(data.values) | data.values.isnan())
+    if not wrong.any():
+        return
+    first = wrong.nonzero()[0]
+    value = float(data.values[tuple(first)])
+    place = first if data.indices is None else data.indices[:, first[0]]
+    labels = zip(data.modes, data.labels, place.tolist(), strict=True)
+    where = ", ".join(f"{mode} {own[number]}" for mode, own, number in labels)
+    others = int(wrong.sum()) - 1
+    more = f", and {others:,} more like it" if others else ""
+    raise ValueError(
+        f"X has {value:g} at {where}{more}, but loss={loss.name!r} is for {loss.allowed}; "
+        f"{loss.remedy}"
+    )

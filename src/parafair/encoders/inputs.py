@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.least_squares import LOSSES
+from parafair.algebra.least_squares import squared_block
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import one_of
 from parafair.data.tensor_data import TensorData
@@ -54,10 +54,12 @@ class PositionEncoder:
         """Return the encoder of a plain decomposition; its training people have deviation 1."""
         mode, zero = problem.mode, factors[0].new_zeros(())
         others = tuple(factor for other, factor in enumerate(factors) if other != mode)
-        raw = cls(mode, others, problem.ridge, problem.loss, zero, zero + 1).encode(problem.data)
+        raw = cls(mode, others, problem.ridge, problem.loss.name, zero, zero + 1).encode(
+            problem.data
+        )
         deviation = raw.std(0, correction=0)
         deviation = deviation.where(deviation > 0, torch.ones_like(deviation))
-        return cls(mode, others, problem.ridge, problem.loss, raw.mean(0), deviation)
+        return cls(mode, others, problem.ridge, problem.loss.name, raw.mean(0), deviation)
 
     def encode(self, data: TensorData) -> Tensor:
         """Return the inputs, shape (people, rank + 1)."""
@@ -65,7 +67,7 @@ class PositionEncoder:
         nobody = factors[0].new_zeros(1, data.shape[self.mode], factors[0].shape[-1])
         factors.insert(self.mode, nobody)
         sums = data.observations.sums(factors)
-        block = LOSSES[self.loss](
+        block = squared_block(
             sums.target(self.mode),
             sums.gram(self.mode),
             norm_squared=0.0,
@@ -84,7 +86,7 @@ class PositionEncoder:
             raise ValueError(f"its factors do not belong to a model of shape {shape}")
         if self.mean.shape != (rank,) or self.deviation.shape != (rank,):
             raise ValueError(f"its means and deviations are not those of {rank} inputs")
-        one_of("loss", self.loss, LOSSES)
+        one_of("loss", self.loss, ("squared",))
 
 
 def make_inputs(problem: Problem, factors: Factors) -> Encoder:

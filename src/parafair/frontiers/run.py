@@ -330,8 +330,8 @@ def _adaptive(run: _Run, seeds: Sequence[int], count: int) -> list[Point]:
 
 def _limit(problem: Problem) -> tuple[tuple[float, float], ...]:
     """Return the smallest residual at each leakage; empty if it cannot be computed."""
-    if problem.count < prod(problem.shape):
-        # Optimal transport between people needs complete rows.
+    if problem.count < prod(problem.shape) or not problem.is_squared:
+        # Optimal transport between people needs complete rows, and is about squared errors.
         return ()
     try:
         found = parity_limit(

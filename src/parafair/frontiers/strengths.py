@@ -9,7 +9,8 @@ from math import sqrt
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
 
-# Multiples of the strength at which a plain fit's penalty equals the mean square of the data.
+# Multiples of the strength at which a plain fit's penalty equals the mean square of the data, or
+# the mean deviance of the best constant.
 COARSE = (0.01, 0.1, 1.0, 10.0, 100.0)
 # Strengths added at a time; a batch of a few costs little more than one fit.
 AT_ONCE = 3
@@ -26,7 +27,7 @@ def coarse_strengths(problem: Problem, plain: Fit, count: int) -> tuple[float, .
     factors = [factor.unsqueeze(0) for factor in plain.cp.factors]
     found = problem.with_strengths(factors[0].new_ones(1)).penalties(factors)
     value = 0.0 if found is None else float(found)
-    size = problem.norm_squared / problem.count
+    size = problem.total / problem.count
     unit = size / value if value > 0 else 1.0
     kept = {round(i * (len(COARSE) - 1) / (count - 1)) for i in range(count)}
     return tuple(float(f"{unit * COARSE[i]:.3g}") for i in sorted(kept))

@@ -14,6 +14,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Reduction
 from parafair.encoders.learned import Learned, resolve_encoder
 from parafair.errors import shown, unknown_choice
+from parafair.losses import Loss, is_squared, resolve_loss
 from parafair.model.methods import METHODS, Method
 from parafair.penalties import (
     CalibratedPenalty,
@@ -131,6 +132,30 @@ def find_non_negative(model: FairModel, data: TensorData) -> tuple[int, ...]:
     if isinstance(given, (bool, np.bool_)):
         return tuple(range(data.order)) if given else ()
     return tuple(sorted({data.find_mode(mode) for mode in given}))
+
+
+def check_loss(model: FairModel, method: object, solver: object) -> Loss:
+    """Return the loss; raise if something else in the model is for squared errors alone."""
+    loss = resolve_loss(model.loss)
+    if is_squared(loss):
+        return loss
+    only = ""
+    if model.encoder is not None:
+        only = f"encoder={model.encoder!r}"
+    elif isinstance(method, (Reduction, ScorePenalty)):
+        only = f"method={model.method!r}"
+    elif isinstance(solver, GradientBCD):
+        only = f"solver={model.solver!r}"
+    elif model.structured:
+        only = "ranks"
+    elif not isinstance(model.non_negative, (bool, np.bool_)) or model.non_negative:
+        only = f"non_negative={model.non_negative!r}"
+    if only:
+        raise ValueError(
+            f"{only} is defined by squared errors, but loss={loss.name!r}; use loss='squared', or "
+            f"leave {only.partition('=')[0]} at its default"
+        )
+    return loss
 
 
 def check_automatic(model: FairModel) -> None:

@@ -11,6 +11,7 @@ from parafair.algebra.cp_tensor import CPTensor
 from parafair.arguments import whole_number
 from parafair.data.randomness import RandomState
 from parafair.encoders.learned import Learned
+from parafair.losses import Loss
 from parafair.model.fair_model import FairModel
 from parafair.model.methods import Method
 from parafair.model.ridge import Ridge
@@ -57,7 +58,9 @@ class FairCP(FairModel):
             `max_iter` and `tol` are those of the plain decomposition where learning begins, and
             `solver` has no effect. None gives every training person a row of their own.
         mode: The mode of the people, by number, or by name for a `TensorData`.
-        loss: "squared".
+        loss: "squared", "huber" (few wild entries), "bernoulli" (0 and 1), "binomial", "poisson" or
+            "negative-binomial" (counts), "gamma" (positive numbers), or an object such as
+            ``parafair.losses.Huber(delta=2.0)``. `predict` gives probabilities, rates or means.
         non_negative: True if the factors of all modes are non-negative, exactly, which the entries
             of X must then be too; or the modes whose factors are, by number or name, such as
             ``("people",)``. Noise may make released rows negative.
@@ -65,7 +68,7 @@ class FairCP(FairModel):
             entry is missing; otherwise plain decompositions of 80 to 90 % of the entries select
             the ridge that predicts the others best.
         center: Whether to subtract the mean, and the average deviation of each index of the other
-            modes, before the fit. Predictions add them again.
+            modes, before the fit. Predictions add them again. Other losses have intercepts instead.
         solver: "block" (one factor at a time, extrapolated), "lbfgs" (all factors at once, for
             penalties that do not depend on the scale), "gradient" (Algorithm 1 of the paper) or a
             solver object such as ``parafair.solvers.GradientBCD((3, 1))``. "auto" is "lbfgs" for
@@ -79,9 +82,8 @@ class FairCP(FairModel):
         tol: Stop when the objective decreases by less than this share per iteration.
         random_state: Seed of the initial factors and of the noise; None draws a new seed for each
             fit.
-        verbose: 1 prints every tenth iteration, the selected ridge, the cost of the noise and, with
-            ``strength="auto"``, every trial and the start of every audit; 2 every iteration and
-            every attacker.
+        verbose: 1 prints every tenth iteration, the ridge, the cost of the noise and, with
+            ``strength="auto"``, trials and starts of audits; 2 every iteration and attacker.
         device: Device of the fit, such as "cuda"; None for the device of the data.
         dtype: "float32" or "float64"; None for the dtype of the data.
 
@@ -89,11 +91,11 @@ class FairCP(FairModel):
         embedding_: One row per person, shape (n, rank): the factor of `mode`.
         cp_: Weights and factors; unpacks like TensorLy's CPTensor.
         n_iter_: Number of iterations of the best start.
-        reconstruction_err_: Frobenius norm of the residual over the observed entries.
+        reconstruction_err_: Frobenius norm of the residual, or the square root of the deviance.
         ridge_: The ridge, given or selected.
         encoder_: The map from entries to rows without the group; None if the method has none.
         fit_: Status, history and counts of the best start; ``fit_.residual`` is the relative
-            residual, which includes the noise; ``fit_.noise_cost`` is the noise's part of it.
+            residual, or a deviance ratio; ``fit_.noise_cost`` is the noise's part of it.
         fits_: The same for every start.
         record_: Requested and resolved settings.
         training_: Metadata of the training data.
@@ -118,7 +120,7 @@ class FairCP(FairModel):
         noise: float | None = None,
         encoder: str | Learned | None = None,
         mode: int | str = 0,
-        loss: str = "squared",
+        loss: str | Loss = "squared",
         non_negative: bool | Sequence[int | str] = False,
         ridge: Ridge = "auto",
         center: bool = False,

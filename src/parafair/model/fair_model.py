@@ -18,6 +18,7 @@ from parafair.encoders.result import load_fit
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
 from parafair.guarantees import certify
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
+from parafair.losses import Loss
 from parafair.model.checks import AUDIT, POPULATION
 from parafair.model.fitted import FittedCP
 from parafair.model.guaranteed import (
@@ -57,7 +58,7 @@ class FairModel(FittedCP):
     max_leakage: float
     guarantee: str | Sequence[str] | None
     encoder: str | Learned | None
-    loss: str
+    loss: str | Loss
     non_negative: bool | Sequence[int | str]
     ridge: Ridge
     center: bool
@@ -240,8 +241,8 @@ class FairModel(FittedCP):
 
         Args:
             folder: The folder of the model.
-            classes: Your own classes of methods, encoders and solvers that the model uses. They are
-                never imported by name.
+            classes: Your own classes of methods, losses, encoders and solvers that the model uses.
+                They are never imported by name.
         """
         own, folder = classes_of("classes", classes), as_path("folder", folder)
         record = Record.read(folder, classes=own)
@@ -249,7 +250,7 @@ class FairModel(FittedCP):
         if other not in [kind.__name__ for kind in cls.__mro__]:
             raise ValueError(f"{folder} has a {other}, not a {cls.__name__}; use {other}.load")
         fit = load_fit(folder, classes=own)
-        training = Training.read(folder, fit.cp.shape)
+        training = Training.read(folder, fit.cp.shape, classes=own)
         with reading(folder / RECORD_FILE):
             model = cls.from_fit(fit, record=record, training=training)
         if is_stored(folder / CERTIFICATE_FILE):

@@ -29,6 +29,7 @@ from parafair.encoders.filling import encode_new
 from parafair.encoders.result import encoder_of
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
+from parafair.losses import is_squared
 from parafair.model.exact import new_release, training_release
 from parafair.model.matrices import validate_matrix
 from parafair.model.methods import Method
@@ -58,7 +59,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         embedding_: One row per person, shape (n, rank).
         cp_: Weights and factors.
         n_iter_: Number of iterations.
-        reconstruction_err_: Frobenius norm of the residual over the observed entries.
+        reconstruction_err_: Frobenius norm of the residual, or the square root of the deviance.
         ridge_: The ridge, given or selected.
         fit_: The best fit.
         fits_: All fits.
@@ -95,8 +96,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         encoder of a method such as "fair-pca" ignores the group, so with sensitive features these
         models use the same encoder. `certify` of new people is about rows of the encoder.
 
-        With other models, each row is a least-squares fit to the person's entries, which may reveal
-        the features; there is a warning unless method is "none". With sensitive features, it is
+        With other models, each row is the best fit to the person's entries, which may reveal the
+        features; there is a warning unless method is "none". With sensitive features, it is
         shifted like its nearest training neighbor with the same features. If the model has noise,
         neighbors and shifts have it too, so a saved model needs no rows without noise, and new
         people get noise of their own, of the same size, which depends on ``random_state``, the
@@ -134,7 +135,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             if self.method != "none" and (features is None or self.fit_.shifts is None):
                 warn_of_leaks(features)
         warn_empty_people(data, self.training_.mode)
-        centered = self._center(data)
+        centered = self.training_.center(data)
         rows = self._add_noise(self._embed(centered, features, penalty), data)
         found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
         return found
@@ -174,7 +175,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             )
         features = read_new_features(self.training_, data, sensitive_features)
         # Whoever has an encoder uses it for people whose features are not known.
-        centered, encodes = self._center(data), self.encoder_ is not None
+        centered, encodes = self.training_.center(data), self.encoder_ is not None
         if not encodes:
             warn_without_features(features, data, self.training_.mode)
         rows = self._embed(centered, None if encodes else features, None)
@@ -201,9 +202,10 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def score(self, X: Any, y: Any = None) -> float:
         """Return the explained share of the sum of squares of new people's entries.
 
-        1 is a perfect fit, 0 is as good as predicting zero. The other factors are those of `cp_`.
-        With an encoder the rows are those of `transform`, with noise. Other models have rows that
-        are fitted to the entries of X by least squares, without the penalty and without noise.
+        1 is a perfect fit, 0 is as good as predicting zero. With a loss other than "squared", it is
+        the explained share of the deviance, and 0 is as good as the best constant. The other
+        factors are those of `cp_`. With an encoder the rows are those of `transform`, with noise.
+        Other models have the rows that fit the entries of X best, without penalty and noise.
 
         Args:
             X: Data of new people, as in `transform`.
@@ -211,19 +213,17 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """
         check_is_fitted(self)
         given = self._validate(X, reset=False)
-        data = self._center(given)
+        data = self.training_.center(given)
         check_scale(data)
         rows = self._embed(data, None, None)
         if self.encoder_ is not None:
             rows = self._add_noise(rows, given)
         factors = self._factors(rows)
         factors[self.training_.mode] = rows
+        if not is_squared(self.training_.loss):
+            return 1 - self.training_.new_rows(data, factors).ratio(rows)
         norm = float(torch.linalg.vector_norm(data.entries, dtype=torch.float64))
         return 1 - data.observations.residual_squared(factors) / norm**2
-
-    def _center(self, data: TensorData) -> TensorData:
-        offsets = self.training_.offsets
-        return data if offsets is None else offsets.subtract(data)
 
     def _encodes(self, features: SensitiveFeatures | None) -> bool:
         """Whether people with these features, or None, get the rows of the encoder."""
@@ -278,7 +278,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def predict(self, cells: Any) -> NDArray[Any]:
         """Return the model's values at any cells, observed or missing.
 
-        They follow from `cp_`: rows with noise give predictions with noise.
+        With a loss that has a link they are means: probabilities, rates. They follow from `cp_`:
+        rows with noise give predictions with noise.
 
         Args:
             cells: A data frame with one row per cell and one column of labels per mode; a
@@ -291,12 +292,12 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         found = values_at(indices, factors).double()
         if self.training_.offsets is not None:
             found = found + self.training_.offsets.at(indices)
-        return found.numpy()
+        return self.training_.loss.mean(found).numpy()
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the reconstructed tensor for given embeddings, with people along `mode`.
 
-        The other factors are those of `cp_`.
+        With a loss that has a link, it has means. The other factors are those of `cp_`.
         """
         check_is_fitted(self)
         embedding = as_tensor(X, name="X")
@@ -310,7 +311,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         tensor = reconstruct(factors)
         if self.training_.offsets is not None:
             tensor = tensor + self.training_.offsets.dense(tensor)
-        return np.asarray(self.training_.fold(tensor).cpu())
+        means = self.training_.loss.mean(tensor)
+        return np.asarray(self.training_.fold(means).cpu())
 
     def save(
         self, folder: str | Path, *, overwrite: bool = False, keep_exact: bool = False

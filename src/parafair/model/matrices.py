@@ -41,8 +41,8 @@ def validate_matrix(model: BaseEstimator, X: Any, *, reset: bool) -> NDArray[Any
 
 def _remedy_for_columns(model: BaseEstimator, X: Any) -> str | None:
     """Return what to do about columns that are not those of the fit; None if they are."""
-    shape = np.shape(X)
-    if len(shape) != 2:
+    shape = getattr(X, "shape", None)
+    if not isinstance(shape, tuple) or len(shape) != 2:
         return None
     count, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
     given = getattr(X, "columns", None)

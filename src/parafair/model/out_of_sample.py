@@ -6,13 +6,14 @@ one. A model with noise knows neither the shifts nor the least-squares rows of i
 exactly: shifts have noise, and released rows minus shifts stand for least-squares rows.
 
 A neighbor's shift hides less than a shift of one's own. Many new people can therefore be refined:
-they jointly minimize the training objective, squared error plus penalty, over their own rows.
+they jointly minimize the training objective, loss plus penalty, over their own rows.
 Training people are excluded from the penalty. Their rows are fitted to the criterion, so including
 them would place all new people of a group in the same gaps between training rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from torch import Tensor
@@ -60,26 +61,28 @@ def refining_penalty(
     return replace(penalty, strength=strength)  # type: ignore[type-var]
 
 
-def minimize_rows(block: Block, bound: BoundPenalty, rows: Tensor) -> tuple[Tensor, bool]:
-    """Return rows that minimize squared error plus penalty, and whether they converged.
+def refine_rows(
+    near: Callable[[Tensor], Block], bound: BoundPenalty, rows: Tensor
+) -> tuple[Tensor, bool]:
+    """Return rows that minimize loss plus penalty, and whether they converged.
 
     Chunks of people are dealt anew every few steps; see `parafair.solvers.dealing`.
 
     Args:
-        block: The squared error of the rows.
+        near: Returns the loss near given rows; for the squared error, it is always the same.
         bound: The penalty.
         rows: The initial rows, shape (people, rank).
     """
     if not is_in_chunks(bound):
-        return _minimize(block, bound, rows, steps=MAX_STEPS)
+        return _minimize(near, bound, rows, steps=MAX_STEPS)
 
     def judged(rows: Tensor) -> Tensor:
-        return block.value(rows[None]) + bound.value(rows[None])
+        return near(rows[None]).value(rows[None]) + bound.value(rows[None])
 
     after = judged(rows)
     for deal in range(1, MAX_STEPS // ITERATIONS + 1):
         before = after
-        rows, _ = _minimize(block, bound.with_deal(deal), rows, steps=ITERATIONS)
+        rows, _ = _minimize(near, bound.with_deal(deal), rows, steps=ITERATIONS)
         after = judged(rows)
         if before - after <= TOL * ITERATIONS * after:
             return rows, True
@@ -87,18 +90,20 @@ def minimize_rows(block: Block, bound: BoundPenalty, rows: Tensor) -> tuple[Tens
 
 
 def _minimize(
-    block: Block, bound: BoundPenalty, rows: Tensor, *, steps: int
+    near: Callable[[Tensor], Block], bound: BoundPenalty, rows: Tensor, *, steps: int
 ) -> tuple[Tensor, bool]:
     """Take at most so many majorize-minimize steps; return the rows, and whether they converged."""
     point = Iterate(rows[None], *bound.value_and_gradient(rows[None]))
     # Shifting one of n rows by 1 changes the penalty by about this much.
     curvature = point.value / len(rows)
+    block = near(point.factor)
     after = block.value(point.factor) + point.value
     for _ in range(steps):
-        before = after
+        before, last = after, point
         point, curvature, accepted = majorize(block, bound, point, curvature)
+        block = near(point.factor)
         after = block.value(point.factor) + point.value
-        if not accepted or before - after <= TOL * after:
-            return point.factor[0], True
+        if not accepted or not before - after > TOL * after:
+            return (point if after <= before else last).factor[0], True
         curvature = curvature / 2
     return point.factor[0], False

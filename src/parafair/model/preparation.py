@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from parafair.algebra.least_squares import LOSSES
-from parafair.arguments import flag, one_of, whole_number
+from parafair.arguments import flag, whole_number
 from parafair.audits import check_max_leakage
 from parafair.audits.features import check_groups
 from parafair.audits.run import check_count
 from parafair.data.centering import Offsets
+from parafair.data.checks import check_values
 from parafair.data.modes import is_labeled
 from parafair.data.randomness import as_seed
 from parafair.data.raw_features import check_order
@@ -19,10 +19,12 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import CountedReduction, Reduction
 from parafair.encoders.learned import Learned
+from parafair.losses import Loss, is_squared
 from parafair.model.checks import (
     check_automatic,
     check_encoder,
     check_guarantee,
+    check_loss,
     check_non_negative,
     check_starts,
     find_non_negative,
@@ -67,6 +69,7 @@ class Settings:
         encoder: The settings of a learned encoder; None for rows of their own.
         automatic: Whether the strength is selected.
         wanted: What the selected fit must have, some of `GUARANTEES`.
+        loss: The loss.
         solver: The solver.
         stop: When the solver stops.
         seed: Seed of the initial factors.
@@ -79,6 +82,7 @@ class Settings:
     encoder: Learned | None
     automatic: bool
     wanted: tuple[str, ...]
+    loss: Loss
     solver: Solver[Any]
     stop: Stop
     seed: int
@@ -94,7 +98,6 @@ class Settings:
         method = model.adapted(resolve_method(model.method, given))  # type: ignore[arg-type]
         check_noise(model.noise)
         check_ridge(model.ridge)
-        one_of("loss", model.loss, LOSSES)
         flag("center", model.center)
         if not isinstance(model.verbose, bool):
             whole_number("verbose", model.verbose, least=0, most=2)
@@ -112,6 +115,7 @@ class Settings:
             encoder=check_encoder(model, penalty),
             automatic=automatic,
             wanted=check_guarantee(model),
+            loss=check_loss(model, method, solver),
             solver=solver,
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
             seed=as_seed(model.random_state),
@@ -164,6 +168,7 @@ class Settings:
         if is_labeled(data.modes, data.labels):
             check_order(sensitive_features, data.labels[mode])
         features, other = self._features(data, mode, sensitive_features)
+        squared = is_squared(self.loss)
         unfolding = model.unfolding_of(data)
         if unfolding is not None:
             if other:
@@ -172,11 +177,13 @@ class Settings:
                     "pass those of the people, or use FairCP"
                 )
             data, mode = unfolding.unfold(data), 0
-        offsets = Offsets.of(data, mode) if model.center else None
         rank = self._rank(features) if unfolding is None else unfolding.rank
         structure = None if unfolding is None else unfolding.structure
         check_rank(rank, data.shape)
-        centered = data if offsets is None else offsets.subtract(data)
+        if not squared:
+            check_values(data, self.loss)
+        offsets = Offsets.fit(data, mode, self.loss) if model.center else None
+        centered = offsets.subtract(data) if offsets is not None and squared else data
         # Noise is for people with sensitive features alone.
         secret = "" if features is None else secret_of(data)
         given = 0.0 if model.ridge == "auto" else float(model.ridge)
@@ -188,7 +195,7 @@ class Settings:
             features,
             given,
             other,
-            model.loss,
+            self.loss,
             offsets,
             find_non_negative(model, data),
             structure,
@@ -204,7 +211,7 @@ class Settings:
             rank,
             mode,
             center=model.center,
-            loss=model.loss,
+            loss=self.loss,
             non_negative=problem.non_negative,
             structure=structure,
             seed=self.seed,

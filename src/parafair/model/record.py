@@ -14,6 +14,7 @@ import torch
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.encoders.learned import Learned
+from parafair.losses.registry import stored_classes as stored_losses
 from parafair.model.methods import stored_classes as stored_methods
 from parafair.model.trials import Trial
 from parafair.records import plain, rebuild
@@ -153,6 +154,7 @@ def rebuild_params(params: Mapping[str, Any], *, classes: Iterable[type] = ()) -
     families: dict[str, Mapping[str, type]] = {
         "method": stored_methods(own),
         "solver": stored_solvers(own),
+        "loss": stored_losses(own),
         "encoder": {Learned.__name__: Learned},
     }
     for name, known in families.items():

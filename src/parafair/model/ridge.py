@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil, floor, inf, log10, prod, sqrt
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
@@ -17,6 +18,7 @@ from parafair.data.centering import Offsets
 from parafair.data.splits import split_cells
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
+from parafair.losses import Loss, deviances, is_squared, resolve_loss
 from parafair.solvers import BlockDescent, Stop, solve_batch
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
@@ -43,7 +45,8 @@ class RidgeSelection:
 
     Attributes:
         ridge: The selected ridge.
-        rmse: Its root mean squared error on the held-out entries.
+        rmse: Its root mean squared error on the held-out entries; with another loss, the root of
+            their mean deviance.
         offsets_rmse: The error of the mean and the offsets of all modes but that of the people.
         tried: Every ridge tried, in order, and its error.
     """
@@ -82,7 +85,7 @@ def select_ridge(
     mode: int,
     *,
     center: bool,
-    loss: str,
+    loss: str | Loss,
     seed: int,
     non_negative: tuple[int, ...] = (),
     structure: Multilinear | None = None,
@@ -106,22 +109,33 @@ def select_ridge(
     Returns:
         The selection; None if there are too few entries to hold any out.
     """
+    loss = resolve_loss(loss)
     share = max(SHARE, min(LARGEST_SHARE, ENOUGH / data.observed))
     try:
         split = split_cells(data, test_size=share, random_state=seed)
-        offsets = Offsets.of(split.train, mode)
-        train = offsets.subtract(split.train) if center else split.train
-        form = {"loss": loss, "non_negative": non_negative, "structure": structure}
-        plain = Problem(train, rank, mode, **form)  # type: ignore[arg-type]
+        offsets = Offsets.fit(split.train, mode, loss)
+        squared = is_squared(loss)
+        train = offsets.subtract(split.train) if center and squared else split.train
+        plain = Problem(
+            train,
+            rank,
+            mode,
+            loss=loss,
+            offsets=offsets if center else None,
+            non_negative=non_negative,
+            structure=structure,
+        )
     except ValueError:  # too few entries, or all of the others are equal
         return None
     cells, truth = split.test.cells, split.test.entries.double()
-    alone = truth - offsets.at(cells)
-    left = alone if center else truth
+    at = offsets.at(cells)
+    alone = deviances(loss, truth, at)
+    added = at if center else torch.zeros_like(at)
     errors: dict[float, Tensor] = {}
     try:
         for ridge, factors in _path(plain, data.observed / data.shape[mode], seed):
-            errors[ridge] = (left - values_at(cells, factors)).square().nan_to_num(inf)
+            model = added + values_at(cells, factors)
+            errors[ridge] = deviances(loss, truth, model).nan_to_num(inf)
             if _root(errors[ridge]) > WORSE * min(map(_root, errors.values())):
                 break
     except Interrupted as interruption:
@@ -129,7 +143,7 @@ def select_ridge(
         raise KeyboardInterrupt("while the ridge was selected") from interruption
     chosen = _strongest(errors)
     tried = tuple((ridge, _root(error)) for ridge, error in errors.items())
-    return RidgeSelection(chosen, dict(tried)[chosen], _root(alone.square()), tried)
+    return RidgeSelection(chosen, dict(tried)[chosen], _root(alone), tried)
 
 
 def _path(plain: Problem, entries: float, seed: int) -> Iterator[tuple[float, Factors]]:

@@ -29,6 +29,7 @@ from parafair.solvers import (
 )
 from parafair.solvers.fitting import starts_plain
 from parafair.solvers.init import make_starts
+from parafair.solvers.linking import linked_starts
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.problem import Problem
 
@@ -99,10 +100,13 @@ class Task:
 
     def starts(self) -> tuple[Tensor, ...]:
         """Return the initial factors of the model, shape (n_init, size, rank) each."""
-        model = self.settings.model
-        return make_starts(
-            self.problem, model.init, count=self.settings.n_init, seed=self.settings.seed
-        )
+        return self._starts(self.settings.seed)
+
+    def _starts(self, seed: int) -> tuple[Tensor, ...]:
+        """Return initial factors; random ones are fitted on the scale of the loss's link first."""
+        init, count = self.settings.model.init, self.settings.n_init
+        found = make_starts(self.problem, init, count=count, seed=seed)
+        return linked_starts(self.problem, found) if isinstance(init, str) else found
 
     def fit(self, on_iteration: OnIteration | None = None) -> tuple[Fit, ...]:
         """Return the fits of the model, without noise.
@@ -193,8 +197,7 @@ class Task:
 
     def starts_of(self, seeds: list[int]) -> tuple[Tensor, ...]:
         """Return the starts of each seed, one after the other, (seeds * n_init, size, rank)."""
-        init, count = self.settings.model.init, self.settings.n_init
-        each = [make_starts(self.problem, init, count=count, seed=seed) for seed in seeds]
+        each = [self._starts(seed) for seed in seeds]
         return tuple(torch.cat(mode) for mode in zip(*each, strict=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,20 +13,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.least_squares import LOSSES, Block, NonNegativeBlock
-from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.centering import Offsets
+from parafair.data.checks import check_values
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.neighbors import nearest_trained
 from parafair.errors import ConvergenceWarning, warn
+from parafair.losses import Loss, is_squared
+from parafair.losses.registry import read_loss, stored_loss
 from parafair.model.axes import Axes
 from parafair.model.draws import secret_for_new_people
-from parafair.model.out_of_sample import minimize_rows
+from parafair.model.new_rows import NewRows
+from parafair.model.out_of_sample import refine_rows
 from parafair.model.unfolding import Unfolding
 from parafair.penalties import Penalty
 from parafair.solvers.problem import Problem
-from parafair.solvers.ridge import ridge_diagonal
 from parafair.stored import read_record, reading, write_record
 
 # Rows of people, from NumPy or torch.
@@ -43,7 +45,8 @@ class Training(Axes):
         mode: The mode of the people.
         modes: Names of the modes.
         labels: Labels of every mode.
-        offsets: Offsets subtracted from the data; None without centering.
+        offsets: Offsets subtracted from the data, or intercepts of a loss with a link; None without
+            centering.
         features: Sensitive features of the penalized people; None without any.
         penalized: Their positions; None for everybody.
         entries: Number of observed entries.
@@ -61,7 +64,7 @@ class Training(Axes):
     penalized: NDArray[np.intp] | None
     entries: int
     ridge: float
-    loss: str
+    loss: Loss
     secret: str
     non_negative: bool = False
     unfolding: Unfolding | None = None
@@ -107,6 +110,16 @@ class Training(Axes):
         """Return the rows of the penalized people, in the order of `features`."""
         return embedding if self.penalized is None else embedding[self.penalized]
 
+    def center(self, data: TensorData) -> TensorData:
+        """Return new people's data without its offsets; intercepts stay in it.
+
+        Values that the loss cannot take are an error.
+        """
+        if not is_squared(self.loss):
+            check_values(data, self.loss)
+            return data
+        return data if self.offsets is None else self.offsets.subtract(data)
+
     def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
         """Return new people's data as the model sees it; see `Axes.align`."""
         if self.unfolding is None:
@@ -138,14 +151,13 @@ class Training(Axes):
         People without observed entries get the mean training row.
 
         Args:
-            data: Their entries, offsets subtracted.
+            data: Their entries, as `center` returns them.
             factors: The factors of the model, as released.
             shifts: The shifts of the training people, as released.
             features: Features of the new people, encoded as in training.
             penalty: The penalty for joint refinement of the rows; None for no refinement.
         """
-        block = self._block(data, factors, norm_squared=0.0, entries=1)
-        rows = block.minimizer(QuadraticForm.zero(block.target))[0]
+        rows = self.new_rows(data, factors).best()
         counts, trained = data.observations.counts(self.mode), factors[self.mode]
         if shifts is not None and features is not None:
             present = (counts > 0).cpu().numpy()
@@ -162,22 +174,11 @@ class Training(Axes):
         rows[counts == 0] = trained.mean(0)
         return rows
 
-    def _block(
-        self, data: TensorData, factors: Factors, *, norm_squared: float, entries: int
-    ) -> Block:
-        """Return loss and ridge as a function of the rows of new people."""
-        others = [factor.unsqueeze(0) for factor in factors]
-        ridge = ridge_diagonal(others, self.mode, self.mode, self.ridge)
-        others[self.mode] = factors[0].new_zeros(1, data.shape[self.mode], factors[0].shape[-1])
-        sums = data.observations.sums(others)
-        free = LOSSES[self.loss](
-            sums.target(self.mode),
-            sums.gram(self.mode),
-            norm_squared=norm_squared,
-            entries=entries,
-            ridge=ridge,
+    def new_rows(self, data: TensorData, factors: Factors) -> NewRows:
+        """Return the loss of new people as a function of their rows."""
+        return NewRows(
+            data, factors, self.mode, self.ridge, self.loss, self.offsets, self.non_negative
         )
-        return NonNegativeBlock.of(free) if self.non_negative else free
 
     def _shifts(
         self, rows: Tensor, features: SensitiveFeatures, *, trained: Tensor, shifts: Tensor
@@ -205,9 +206,9 @@ class Training(Axes):
                     f"refine=True needs people who differ in {column.name!r}, but all new people "
                     "have the same value; omit refine"
                 )
-        norm = torch.linalg.vector_norm(data.entries, dtype=torch.float64)
-        block = self._block(data, factors, norm_squared=float(norm) ** 2, entries=data.observed)
-        refined, converged = minimize_rows(block, penalty.bind(features, data.entries), rows)
+        own = self.new_rows(data, factors)
+        bound = penalty.bind(features, own.reference)
+        refined, converged = refine_rows(own.blocks(), bound, rows)
         if not converged:
             warn(
                 f"the refinement of {len(rows)} new people did not converge; audit them before use",
@@ -235,7 +236,7 @@ class Training(Axes):
             "penalized": None if self.penalized is None else self.penalized.tolist(),
             "entries": self.entries,
             "ridge": self.ridge,
-            "loss": self.loss,
+            "loss": stored_loss(self.loss),
             "secret": self.secret,
             "non_negative": self.non_negative,
             "unfolding": self.unfolding and self.unfolding.to_record(),
@@ -243,12 +244,19 @@ class Training(Axes):
         write_record(folder / TRAINING_FILE, record)
 
     @classmethod
-    def read(cls, folder: Path, shape: tuple[int, ...] | None = None) -> Training:
+    def read(
+        cls,
+        folder: Path,
+        shape: tuple[int, ...] | None = None,
+        *,
+        classes: Iterable[type] = (),
+    ) -> Training:
         """Read metadata that `write` wrote.
 
         Args:
             folder: The folder of the model.
             shape: The shape of the model, which the labels must have; None if it is not known yet.
+            classes: Additional classes that its loss may have.
         """
         file = folder / TRAINING_FILE
         record = read_record(file, file_format=FORMAT)
@@ -261,6 +269,7 @@ class Training(Axes):
             penalized, unfolding = record["penalized"], record.get("unfolding")
             found = replace(
                 cls(**record),
+                loss=read_loss(record["loss"], classes=classes),
                 modes=tuple(record["modes"]),
                 labels=tuple(np.asarray(entry) for entry in labels),
                 offsets=offsets and _offsets(offsets),

@@ -18,7 +18,7 @@ from parafair.frontiers.certified import COLUMNS as CERTIFIED
 from parafair.frontiers.choice import Wanted
 from parafair.guarantees.certificate import LETTERS, describe
 from parafair.guarantees.exposure import PERCENTILE
-from parafair.report.summary import name_of, summarize
+from parafair.report.summary import measure_of, name_of, summarize
 
 # People drawn in a picture, rows of a factor, iterations of a history: more cannot be told apart.
 MOST_PEOPLE, MOST_ROWS, MOST_ITERATIONS = 1000, 300, 200
@@ -97,6 +97,7 @@ def content(
         "versions": _versions(frontier),
         "coverage": dict(_coverage(frontier)),
         "groups": groups,
+        "measure": measure_of(frontier),
         "limit": _limit(frontier),
         "limit_note": LIMIT_NOTE if len(frontier.limit) > 1 else "",
         "points": points,

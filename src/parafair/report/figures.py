@@ -68,7 +68,7 @@ def draw_frontier(data: Mapping[str, Any], path: str | Path, *, overwrite: bool 
             }
             panel.plot(xs, ys, "o", markersize=12, zorder=5, label="picked", **ring)
         _set_view(panel, points, data["limit"])
-        panel.set_xlabel("residual: ‖X - model‖ / ‖X‖")
+        panel.set_xlabel(f"residual: {data.get('measure') or '‖X - model‖ / ‖X‖'}")
         panel.set_ylabel("measured leakage, with 95 % interval")
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(color="0.93")

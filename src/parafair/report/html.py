@@ -47,6 +47,8 @@ def render(data: Mapping[str, Any]) -> str:
             - ``title``: the heading; ``summary``: paragraphs.
             - ``settings``, ``versions``, ``coverage``: names and values as text.
             - ``groups``: names of the groups; empty if the sensitive feature is a number.
+            - ``measure``: None for the relative residual, or what else ``residual`` is; may be left
+              out.
             - ``limit``: None, or the curve of the limit as ``residual`` and ``leakage``.
               ``limit_note`` is shown below the plot.
             - ``points``: one entry per fit, with ``id``, ``method``, ``strength``, ``noise``,

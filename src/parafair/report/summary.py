@@ -8,6 +8,7 @@ from parafair.audits import Verdict
 from parafair.frontiers import Frontier, Point
 from parafair.frontiers.choice import Wanted
 from parafair.guarantees.statements import rounded_up
+from parafair.losses import is_squared
 from parafair.solvers.result import Status
 
 
@@ -40,11 +41,12 @@ def name_of(point: Point) -> str:
 
 def _setting(frontier: Frontier) -> str:
     features = ", ".join(column.name for column in frontier.sensitive.columns)
+    measure = measure_of(frontier) or "a ratio of norms, ‖X - model‖ / ‖X‖"
     fits = "1 fit" if len(frontier) == 1 else f"{len(frontier)} fits"
     return (
         f"{fits} to the data of {len(frontier.sensitive)} people. Methods: "
-        f"{', '.join(frontier.methods)}. Sensitive features: {features}. The residual is a "
-        "ratio of norms, ‖X - model‖ / ‖X‖. The leakage is the advantage over chance of an "
+        f"{', '.join(frontier.methods)}. Sensitive features: {features}. The residual is "
+        f"{measure}. The leakage is the advantage over chance of an "
         "attacker who guesses a sensitive feature from the embedding, and may turn its answers "
         "around."
     )
@@ -55,7 +57,7 @@ def _choice(frontier: Frontier, picked: Point | None, wanted: Wanted) -> Iterato
     smallest = _smallest_residual(frontier)
     yield (
         f"The fit with the smallest residual has residual {smallest.residual:.3f} (it leaves "
-        f"{_squares(smallest.residual)} of the sum of squares unexplained) and leakage "
+        f"{_unexplained(frontier, smallest.residual)} unexplained) and leakage "
         f"{smallest.leakage:.3f}."
     )
     verdicts = [point.verdict(max_leakage) for point in frontier.audited]
@@ -136,10 +138,21 @@ def _limits(frontier: Frontier) -> Iterator[str]:
     )
 
 
-def _squares(residual: float) -> str:
-    """Return a ratio of norms as percent of the sum of squares."""
-    share = 100 * residual**2
-    return "less than 0.1 %" if share < 0.1 else f"{share:.{0 if share >= 10 else 1}f} %"
+def measure_of(frontier: Frontier) -> str | None:
+    """Return what the residuals of a frontier are; None for the relative residual."""
+    losses = {training.loss.measure: training.loss for training in frontier.training.values()}
+    others = [name for name, loss in losses.items() if not is_squared(loss)]
+    if not others:
+        return None
+    return f"a {' or '.join(others)}, relative to the best constant"
+
+
+def _unexplained(frontier: Frontier, residual: float) -> str:
+    """Return the share of the sum of squares, or of the deviance, that a residual means."""
+    squares = measure_of(frontier) is None
+    share = 100 * (residual**2 if squares else residual)
+    text = "less than 0.1 %" if share < 0.1 else f"{share:.{0 if share >= 10 else 1}f} %"
+    return f"{text} of the {'sum of squares' if squares else 'loss'}"
 
 
 def _smallest_residual(frontier: Frontier) -> Point:

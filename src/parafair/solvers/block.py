@@ -15,10 +15,15 @@ from parafair.solvers.majorize import Iterate, majorize
 from parafair.solvers.non_negative import project
 from parafair.solvers.objective import Objective
 from parafair.solvers.problem import Problem
+from parafair.solvers.start import scale_down
 from parafair.solvers.sweep import Sweep
 
 # The penalty is never assumed flatter than this share of the loss's curvature.
 LEAST_CURVATURE = 1e-6
+
+# If the objective rises with a loss whose weights do not bound it, they are multiplied by this, at
+# most so often.
+CAUTION, MOST_CAUTION = 4.0, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +39,7 @@ class BlockState:
         curvature: Curvature assumed for the penalty of each mode, shape (batch, modes); adapted.
         restarts: Iterations whose extrapolation was rejected, shape (batch,).
         stalls: Majorize-minimize steps without descent, shape (batch,).
+        damping: Multiples of the weights of a loss that is not monotone, shape (batch,); adapted.
     """
 
     factors: tuple[Tensor, ...]
@@ -43,6 +49,7 @@ class BlockState:
     curvature: Tensor
     restarts: Tensor
     stalls: Tensor
+    damping: Tensor
 
     @property
     def counts(self) -> dict[str, Tensor]:
@@ -59,6 +66,7 @@ class BlockState:
             self.curvature[members],
             self.restarts[members],
             self.stalls[members],
+            self.damping[members],
         )
 
     def put(self, members: Tensor, other: BlockState) -> BlockState:
@@ -75,6 +83,7 @@ class BlockState:
             mix(self.curvature, other.curvature),
             mix(self.restarts, other.restarts),
             mix(self.stalls, other.stalls),
+            mix(self.damping, other.damping),
         )
 
 
@@ -96,6 +105,8 @@ class BlockDescent:
     * With a penalty, the columns of the other factors are minimized one by one at fixed norm.
     * A penalty on predicted scores is part of every block, in the same way: exact if quadratic.
       It does not depend on the scale, so columns are not held at fixed norm.
+    * A loss that is no squared error is replaced by weighted squares that touch it. Some such
+      squares do not bound the loss; their weights are raised until the objective decreases.
 
     The objective never increases.
 
@@ -113,11 +124,15 @@ class BlockDescent:
 
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> BlockState:
         """Move the scale into the sensitive mode and fit that factor to the others."""
+        if not problem.is_squared:
+            factors = scale_down(problem, factors)
         sweep = Sweep(problem, carry_scale(factors, problem.mode))
         block, factor = sweep.block(problem.mode), sweep.factors[problem.mode]
         # Random factors do not have the units of the data; one multiple corrects that. With a
         # ridge, least squares is well-posed for any other factors, and a better start.
-        if problem.ridge:
+        if not problem.is_squared:
+            pass
+        elif problem.ridge:
             factor = block.minimizer(QuadraticForm.zero(factor))
         else:
             factor = factor * block.best_multiple(factor)[:, None, None]
@@ -134,7 +149,9 @@ class BlockDescent:
             # The penalty's curvature is unknown; the loss's curvature is the first guess.
             curvature = block.curvature(QuadraticForm.zero(sweep.factors[problem.mode]))
             curvature = curvature[:, None].repeat(1, problem.order)
-        state = BlockState(begin, objective, begin, ones, curvature, zero, zero)
+        state = BlockState(begin, objective, begin, ones, curvature, zero, zero, ones)
+        if not problem.is_squared:
+            return state
         state = self._finish(problem, sweep, block, state)
         return replace(state, ahead=state.factors)
 
@@ -142,6 +159,7 @@ class BlockDescent:
         """Sweep from the extrapolated factors, or from the best ones if the objective rose."""
         new = self._sweep(problem, state, state.ahead)
         if not self.extrapolate:
+            new = new if problem.is_squared else self._with_caution(problem, state, new)
             return replace(new, ahead=new.factors)
         descent = new.objective.value <= state.objective.value
         failed = (~descent).nonzero().flatten()
@@ -151,6 +169,8 @@ class BlockDescent:
                 before, restarts=before.restarts + 1, momentum=torch.ones_like(before.momentum)
             )
             plain = self._sweep(problem.take(failed), before, before.factors)
+            if not problem.is_squared:
+                plain = self._with_caution(problem.take(failed), before, plain)
             # Exact updates never increase the objective except by rounding: keep the best factors.
             stuck = (plain.objective.value > before.objective.value).nonzero().flatten()
             new = new.put(failed, plain.put(stuck, before.take(stuck)))
@@ -158,15 +178,42 @@ class BlockDescent:
         weight = ((new.momentum - 1) / momentum)[:, None, None]
         pairs = zip(new.factors, state.factors, strict=True)
         ahead = [factor + weight * (factor - before) for factor, before in pairs]
-        return replace(new, ahead=project(problem.non_negative, ahead), momentum=momentum)
+        return replace(
+            new,
+            ahead=project(problem.non_negative, ahead),
+            momentum=momentum,
+            damping=(new.damping / 2).clamp_min(1),
+        )
+
+    def _with_caution(self, problem: Problem, before: BlockState, after: BlockState) -> BlockState:
+        """Repeat sweeps that increased the objective, with larger weights of the loss.
+
+        Args:
+            problem: The problem.
+            before: The state before the sweeps.
+            after: The state after them.
+        """
+        for _ in range(MOST_CAUTION):
+            # A comparison with NaN is false.
+            risen = (~(after.objective.value <= before.objective.value)).nonzero().flatten()
+            if not len(risen):
+                return after
+            damping = before.damping.index_copy(0, risen, CAUTION * before.damping[risen])
+            before = replace(before, damping=damping)
+            some = before.take(risen)
+            after = after.put(risen, self._sweep(problem.take(risen), some, some.factors))
+        stuck = (~torch.isfinite(after.objective.value)).nonzero().flatten()
+        return after.put(stuck, before.take(stuck))
 
     def _sweep(self, problem: Problem, state: BlockState, begin: tuple[Tensor, ...]) -> BlockState:
         """Update every factor once, the sensitive one last."""
-        bound, exact = problem.bound, not problem.constrained and problem.scores is None
-        if bound is None and exact:
+        bound = problem.bound
+        free = problem.is_squared and not problem.constrained and problem.scores is None
+        exact = bound is None and free
+        if exact:
             # Exact updates do not depend on the scale; unit columns are better conditioned.
             begin = tuple(map(unit_columns, begin))
-        sweep = Sweep(problem, begin)
+        sweep = Sweep(problem, begin, state.damping)
         for mode in range(problem.order):
             if mode == problem.mode:
                 continue
@@ -178,7 +225,7 @@ class BlockDescent:
                 continue
             if problem.scores is not None:
                 factor, _, state = self._match_scores(problem, sweep, block, mode, state)
-            elif bound is None and exact:
+            elif exact:
                 factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
             elif bound is None or isinstance(bound, BoundInvariant):
                 factor = block.improve(factor)
@@ -187,9 +234,10 @@ class BlockDescent:
                 for _ in range(self.inner_steps):
                     factor = block.minimize_columns(factor)
             sweep.replace(mode, factor)
-        if isinstance(bound, BoundInvariant) or (bound is None and not exact):
-            # These penalties do not depend on the scale, so the scale moves once per sweep.
-            sweep = Sweep(problem, carry_scale(tuple(sweep.factors), problem.mode))
+        if not exact and (bound is None or isinstance(bound, BoundInvariant)):
+            # Nothing here depends on the scale, so it moves once per sweep.
+            begin = carry_scale(tuple(sweep.factors), problem.mode)
+            sweep = Sweep(problem, begin, state.damping)
         return self._finish(problem, sweep, sweep.block(problem.mode), state)
 
     def _finish(
@@ -200,7 +248,7 @@ class BlockDescent:
         penalty = None
         if problem.scores is not None:
             factor, penalty, state = self._match_scores(problem, sweep, block, problem.mode, state)
-        elif bound is None and isinstance(block, NonNegativeBlock):
+        elif bound is None and (isinstance(block, NonNegativeBlock) or not problem.is_squared):
             factor = block.improve(factor)
         elif bound is None:
             factor = block.minimizer(QuadraticForm.zero(factor))
@@ -216,7 +264,7 @@ class BlockDescent:
                 problem.bound_by_mode[mode].value(factors[mode]) for mode in problem.other_sensitive
             ]
             penalty = penalty + torch.stack(others).sum(0)
-        objective = problem.objective(factors, block.value(factor), penalty)
+        objective = problem.objective(factors, sweep.value(block, problem.mode), penalty)
         return replace(state, factors=factors, objective=objective)
 
     def _match_scores(

@@ -127,6 +127,16 @@ def starts_plain(problem: Problem) -> bool:
     return moves_scale(problem.penalty)
 
 
+def plain_solver(problem: Problem) -> Solver[Any]:
+    """Return the faster solver of plain decompositions.
+
+    Blocks of squared errors are exact. Those of other losses are not, and each of them needs a pass
+    over the entries, which gives quasi-Newton steps the gradients of all factors. The blocks of a
+    structured factor are slow if entries are missing.
+    """
+    return BlockDescent() if problem.is_squared and problem.structure is None else LBFGS()
+
+
 def decompose_plain(
     problem: Problem,
     *,
@@ -147,18 +157,18 @@ def decompose_plain(
         on_iteration: Called after each iteration, as in `solve_batch`.
     """
     plain = replace(problem, penalty=None, other_sensitive={})
-    # The blocks of a structured factor are slow if entries are missing.
-    solver: Solver[Any] = BlockDescent() if problem.structure is None else LBFGS()
     counted, stop = Counted(on_iteration), replace(stop, enough=max(stop.enough, EXACT))
+    solver = plain_solver(problem)
     try:
-        count = len(starts[0])
-        rough = compressed_fits(
-            plain,
-            starts,
-            stop=stop,
-            more=MORE_STARTS if each > 1 else 0,
-            on_iteration=counted.later(),
-        )
+        rough, count = None, len(starts[0])
+        if problem.is_squared:
+            rough = compressed_fits(
+                plain,
+                starts,
+                stop=stop,
+                more=MORE_STARTS if each > 1 else 0,
+                on_iteration=counted.later(),
+            )
         if rough is None and each > 1:
             rough = solve_single(
                 plain,

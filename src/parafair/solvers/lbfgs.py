@@ -22,18 +22,19 @@ from parafair.solvers.parameters import (
     to_factors,
     to_parameters,
 )
-from parafair.solvers.preconditioner import preconditioner
+from parafair.solvers.preconditioner import RowWeights, preconditioner
 from parafair.solvers.problem import Problem
+from parafair.solvers.start import scale_down
 from parafair.solvers.sweep import Sweep
 from parafair.solvers.wolfe import Point, search
 
 Shapes = tuple[tuple[int, int], ...]
 
-# Rows without entries have no curvature of their own; they count as if they had this share.
-LEAST_WEIGHT = 1e-3
-
 # A decrease below this many rounding errors cannot be told from none.
 ROUNDINGS = 10
+
+# Iterations after which the weights of a loss that is no squared error are computed again.
+REFRESH = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,8 @@ class LBFGSState:
         shapes: Shape of each parameter; see `parafair.solvers.parameters`.
         structure: That of the problem.
         mode: The mode that carries the scale in `factors`.
-        weights: Entries of each row of a mode over their mean; None if all are equal.
+        weights: The share of each row in the curvature of the loss.
+        age: Iterations since the weights were computed.
     """
 
     point: Point
@@ -67,7 +69,8 @@ class LBFGSState:
     shapes: Shapes
     structure: Multilinear | None
     mode: int
-    weights: tuple[Tensor | None, ...]
+    weights: RowWeights
+    age: int = 0
 
     @property
     def factors(self) -> tuple[Tensor, ...]:
@@ -97,6 +100,7 @@ class LBFGSState:
             curvature={mode: value[members] for mode, value in self.curvature.items()},
             stalled=self.stalled[members],
             settled=self.settled[members],
+            weights=self.weights.take(members),
         )
 
 
@@ -137,8 +141,12 @@ class LBFGS:
                     "use solver='block'"
                 )
         begin = list(carry_scale(factors, problem.mode))
-        block, factor = Sweep(problem, begin).block(problem.mode), begin[problem.mode]
-        begin[problem.mode] = factor * block.best_multiple(factor)[:, None, None]
+        factor = begin[problem.mode]
+        if problem.is_squared:
+            multiple = Sweep(problem, begin).block(problem.mode).best_multiple(factor)
+            begin[problem.mode] = factor * multiple[:, None, None]
+        else:
+            begin = list(scale_down(problem, begin))
         point = evaluate(problem, flatten(to_parameters(begin, problem.structure)))
         empty = point.vector[:, None][:, :0]
         zero = torch.zeros(len(factor), dtype=torch.long, device=factor.device)
@@ -159,7 +167,7 @@ class LBFGS:
             shapes=shapes_of(problem),
             structure=problem.structure,
             mode=problem.mode,
-            weights=tuple(_row_weights(problem, mode) for mode in range(problem.order)),
+            weights=RowWeights.of(problem, begin),
         )
 
     def resume(self, problem: Problem, state: LBFGSState) -> LBFGSState:
@@ -178,6 +186,8 @@ class LBFGS:
         """Take one step; a second search follows for members that found none."""
         start = state.point
         before = unflatten(start.vector, state.shapes)
+        if not problem.is_squared and state.age >= REFRESH:
+            state = replace(state, weights=RowWeights.of(problem, before), age=0)
         parts = preconditioner(problem, before, state.curvature, state.weights)
         face = Face.of(problem, start, state.shapes)
         pairs = face.pairs(state.steps, state.changes)
@@ -208,7 +218,7 @@ class LBFGS:
             step = after[mode] - before[mode]
             change = state.point.slopes[mode] - start.slopes[mode]
             curvature[mode] = parts[mode].estimate(step, change, value)
-        return self._remember(replace(state, curvature=curvature), start)
+        return self._remember(replace(state, curvature=curvature, age=state.age + 1), start)
 
     def _restart(
         self, problem: Problem, state: LBFGSState, failed: Tensor, direction: Tensor
@@ -223,7 +233,9 @@ class LBFGS:
         # Components that cancel are larger than the data, and so is the rounding of their sum.
         parameters = unflatten(start.vector.double(), state.shapes)
         products = product_of([gram(f) for f in to_factors(parameters, state.structure)])
-        size = problem.norm_squared / problem.count + start.objective.value
+        size = problem.total / problem.count + start.objective.value
+        if not problem.is_squared:
+            size = size + abs(problem.deviance.saturated) / problem.count
         size = size + products.abs().sum((-2, -1)) / prod(problem.shape)
         rounding = ROUNDINGS * torch.finfo(direction.dtype).eps * size
         promised = -(direction * start.gradient).sum(-1, dtype=torch.float64)
@@ -361,14 +373,3 @@ def shapes_of(problem: Problem) -> Shapes:
 
 def _some(problem: Problem, members: Tensor, batch: int) -> Problem:
     return problem if len(members) == batch else problem.take(members)
-
-
-def _row_weights(problem: Problem, mode: int) -> Tensor | None:
-    """Return the entries of each row of a mode over their mean, shape (n, 1); None if all are 1.
-
-    The ridge counts as further entries.
-    """
-    counts = problem.observations.counts(mode).double()
-    more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
-    weights = ((counts + more) / counts.mean()).clamp_min(LEAST_WEIGHT)
-    return None if bool((weights == 1).all()) else weights.to(problem.prototype).unsqueeze(-1)

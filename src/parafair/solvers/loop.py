@@ -129,7 +129,7 @@ def solve_batch(
     stop = stop or Stop()
     # A smaller objective is rounding error.
     least = max(torch.finfo(problem.prototype.dtype).eps ** 2, stop.enough)
-    floor = least * problem.norm_squared / problem.count
+    floor = least * problem.total / problem.count
     begin = perf_counter() - max((fit.seconds for fit in before), default=0.0)
     state = solver.init(problem, starts)
     histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]

@@ -12,9 +12,10 @@ class Objective:
     """The objective of each member of a batch; float64, shape (batch,).
 
     Attributes:
-        loss: ``||X - model||**2 / |X|`` over the observed entries.
+        loss: ``||X - model||**2 / |X|`` over the observed entries, or their mean deviance.
         penalty: The penalty, its strength included, and the ridge.
-        residual: ``||X - model|| / ||X||`` over the observed entries.
+        residual: ``||X - model|| / ||X||`` over the observed entries, or the deviance over that of
+            the best constant.
     """
 
     loss: Tensor

@@ -28,6 +28,61 @@ STIFFNESS, MIXING = 0.3, 0.1
 # Weight of the last step in the estimate.
 LAST = 0.5
 
+# Rows without entries have no curvature of their own; they count as if they had this share.
+LEAST_WEIGHT = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """The share of each row in the curvature of the loss, over the mean of the rows of its mode.
+
+    Attributes:
+        rows: Shape (n, 1) or (batch, n, 1) for each mode; None if all are 1.
+        level: The mean curvature of an entry, shape (batch,); None for the squared error, which has
+            the same curvature at all entries.
+    """
+
+    rows: tuple[Tensor | None, ...]
+    level: Tensor | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, factors: Factors) -> RowWeights:
+        """Return the weights: by the number of entries, or by the curvature of the loss at them.
+
+        The ridge counts as further entries.
+        """
+        if problem.is_squared:
+            return cls(tuple(_by_counts(problem, mode) for mode in range(problem.order)))
+        deviance, rows = problem.deviance, []
+        margins = deviance.entries.margins(deviance.loss.curvature, factors, deviance.fixed)
+        for mode, sums in enumerate(margins):
+            mean = sums.mean(-1, keepdim=True)
+            more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
+            rows.append(((sums + more) / mean).clamp_min(LEAST_WEIGHT).unsqueeze(-1))
+        return cls(tuple(rows), margins[0].sum(-1) / problem.count)
+
+    def take(self, members: Tensor) -> RowWeights:
+        """Return the weights of some members of a batch."""
+        if self.level is None:
+            return self
+        rows = tuple(None if own is None else own[members] for own in self.rows)
+        return RowWeights(rows, self.level[members])
+
+    def grams(self, factors: Factors) -> list[Tensor]:
+        """Return the Gram matrices of the factors, with their rows weighted."""
+        if self.level is None:
+            return [gram(factor) for factor in factors]
+        pairs = zip(factors, self.rows, strict=True)
+        return [gram(factor if own is None else factor * own.sqrt()) for factor, own in pairs]
+
+
+def _by_counts(problem: Problem, mode: int) -> Tensor | None:
+    """Return the entries of each row of a mode over their mean, shape (n, 1); None if all are 1."""
+    counts = problem.observations.counts(mode).double()
+    more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
+    weights = ((counts + more) / counts.mean()).clamp_min(LEAST_WEIGHT)
+    return None if bool((weights == 1).all()) else weights.to(problem.prototype).unsqueeze(-1)
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -84,12 +139,13 @@ def preconditioner(
     problem: Problem,
     factors: Factors,
     curvature: Mapping[int, Tensor],
-    weights: tuple[Tensor | None, ...],
+    weights: RowWeights,
 ) -> tuple[Part, ...]:
     """Return the curvature in every factor.
 
     That of the loss in a row is ``2 G / |X|``, with ``G`` the entrywise product of the other Gram
-    matrices. If entries are missing, ``G`` is multiplied by the row's share of observed entries.
+    matrices. If entries are missing, ``G`` is multiplied by the row's share of observed entries;
+    and for a loss that is no squared error, by its share of the curvature.
     All of it changes with the scale of the columns as the factors do, so steps do not depend on
     which factor carries the scale.
 
@@ -97,17 +153,19 @@ def preconditioner(
         problem: The problem.
         factors: The parameters, each (batch, size, rank).
         curvature: That of the penalty of each mode with one, when a standardized row moves.
-        weights: Entries of each row over their mean, shape (n, 1); None if all are equal.
+        weights: The share of each row in the curvature of the loss.
     """
     parameters, factors = factors, to_factors(factors, problem.structure)
-    grams, parts = [gram(factor) for factor in factors], []
+    grams, parts = weights.grams(factors), []
+    unit = 2 / prod(problem.shape)
+    level = unit if weights.level is None else unit * weights.level[:, None, None]
     # A structured second factor has parts of its own.
     for mode, factor in enumerate(factors if problem.structure is None else factors[:1]):
-        loss = cross_gram(grams, mode) * (2 / prod(problem.shape))
+        loss = cross_gram(grams, mode) * level
         bound = problem.bound_by_mode.get(mode)
         basis = bound.basis(factor) if isinstance(bound, BoundInvariant) else _scales(loss)
         basis, values = _diagonalized(basis, loss)
-        own = weights[mode]
+        own = weights.rows[mode]
         rows = values if own is None else own * values
         if bound is None:
             parts.append(Part(basis, rows))

@@ -12,17 +12,18 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, product_of
-from parafair.algebra.least_squares import LOSSES
 from parafair.algebra.observed import Observations
 from parafair.algebra.tucker_tensor import Multilinear
-from parafair.arguments import instance_of, one_of, real_number
+from parafair.arguments import instance_of, real_number
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.losses import Loss, is_squared, resolve_loss
 from parafair.penalties import BoundInvariant, BoundPenalty, BoundScores, Penalty, ScorePenalty
 from parafair.penalties.base import is_scale_free, moves_scale
 from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, scale_strength
+from parafair.solvers.deviance import Deviance, check_loss
 from parafair.solvers.non_negative import check_non_negative
 from parafair.solvers.objective import Objective
 from parafair.solvers.ranks import check_rank
@@ -46,6 +47,8 @@ class Problem:
     squared error on `ridge` extra zero entries per person. Unlike the squared norms of the factors,
     this does not depend on which factor carries the scale.
 
+    Another loss takes the place of the squared error by its deviance; see `parafair.losses`.
+
     Attributes:
         data: The data ``X``.
         rank: Number of components.
@@ -56,8 +59,9 @@ class Problem:
             overfit less.
         other_sensitive: Sensitive features of other modes, by mode, with the same penalty. It must
             be a `ScaleFreePenalty`, because only one mode can carry the scale.
-        loss: One of `parafair.algebra.least_squares.LOSSES`.
-        offsets: What was subtracted from the data; part of a predicted score. None for nothing.
+        loss: One of `parafair.losses.LOSSES` by name, or an object of a loss, which it becomes.
+        offsets: Part of a predicted score; None for nothing. They were subtracted from the data if
+            the loss is the squared error, and are intercepts on the scale of its link otherwise.
         non_negative: The modes whose factors are non-negative. If all are, so must be the entries.
         structure: The set of the second factor of a matrix with people in its rows; None for any.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
@@ -71,7 +75,7 @@ class Problem:
     sensitive: SensitiveFeatures | None = None
     ridge: float = 0.0
     other_sensitive: Mapping[int, SensitiveFeatures] = field(default_factory=dict)
-    loss: str = "squared"
+    loss: Loss = "squared"  # type: ignore[assignment]
     offsets: Offsets | None = None
     non_negative: tuple[int, ...] = ()
     structure: Multilinear | None = None
@@ -87,7 +91,8 @@ class Problem:
         check_rank(self.rank, self.shape)
         self.data.find_mode(self.mode)
         real_number("ridge", self.ridge, least=0)
-        one_of("loss", self.loss, LOSSES)
+        object.__setattr__(self, "loss", resolve_loss(self.loss))
+        check_loss(self.loss, self.deviance)
         check_non_negative(self.data, self.non_negative)
         remedy = "use one of parafair.penalties, or None"
         if self.penalty is not None and not isinstance(self.penalty, ScorePenalty):
@@ -112,6 +117,11 @@ class Problem:
                     f"has {self.shape[mode]}; pass one row per index, in the same order"
                 )
         check_scores(self)
+
+    @property
+    def is_squared(self) -> bool:
+        """Whether the loss is the squared error."""
+        return is_squared(self.loss)
 
     @property
     def sensitive_modes(self) -> tuple[int, ...]:
@@ -158,6 +168,19 @@ class Problem:
         """``||X||**2`` over the observed entries."""
         return float(torch.linalg.vector_norm(self.observations.values, dtype=torch.float64)) ** 2
 
+    @cached_property
+    def total(self) -> float:
+        """The loss of all entries if nothing is explained.
+
+        That is ``||X||**2``, or the deviance of the best constant.
+        """
+        return self.norm_squared if self.is_squared else self.deviance.null
+
+    @cached_property
+    def deviance(self) -> Deviance:
+        """The deviance of models, for a loss that is no squared error."""
+        return Deviance(self.loss, self.data, self.offsets)
+
     @property
     def bound(self) -> BoundPenalty | None:
         """The penalty bound to the sensitive features, if it is a function of ``A``."""
@@ -198,7 +221,7 @@ class Problem:
         found = {}
         for mode, sensitive in self._sensitive_by_mode.items():
             rows, features = self._select_penalized(mode, sensitive)
-            bound = penalty.bind(features, self.observations.values)
+            bound = penalty.bind(features, self._reference)
             if is_scale_free(penalty) and not isinstance(bound, BoundInvariant):
                 raise TypeError(
                     f"{type(penalty).__name__} is scale_free, but its bound penalty has no "
@@ -206,6 +229,13 @@ class Problem:
                 )
             found[mode] = bound if rows is None else restrict_rows(bound, rows, self.shape[mode])
         return found
+
+    @property
+    def _reference(self) -> Tensor:
+        """Numbers with the units of the loss, from which a penalty takes its own."""
+        if self.is_squared:
+            return self.observations.values
+        return self.prototype.new_full((1,), (self.total / self.count) ** 0.5)
 
     def penalties(self, factors: Factors) -> Tensor | None:
         """Return the sum of the penalties of all modes, shape (batch,); None without any."""
@@ -285,7 +315,7 @@ class Problem:
         if self.penalty is None:
             raise ValueError("strengths need a penalty, but the problem has none")
         # Computed now, so that all copies share them.
-        self.scores or self._bound_at_strength_one, self.norm_squared  # noqa: B018
+        self.scores or self._bound_at_strength_one, self.norm_squared, self.total  # noqa: B018
         if moves_scale(self.penalty):
             self._single  # noqa: B018
         return self._with(strengths)
@@ -331,15 +361,19 @@ class Problem:
 
     def evaluate(self, factors: Factors) -> Objective:
         """Return the objective of factors of shape (batch, size, rank), from any source."""
-        block = Sweep(self, factors).block(self.mode)
-        value = block.value(factors[self.mode])
-        return self.objective(factors, value, self.penalties(factors))
+        return self.objective(factors, self.loss_of(factors), self.penalties(factors))
+
+    def loss_of(self, factors: Factors) -> Tensor:
+        """Return loss and ridge in double precision, shape (batch,)."""
+        if self.is_squared:
+            return Sweep(self, factors).block(self.mode).value(factors[self.mode])
+        return self.deviance.value(factors) / self.count + self._shrinkage(factors)
 
     def value_and_gradients(self, factors: Factors) -> tuple[Objective, tuple[Tensor, ...]]:
         """Return the objective of factors of shape (batch, size, rank), and all its gradients.
 
-        The gradient of the loss in the factor ``A`` of a mode is ``2 (A G - M) / |X|``. The ridge
-        and the penalties of all modes are included.
+        For squared errors, the gradient in the factor ``A`` of a mode is ``2 (A G - M) / |X|``. The
+        ridge and the penalties of all modes are included.
         """
         value, gradients = self.loss_and_gradients(factors)
         penalty, slopes = self.penalty_and_gradients(factors)
@@ -349,7 +383,10 @@ class Problem:
 
     def loss_and_gradients(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
         """Return loss and ridge in double precision, shape (batch,), and their gradients."""
-        error, slopes = self.observations.error_and_slopes(factors)
+        if self.is_squared:
+            error, slopes = self.observations.error_and_slopes(factors)
+        else:
+            error, slopes = self.deviance.value_and_slopes(factors)
         gradients = [slope * (2 / self.count) for slope in slopes]
         for mode, factor in enumerate(factors):
             ridge = ridge_diagonal(factors, mode, self.mode, self.ridge)
@@ -383,6 +420,9 @@ class Problem:
         """
         held_back = self._shrinkage(factors)
         loss = value - held_back
+        penalty = torch.zeros_like(loss) if penalty is None else penalty.double()
+        if not self.is_squared:
+            return Objective(loss, penalty + held_back, loss * self.count / self.total)
         floor = CANCELLATION * torch.finfo(self.prototype.dtype).eps
         close = (loss * self.count < floor * self.norm_squared).nonzero().flatten()
         if len(close):
@@ -390,5 +430,4 @@ class Problem:
             for member in close.tolist():
                 error = self.observations.residual_squared([factor[member] for factor in factors])
                 loss[member] = error / self.count
-        penalty = torch.zeros_like(loss) if penalty is None else penalty.double()
         return Objective(loss, penalty + held_back, (loss * self.count / self.norm_squared).sqrt())

@@ -15,6 +15,8 @@ from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import real_number, whole_number
 from parafair.solvers.objective import Objective
 from parafair.solvers.problem import Problem
+from parafair.solvers.ridge import ridge_diagonal
+from parafair.solvers.rows import minimize_rows
 from parafair.solvers.sweep import Sweep
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
@@ -47,9 +49,9 @@ class Iteration:
 
     Attributes:
         objective: Loss plus penalty.
-        loss: ``||X - model||**2 / |X|``.
+        loss: ``||X - model||**2 / |X|``, or the mean deviance.
         penalty: The penalty, its strength included.
-        residual: ``||X - model|| / ||X||``.
+        residual: ``||X - model|| / ||X||``, or the deviance over that of the best constant.
         seconds: Time since the solver started.
     """
 
@@ -130,7 +132,7 @@ class Fit:
             mode; empty without noise.
         shifts: Rows of the sensitive mode before noise minus `plain`, with noise of their own if
             the rows have noise. None without sensitive features.
-        plain: The least-squares rows of the sensitive mode, with all other factors fixed and
+        plain: The rows of the sensitive mode with the least loss, with all other factors fixed and
             without the penalty. None without sensitive features, and after `load` of a fit that
             was written without exact rows.
         noiseless: The rows of the sensitive mode before noise was added; None without noise, and
@@ -160,7 +162,7 @@ class Fit:
 
     @property
     def noise_cost(self) -> float:
-        """How much noise has increased the relative residual; 0 without noise."""
+        """How much noise has increased the residual; 0 without noise."""
         return self.residual - self.before_noise.residual
 
     @property
@@ -170,7 +172,7 @@ class Fit:
 
     @property
     def residual(self) -> float:
-        """The last relative residual, ``||X - model|| / ||X||``."""
+        """The last relative residual, ``||X - model|| / ||X||``, or deviance ratio."""
         return self.history[-1].residual
 
     @property
@@ -202,8 +204,12 @@ class Fit:
         if problem.sensitive is None:
             return self
         factors = [factor.unsqueeze(0) for factor in self.cp.factors]
-        block = Sweep(problem, factors).block(problem.mode)
-        plain = block.minimizer(QuadraticForm.zero(factors[problem.mode]))
+        if problem.is_squared:
+            block = Sweep(problem, factors).block(problem.mode)
+            plain = block.minimizer(QuadraticForm.zero(factors[problem.mode]))
+        else:
+            ridge = ridge_diagonal(factors, problem.mode, problem.mode, problem.ridge)
+            plain = minimize_rows(problem.deviance, factors, problem.mode, ridge=ridge)
         return replace(self, plain=plain[0])
 
     def write(self, folder: Path, *, keep_exact: bool = False) -> None:

@@ -7,35 +7,68 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.least_squares import LOSSES, Block, MultilinearBlock, NonNegativeBlock
+from parafair.algebra.least_squares import (
+    Block,
+    MultilinearBlock,
+    NonNegativeBlock,
+    squared_block,
+)
 from parafair.solvers.ridge import ridge_diagonal
+from parafair.solvers.tangent import tangent_block
 
 if TYPE_CHECKING:
     from parafair.solvers.problem import Problem
 
 
 class Sweep:
-    """One pass over the modes, with the loss as a function of each block."""
+    """One pass over the modes, with the loss as a function of each block.
 
-    def __init__(self, problem: Problem, factors: Factors) -> None:
+    Args:
+        problem: The problem.
+        factors: Each (batch, size, rank).
+        damping: For a loss that is not monotone, multiples of its weights, shape (batch,).
+    """
+
+    def __init__(self, problem: Problem, factors: Factors, damping: Tensor | None = None) -> None:
         self.problem = problem
         self.factors = list(factors)
-        self._sums = problem.observations.sums(factors)
+        self.damping = damping
+        self._sums = problem.observations.sums(factors) if problem.is_squared else None
 
     def block(self, mode: int) -> Block:
-        """Return loss and ridge as a function of the factor of `mode`, with the others fixed."""
-        free = LOSSES[self.problem.loss](
+        """Return loss and ridge as a function of the factor of `mode`, with the others fixed.
+
+        If the loss is no squared error, these are weighted squares that touch it.
+        """
+        problem = self.problem
+        ridge = ridge_diagonal(self.factors, mode, problem.mode, problem.ridge)
+        if self._sums is None:
+            return tangent_block(
+                problem.deviance, self.factors, mode, ridge=ridge, damping=self.damping
+            )
+        free = squared_block(
             self._sums.target(mode),
             self._sums.gram(mode),
-            norm_squared=self.problem.norm_squared,
-            entries=self.problem.count,
-            ridge=ridge_diagonal(self.factors, mode, self.problem.mode, self.problem.ridge),
+            norm_squared=problem.norm_squared,
+            entries=problem.count,
+            ridge=ridge,
         )
         if mode in self.problem.non_negative:
             return NonNegativeBlock.of(free)
         if self.problem.structure is not None and mode != self.problem.mode:
             return MultilinearBlock.of(free, self.problem.structure)
         return free
+
+    def value(self, block: Block, mode: int) -> Tensor:
+        """Return loss and ridge of the current factors, in double precision, shape (batch,).
+
+        Args:
+            block: The block of the factor that was replaced last.
+            mode: Its mode.
+        """
+        if self._sums is None:
+            return self.problem.loss_of(self.factors)
+        return block.value(self.factors[mode])
 
     def refit_others(self, passes: int) -> None:
         """Fit all factors but that of the people, one after the other."""
@@ -47,4 +80,5 @@ class Sweep:
     def replace(self, mode: int, factor: Tensor) -> None:
         """Replace the factor of a mode."""
         self.factors[mode] = factor
-        self._sums.replace(mode, factor)
+        if self._sums is not None:
+            self._sums.replace(mode, factor)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from parafair.algebra.least_squares.base import LOSSES, Block, squared_block
+from parafair.algebra.least_squares.base import Block, squared_block
 from parafair.algebra.least_squares.multilinear import MultilinearBlock
 from parafair.algebra.least_squares.non_negative import NonNegativeBlock
 from parafair.algebra.least_squares.rowwise import RowwiseBlock
 from parafair.algebra.least_squares.shared import SharedBlock
 
 __all__ = [
-    "LOSSES",
     "Block",
     "MultilinearBlock",
     "NonNegativeBlock",

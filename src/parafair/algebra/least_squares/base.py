@@ -87,7 +87,7 @@ def squared_block(
     target: Tensor,
     gram: Tensor | RowGrams,
     *,
-    norm_squared: float,
+    norm_squared: float | Tensor,
     entries: int,
     ridge: Tensor | None,
 ) -> Block:
@@ -96,7 +96,7 @@ def squared_block(
     Args:
         target: ``M``, shape (batch, n, rank).
         gram: ``G``, shape (batch, rank, rank), or one for each row.
-        norm_squared: ``||X||**2`` over the observed entries.
+        norm_squared: ``||X||**2`` over the observed entries; or a constant for each member.
         entries: ``|X|``, their number.
         ridge: Added to the diagonal of ``G``, shape (batch, rank); None for no ridge.
     """
@@ -105,7 +105,3 @@ def squared_block(
         return RowwiseBlock(target, grams, norm_squared, entries)
     shared = gram if ridge is None else gram + torch.diag_embed(ridge)
     return SharedBlock(target, shared, norm_squared, entries)
-
-
-# To add a loss, add its block function here under its public name.
-LOSSES: dict[str, Callable[..., Block]] = {"squared": squared_block}

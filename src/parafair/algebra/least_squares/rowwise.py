@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.devices import identity
-from parafair.algebra.least_squares.shared import PULL, SharedBlock, sum_rows
+from parafair.algebra.least_squares.shared import PULL, SharedBlock, constant_of, sum_rows
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.algebra.row_grams import RowGrams, places_of, solve_rows
 
@@ -21,13 +21,13 @@ class RowwiseBlock:
     Attributes:
         target: ``M``, shape (batch, n, rank).
         grams: ``G``, one for each row.
-        norm_squared: ``||X||**2`` over the observed entries.
+        norm_squared: ``||X||**2`` over the observed entries; or a constant for each member.
         entries: ``|X|``, the number of observed entries.
     """
 
     target: Tensor
     grams: RowGrams
-    norm_squared: float
+    norm_squared: float | Tensor
     entries: int
 
     @property
@@ -44,7 +44,12 @@ class RowwiseBlock:
 
     def take(self, members: Tensor) -> RowwiseBlock:
         """Return the function for some members of the batch."""
-        return replace(self, target=self.target[members], grams=self.grams.take(members))
+        return replace(
+            self,
+            target=self.target[members],
+            grams=self.grams.take(members),
+            norm_squared=constant_of(self.norm_squared, members),
+        )
 
     def pool(self, rows: Tensor, weights: Tensor) -> RowwiseBlock:
         """Return the function of rows that several rows have in common, up to a constant."""

@@ -32,13 +32,13 @@ class SharedBlock:
     Attributes:
         target: ``M``, shape (batch, n, rank).
         gram: ``G``, shape (batch, rank, rank).
-        norm_squared: ``||X||**2``.
+        norm_squared: ``||X||**2``; or a constant for each member, shape (batch,).
         entries: ``|X|``, the number of entries of the tensor.
     """
 
     target: Tensor
     gram: Tensor
-    norm_squared: float
+    norm_squared: float | Tensor
     entries: int
 
     @property
@@ -55,7 +55,12 @@ class SharedBlock:
 
     def take(self, members: Tensor) -> SharedBlock:
         """Return the loss for some members of the batch."""
-        return replace(self, target=self.target[members], gram=self.gram[members])
+        return replace(
+            self,
+            target=self.target[members],
+            gram=self.gram[members],
+            norm_squared=constant_of(self.norm_squared, members),
+        )
 
     def pool(self, rows: Tensor, weights: Tensor) -> SharedBlock:
         """Return the loss of rows that several rows have in common, up to a constant."""
@@ -211,6 +216,11 @@ class SharedBlock:
             change = function(inside, *along) - function(outside, *along)
             result = result + form.directions @ change
         return result @ vectors.mT
+
+
+def constant_of(constant: float | Tensor, members: Tensor) -> float | Tensor:
+    """Return the constant of some members of the batch."""
+    return constant[members] if isinstance(constant, Tensor) else constant
 
 
 def sum_rows(values: Tensor, rows: Tensor, weights: Tensor) -> Tensor:

@@ -1,0 +1,63 @@
+"""Yes or no, or a probability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from parafair.losses import logistic
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """``ln(1 + e**m) - x m``: entries 0 and 1, with probability ``1 / (1 + e**-m)`` of a 1.
+
+    Probabilities between 0 and 1 are entries too; the loss is then the cross-entropy. If no entry
+    is missing, all weights are 1/4: Böhning and Lindsay, "Monotonicity of quadratic-approximation
+    algorithms", 1988.
+    """
+
+    name: ClassVar[str] = "bernoulli"
+    measure: ClassVar[str] = "deviance ratio"
+    allowed: ClassVar[str] = "0, 1 or a probability between them"
+    remedy: ClassVar[str] = "code no as 0 and yes as 1, or use loss='squared'"
+    monotone: ClassVar[bool] = True
+
+    @property
+    def bound(self) -> float:
+        """The largest curvature of the logistic curve."""
+        return 0.25
+
+    def accepts(self, values: Tensor) -> Tensor:
+        """Return where values are between 0 and 1."""
+        return (values >= 0) & (values <= 1)
+
+    def value_and_slope(self, values: Tensor, model: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the cross-entropy and its derivative."""
+        return logistic.value_and_slope(1.0, values, model)
+
+    def weight(self, values: Tensor, model: Tensor) -> Tensor:
+        """Return Jaakkola and Jordan's weight."""
+        return logistic.weight(1.0, model)
+
+    def curvature(self, values: Tensor, model: Tensor) -> Tensor:
+        """Return ``p (1 - p)``."""
+        return logistic.curvature(1.0, model)
+
+    def saturated(self, values: Tensor) -> Tensor:
+        """Return the entropy; 0 for 0 and 1."""
+        return logistic.entropy(1.0, values)
+
+    def mean(self, model: Tensor) -> Tensor:
+        """Return probabilities."""
+        return model.sigmoid()
+
+    def linked(self, values: Tensor) -> Tensor:
+        """Return the log-odds half way to the mean."""
+        return logistic.logit((values + values.nanmean()) / 2)
+
+    def constant(self, values: Tensor) -> float:
+        """Return the log-odds of the mean."""
+        return float(logistic.logit(values.double().mean()))

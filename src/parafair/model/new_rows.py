@@ -1,0 +1,107 @@
+"""The loss of new people as a function of their rows, with all other factors fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import Factors
+from parafair.algebra.least_squares import Block, NonNegativeBlock, squared_block
+from parafair.algebra.quadratic import QuadraticForm
+from parafair.data.centering import Offsets
+from parafair.data.tensor_data import TensorData
+from parafair.losses import Loss, is_squared, null_deviance
+from parafair.solvers.deviance import Deviance
+from parafair.solvers.ridge import ridge_diagonal
+from parafair.solvers.rows import minimize_rows
+from parafair.solvers.tangent import tangent_block
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """The loss and the ridge of new people.
+
+    Attributes:
+        data: Their entries; with the squared error, offsets are subtracted.
+        factors: The factors of the model, one (size, rank) per mode; that of the people is not
+            used.
+        mode: The mode of the people.
+        ridge: The ridge of the model.
+        loss: Its loss.
+        offsets: Its offsets, part of the model if the loss has a link; None without any.
+        non_negative: Whether rows are non-negative.
+    """
+
+    data: TensorData
+    factors: Factors
+    mode: int
+    ridge: float
+    loss: Loss
+    offsets: Offsets | None
+    non_negative: bool = False
+
+    def best(self) -> Tensor:
+        """Return the rows that fit the entries best, shape (people, rank)."""
+        others, ridge = self._others()
+        if not is_squared(self.loss):
+            return minimize_rows(self._deviance, others, self.mode, ridge=ridge)[0]
+        block = self._squares(others, ridge, norm_squared=0.0, entries=1)
+        return block.minimizer(QuadraticForm.zero(block.target))[0]
+
+    def blocks(self) -> Callable[[Tensor], Block]:
+        """Return a function from rows, shape (1, people, rank), to the loss near them."""
+        others, ridge = self._others()
+        if is_squared(self.loss):
+            norm = float(torch.linalg.vector_norm(self.data.entries, dtype=torch.float64))
+            block = self._squares(others, ridge, norm_squared=norm**2, entries=self.data.observed)
+            return lambda _: block
+
+        def near(rows: Tensor) -> Block:
+            others[self.mode] = rows
+            return tangent_block(self._deviance, others, self.mode, ridge=ridge)
+
+        return near
+
+    def ratio(self, rows: Tensor) -> float:
+        """Return the deviance of rows over that of the best constant."""
+        others, _ = self._others()
+        others[self.mode] = rows[None]
+        return float(self._deviance.value(others)) / self._deviance.null
+
+    @property
+    def reference(self) -> Tensor:
+        """Numbers with the units of the loss, from which a penalty takes its own."""
+        if is_squared(self.loss):
+            return self.data.entries
+        unit = null_deviance(self.loss, self.data.entries) / self.data.observed
+        return self.data.values.new_full((1,), unit**0.5)
+
+    @cached_property
+    def _deviance(self) -> Deviance:
+        return Deviance(self.loss, self.data, self.offsets)
+
+    def _others(self) -> tuple[list[Tensor], Tensor | None]:
+        """Return the factors with zeros for new people, and the ridge of their rows."""
+        others = [factor.unsqueeze(0) for factor in self.factors]
+        ridge = ridge_diagonal(others, self.mode, self.mode, self.ridge)
+        people, rank = self.data.shape[self.mode], others[0].shape[-1]
+        others[self.mode] = others[0].new_zeros(1, people, rank)
+        return others, ridge
+
+    def _squares(
+        self, others: Factors, ridge: Tensor | None, *, norm_squared: float, entries: int
+    ) -> Block:
+        """Return squared error and ridge as a function of the rows."""
+        sums = self.data.observations.sums(others)
+        free = squared_block(
+            sums.target(self.mode),
+            sums.gram(self.mode),
+            norm_squared=norm_squared,
+            entries=entries,
+            ridge=ridge,
+        )
+        return NonNegativeBlock.of(free) if self.non_negative else free

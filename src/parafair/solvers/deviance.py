@@ -1,0 +1,89 @@
+"""The deviance of a model over the observed entries, for losses that are no squared error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import Factors
+from parafair.algebra.entrywise import Entries, entries_of
+from parafair.arguments import instance_of
+from parafair.data.centering import Offsets
+from parafair.data.checks import check_values
+from parafair.data.tensor_data import TensorData
+from parafair.losses import Loss, is_squared, null_deviance
+
+
+@dataclass(frozen=True, eq=False)
+class Deviance:
+    """``2 sum (f(x, m) - saturated(x))`` over the observed entries; see `parafair.losses`.
+
+    Attributes:
+        loss: The loss ``f``.
+        data: The data.
+        intercepts: Offsets on the scale of the loss's link; None for none.
+    """
+
+    loss: Loss
+    data: TensorData
+    intercepts: Offsets | None
+
+    @cached_property
+    def null(self) -> float:
+        """The deviance of the best constant."""
+        return null_deviance(self.loss, self.data.observations.values)
+
+    @cached_property
+    def saturated(self) -> float:
+        """The sum of the loss of a model that fits every entry."""
+        return float(self.loss.saturated(self.data.observations.values.double()).sum())
+
+    @cached_property
+    def entries(self) -> Entries:
+        """The observed entries, arranged for sums of a loss."""
+        return entries_of(self.data.observations)
+
+    @cached_property
+    def fixed(self) -> list[Tensor]:
+        """The intercepts as components of the model; empty without any."""
+        if self.intercepts is None:
+            return []
+        return self.intercepts.components(self.data.shape, self.data.values)
+
+    def of_sum(self, value: Tensor) -> Tensor:
+        """Return the deviance of models with this sum of the loss."""
+        return (2 * (value - self.saturated)).clamp_min(0)
+
+    def value(self, factors: Factors) -> Tensor:
+        """Return the deviance in double precision, shape (batch,)."""
+        value, _, _ = self.entries.slope_and_grams(self.loss, None, factors, self.fixed, 0)
+        return self.of_sum(value)
+
+    def value_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
+        """Return the deviance and half its gradient in every factor."""
+        value, slopes = self.entries.value_and_slopes(self.loss, factors, self.fixed)
+        return self.of_sum(value), slopes
+
+
+def check_loss(loss: Loss, deviance: Deviance) -> None:
+    """Raise unless the loss can take the data, and offsets belong to it."""
+    offsets = deviance.intercepts
+    if offsets is not None:
+        instance_of("offsets", offsets, Offsets, "use Offsets.fit, or None")
+        for mode, vector in offsets.by_mode.items():
+            if mode not in range(deviance.data.order) or len(vector) != deviance.data.shape[mode]:
+                raise ValueError(
+                    f"offsets have {len(vector)} values for mode {mode}, but the data has the "
+                    f"shape {deviance.data.shape}; fit them to this data"
+                )
+    if is_squared(loss):
+        return
+    check_values(deviance.data, loss)
+    values = deviance.data.observations.values
+    if bool((values == values.flatten()[0]).all()):
+        raise ValueError(
+            "X has the same value everywhere, so the best constant fits it exactly and there is "
+            "nothing to decompose; pass other data"
+        )

@@ -1,0 +1,69 @@
+"""Rows of one mode with all other factors fixed, for losses that are no squared error."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import Factors
+from parafair.algebra.row_grams import RowGrams, solve_rows
+from parafair.solvers.deviance import Deviance
+
+# Steps of Newton at most, and how often one is shortened to a quarter.
+MOST_STEPS, MOST_SHORTER = 100, 8
+
+# A step must decrease the loss by this share of what its slope promises.
+DECREASE = 1e-4
+
+
+def minimize_rows(
+    deviance: Deviance, factors: Factors, mode: int, *, ridge: Tensor | None
+) -> Tensor:
+    """Return the rows of a mode with the smallest deviance and ridge, shape (batch, n, rank).
+
+    Every row takes Newton's steps of its own, shortened until its loss decreases: the losses are
+    convex in a row.
+
+    Args:
+        deviance: The deviance.
+        factors: Each (batch, size, rank); that of the mode is where the rows begin.
+        mode: The mode.
+        ridge: Added to the diagonals of the Gram matrices, shape (batch, rank); None for none.
+    """
+    parts = list(factors)
+    rank, like = factors[mode].shape[-1], factors[mode]
+    held = like.new_zeros(len(like), 1, rank) if ridge is None else ridge.unsqueeze(-2)
+
+    def sums(rows: Tensor) -> tuple[Tensor, Tensor, RowGrams]:
+        parts[mode] = rows
+        loss, entries = deviance.loss, deviance.entries
+        value, slope, triangles = entries.of_rows(loss, loss.curvature, parts, deviance.fixed, mode)
+        assert triangles is not None
+        value = value + (held * rows.square()).sum(-1).double() / 2
+        grams = RowGrams.of(triangles, rank).plus(held.squeeze(-2))
+        return value, slope + held * rows, grams
+
+    rows = factors[mode]
+    value, slope, grams = sums(rows)
+    tolerance = torch.finfo(like.dtype).eps ** 0.75
+    for _ in range(MOST_STEPS):
+        step = torch.empty_like(rows)
+        for part, triangles in grams.parts():
+            step[:, part] = -solve_rows(triangles, slope[:, part])
+        promised = (step * slope).sum(-1, dtype=torch.float64)
+        if not (-promised > tolerance * (1 + value.abs())).any():
+            break
+        length = torch.ones_like(promised)
+        for _ in range(MOST_SHORTER):
+            # A comparison with NaN is false.
+            after = sums(rows + length.unsqueeze(-1).to(step) * step)[0]
+            good = after <= value + DECREASE * length * promised
+            if good.all():
+                break
+            length = torch.where(good, length, length / 4)
+        moved = torch.where(good, length, 0.0).unsqueeze(-1).to(step)
+        rows = rows + moved * step
+        value, slope, grams = sums(rows)
+        if not moved.any():
+            break
+    return rows

@@ -1,0 +1,61 @@
+"""A block of a loss that is no squared error: weighted squares that touch it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import Factors, cross_gram, gram
+from parafair.algebra.least_squares import Block, squared_block
+from parafair.algebra.observed import CompleteObservations
+from parafair.algebra.row_grams import RowGrams
+from parafair.solvers.deviance import Deviance
+
+
+def tangent_block(
+    deviance: Deviance,
+    factors: Factors,
+    mode: int,
+    *,
+    ridge: Tensor | None,
+    damping: Tensor | None = None,
+) -> Block:
+    """Return deviance and ridge near the current factor of a mode, as least squares.
+
+    With slope ``s_i`` and weighted Gram matrices ``G_i`` at the current rows ``a_i`` it is
+
+        (constant + sum_i (a_i G_i a_i - 2 a_i m_i)) / |X|        with        m_i = G_i a_i - s_i,
+
+    which has the value and the gradient of the loss there. If the loss is monotone, it is nowhere
+    below it. If its weights have a bound and no entry is missing, all rows share one matrix.
+
+    Args:
+        deviance: The deviance.
+        factors: Each (batch, size, rank).
+        mode: The mode.
+        ridge: Added to the diagonals of the Gram matrices, shape (batch, rank); None for none.
+        damping: Multiples of the weights, shape (batch,); None for 1.
+    """
+    loss, factor, rank = deviance.loss, factors[mode], factors[mode].shape[-1]
+    complete = isinstance(deviance.data.observations, CompleteObservations)
+    shared = loss.bound is not None and complete
+    value, slope, triangles = deviance.entries.slope_and_grams(
+        loss, None if shared else loss.weight, factors, deviance.fixed, mode
+    )
+    more = 1.0 if damping is None else damping[:, None, None]
+    if triangles is None:
+        assert loss.bound is not None
+        own = cross_gram([gram(each) for each in factors], mode) * (loss.bound * more)
+        product = factor @ own
+        weighted: Tensor | RowGrams = own
+    else:
+        weighted = RowGrams.of(triangles * more, rank)
+        product = weighted.products(factor)
+    target = product - slope
+    inner = ((product - 2 * target).double() * factor.double()).sum((-2, -1))
+    return squared_block(
+        target,
+        weighted,
+        norm_squared=deviance.of_sum(value) - inner,
+        entries=deviance.data.observed,
+        ridge=ridge,
+    )
