@@ -263,6 +263,7 @@ def test_a_frontier_has_tucker_models(tensor, tmp_path):
         ({"ranks": (7, 3, 2)}, "at most the product of the others"),
         ({"ranks": (0, 3, 2)}, "each of ranks must be a whole number"),
         ({"ranks": RANKS, "method": "khsic"}, "not available for FairTucker"),
+        ({"ranks": RANKS, "method": "bhattacharyya"}, "not available for FairTucker"),
         ({"ranks": RANKS, "method": "leace"}, "not available for FairTucker"),
         ({"ranks": RANKS, "solver": "gradient"}, "cannot take gradient steps"),
         ({"ranks": RANKS, "init": [1, 2]}, "init of a FairTucker must be one of"),
