@@ -66,15 +66,6 @@ def test_a_fit_is_the_best_of_both_ends(kind, seed):
         assert fit.objective <= 1.01 * end.objective
 
 
-def test_several_starts_find_the_same_plain_decomposition_with_any_seed():
-    problem = problem_of(KINDS[1], n=200)  # more than half of all starts end in a poor optimum
-    each = [make_starts(problem, "uniform", count=5, seed=seed) for seed in range(12)]
-    starts = tuple(torch.cat(mode) for mode in zip(*each, strict=True))
-    residuals = [fit.residual for fit in decompose_plain(problem, starts=starts, stop=STOP, each=5)]
-    assert len(residuals) == 12
-    assert max(residuals) < 1.01 * min(residuals)
-
-
 def test_the_time_and_the_iterations_before_are_reported():
     problem = problem_of(KINDS[0])
     (plain,) = plain_of(problem)

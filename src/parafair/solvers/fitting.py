@@ -22,11 +22,8 @@ from parafair.errors import Interrupted
 from parafair.penalties import Transport
 from parafair.penalties.base import ScorePenalty, moves_scale
 from parafair.penalties.postprocessing import Postprocessing, SeededPostprocessing
-from parafair.solvers.block import BlockDescent
-from parafair.solvers.compression import compressed_fits
 from parafair.solvers.dealing import solve_dealt
 from parafair.solvers.decomposition import Decomposition, repair
-from parafair.solvers.lbfgs import LBFGS
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
 from parafair.solvers.precision import solve_single, solve_twice
 from parafair.solvers.problem import Problem
@@ -35,14 +32,6 @@ from parafair.solvers.sampling import LEAST_PEOPLE, solve_sample
 
 # The repair of more people takes longer than the fit.
 MOST_REPAIRED = 1000
-
-
-# Further starts of a compressed tensor, if there are several. On some data more than half of all
-# starts end in a poor local optimum.
-MORE_STARTS = 15
-
-# Squared relative residual of a plain decomposition that counts as exact.
-EXACT = 1e-8
 
 
 @dataclass(frozen=True)
@@ -127,64 +116,6 @@ def starts_plain(problem: Problem) -> bool:
     return moves_scale(problem.penalty)
 
 
-def plain_solver(problem: Problem) -> Solver[Any]:
-    """Return the faster solver of plain decompositions.
-
-    Blocks of squared errors are exact. Those of other losses are not, and each of them needs a pass
-    over the entries, which gives quasi-Newton steps the gradients of all factors. The blocks of a
-    structured factor are slow if entries are missing.
-    """
-    return BlockDescent() if problem.is_squared and problem.structure is None else LBFGS()
-
-
-def decompose_plain(
-    problem: Problem,
-    *,
-    starts: tuple[Tensor, ...],
-    stop: Stop,
-    each: int = 1,
-    on_iteration: OnIteration | None = None,
-) -> tuple[Fit, ...]:
-    """Return decompositions without the penalty, each the best of several starts.
-
-    Rough fits from all starts come first, to the compressed tensor if it becomes small.
-
-    Args:
-        problem: The problem; its penalty is ignored.
-        starts: One factor (batch, size, rank) per mode.
-        stop: When a fit stops.
-        each: How many starts, one after the other, there are for every decomposition.
-        on_iteration: Called after each iteration, as in `solve_batch`.
-    """
-    plain = replace(problem, penalty=None, other_sensitive={})
-    counted, stop = Counted(on_iteration), replace(stop, enough=max(stop.enough, EXACT))
-    solver = plain_solver(problem)
-    try:
-        rough, count = None, len(starts[0])
-        if problem.is_squared:
-            rough = compressed_fits(
-                plain,
-                starts,
-                stop=stop,
-                more=MORE_STARTS if each > 1 else 0,
-                on_iteration=counted.later(),
-            )
-        if rough is None and each > 1:
-            rough = solve_single(
-                plain,
-                solver,
-                starts=starts,
-                stop=ROUNDS[-1].stop(stop),
-                on_iteration=counted.later(),
-            )
-        if rough is not None:
-            own = [rough[first : first + each] for first in range(0, count, each)]
-            starts = _stack([best([*fits, *rough[count:]]).cp.factors for fits in own])
-        return solve_twice(plain, solver, starts=starts, stop=stop, on_iteration=counted.later())
-    except Interrupted as interruption:
-        raise Interrupted(interruption.fit, strength=0.0) from interruption
-
-
 def decompose_from(
     problem: Problem,
     solver: Solver[Any],
@@ -221,7 +152,7 @@ def decompose_from(
         solve(
             problem,
             solver,
-            starts=_stack([winner.factors for winner in first]),
+            starts=stack_factors([winner.factors for winner in first]),
             stop=stop,
             on_iteration=counted.later(),
             on_fit=finish,
@@ -264,7 +195,9 @@ def _winners(
     problem: Problem, solver: Solver[Any], *, plain: Sequence[Fit], stop: Stop, counted: Counted
 ) -> list[Contender]:
     """Return the best start of each member, of those that the number of people allows."""
-    if problem.in_chunks and len(problem.penalized_features) >= LEAST_PEOPLE:
+    # Rows that move like others would leave the constraints, or overflow in a link.
+    free = problem.is_squared and not problem.constrained
+    if free and problem.in_chunks and len(problem.penalized_features) >= LEAST_PEOPLE:
         return _sampled(problem, solver, plain=plain, stop=stop, counted=counted)
     of_members = [[Contender(member, fit.cp.factors)] for member, fit in enumerate(plain)]
     for member, factors in enumerate(_repairs(problem, plain)):
@@ -277,7 +210,7 @@ def _winners(
         found = solve_single(
             _of_members(problem, [contender.member for contender in each]),
             solver,
-            starts=_stack([contender.factors for contender in each]),
+            starts=stack_factors([contender.factors for contender in each]),
             stop=current.stop(stop),
             on_iteration=counted.later(),
         )
@@ -310,7 +243,7 @@ def _sampled(
 
 def _objectives(problem: Problem, fits: Sequence[Fit]) -> Tensor:
     """Return the objective of each member, shape (batch,)."""
-    return problem.evaluate(_stack([fit.cp.factors for fit in fits])).value
+    return problem.evaluate(stack_factors([fit.cp.factors for fit in fits])).value
 
 
 def _close(contenders: list[Contender], close: float) -> list[Contender]:
@@ -337,7 +270,7 @@ def _of_members(problem: Problem, members: Sequence[int]) -> Problem:
     return problem.take(torch.tensor(members, dtype=torch.long, device=device))
 
 
-def _stack(factors: Sequence[Sequence[Tensor]]) -> tuple[Tensor, ...]:
+def stack_factors(factors: Sequence[Sequence[Tensor]]) -> tuple[Tensor, ...]:
     """Return a batch of factors, one (batch, size, rank) per mode."""
     return tuple(torch.stack(mode) for mode in zip(*factors, strict=True))
 

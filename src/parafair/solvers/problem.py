@@ -7,14 +7,13 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, product_of
 from parafair.algebra.observed import Observations
 from parafair.algebra.tucker_tensor import Multilinear
-from parafair.arguments import instance_of, real_number
+from parafair.arguments import real_number
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
@@ -26,6 +25,7 @@ from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, s
 from parafair.solvers.deviance import Deviance, check_loss
 from parafair.solvers.non_negative import check_non_negative
 from parafair.solvers.objective import Objective
+from parafair.solvers.penalized import check_sensitive, select_penalized
 from parafair.solvers.ranks import check_rank
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.scores import bind_scores, check_scores
@@ -94,28 +94,7 @@ class Problem:
         object.__setattr__(self, "loss", resolve_loss(self.loss))
         check_loss(self.loss, self.deviance)
         check_non_negative(self.data, self.non_negative)
-        remedy = "use one of parafair.penalties, or None"
-        if self.penalty is not None and not isinstance(self.penalty, ScorePenalty):
-            instance_of("penalty", self.penalty, Penalty, remedy)  # type: ignore[type-abstract]
-        instance_of("other_sensitive", self.other_sensitive, Mapping, "pass {mode: features}")  # type: ignore[type-abstract]
-        if self.penalty is not None and self.sensitive is None:
-            raise ValueError(
-                f"the penalty {self.penalty!r} needs sensitive features, but none were given; pass "
-                "one row per person, or use method='none' for a plain decomposition"
-            )
-        if self.other_sensitive and not is_scale_free(self.penalty):
-            raise ValueError(
-                "sensitive features of several modes need a scale-free penalty such as "
-                f"method='invariant', got {self.penalty!r}: other penalties depend on the scale, "
-                "which only one mode can carry"
-            )
-        for mode, features in self._sensitive_by_mode.items():
-            instance_of("sensitive", features, SensitiveFeatures, "use SensitiveFeatures.of")
-            if len(features) != self.shape[self.data.find_mode(mode)]:
-                raise ValueError(
-                    f"sensitive_features has {len(features)} rows but mode {mode} of the tensor "
-                    f"has {self.shape[mode]}; pass one row per index, in the same order"
-                )
+        check_sensitive(self)
         check_scores(self)
 
     @property
@@ -126,10 +105,11 @@ class Problem:
     @property
     def sensitive_modes(self) -> tuple[int, ...]:
         """The modes with sensitive features."""
-        return tuple(self._sensitive_by_mode)
+        return tuple(self.sensitive_by_mode)
 
     @property
-    def _sensitive_by_mode(self) -> dict[int, SensitiveFeatures]:
+    def sensitive_by_mode(self) -> dict[int, SensitiveFeatures]:
+        """The sensitive features of each mode with any."""
         own = {} if self.sensitive is None else {self.mode: self.sensitive}
         return {**own, **self.other_sensitive}
 
@@ -219,7 +199,7 @@ class Problem:
 
     def _bind(self, penalty: Penalty) -> dict[int, BoundPenalty]:
         found = {}
-        for mode, sensitive in self._sensitive_by_mode.items():
+        for mode, sensitive in self.sensitive_by_mode.items():
             rows, features = self._select_penalized(mode, sensitive)
             bound = penalty.bind(features, self._reference)
             if is_scale_free(penalty) and not isinstance(bound, BoundInvariant):
@@ -280,20 +260,7 @@ class Problem:
         self, mode: int, sensitive: SensitiveFeatures
     ) -> tuple[Tensor | None, SensitiveFeatures]:
         """Return the penalized positions of a mode, None for all, and their features."""
-        counted = self._present(mode)
-        if sensitive.has_features is not None:
-            counted &= torch.from_numpy(sensitive.has_features).to(counted.device)
-        if counted.all():
-            return None, sensitive
-        rows = counted.nonzero().flatten()
-        features = sensitive.take(rows.cpu().numpy())
-        for column in features.columns:
-            if len(np.unique(column.values)) < 2:
-                raise ValueError(
-                    f"sensitive feature {column.name!r} must differ between people with "
-                    "observed entries, but is constant; drop the column, or add people"
-                )
-        return rows, features
+        return select_penalized(self._present(mode), sensitive)
 
     def penalized_rows(self, factor: Tensor, mode: int | None = None) -> Tensor:
         """Return the penalized rows of a sensitive mode's factor, shape (..., people, rank).

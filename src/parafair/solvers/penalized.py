@@ -1,0 +1,68 @@
+"""The people whose rows a penalty is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parafair.arguments import instance_of
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.penalties import Penalty, ScorePenalty
+from parafair.penalties.base import is_scale_free
+
+if TYPE_CHECKING:
+    from parafair.solvers.problem import Problem
+
+
+def check_sensitive(problem: Problem) -> None:
+    """Raise unless the penalty of a problem is one, and has the sensitive features it needs."""
+    remedy = "use one of parafair.penalties, or None"
+    if problem.penalty is not None and not isinstance(problem.penalty, ScorePenalty):
+        instance_of("penalty", problem.penalty, Penalty, remedy)  # type: ignore[type-abstract]
+    instance_of("other_sensitive", problem.other_sensitive, Mapping, "pass {mode: features}")  # type: ignore[type-abstract]
+    if problem.penalty is not None and problem.sensitive is None:
+        raise ValueError(
+            f"the penalty {problem.penalty!r} needs sensitive features, but none were given; pass "
+            "one row per person, or use method='none' for a plain decomposition"
+        )
+    if problem.other_sensitive and not is_scale_free(problem.penalty):
+        raise ValueError(
+            "sensitive features of several modes need a scale-free penalty such as "
+            f"method='invariant', got {problem.penalty!r}: other penalties depend on the scale, "
+            "which only one mode can carry"
+        )
+    for mode, features in problem.sensitive_by_mode.items():
+        instance_of("sensitive", features, SensitiveFeatures, "use SensitiveFeatures.of")
+        if len(features) != problem.shape[problem.data.find_mode(mode)]:
+            raise ValueError(
+                f"sensitive_features has {len(features)} rows but mode {mode} of the tensor "
+                f"has {problem.shape[mode]}; pass one row per index, in the same order"
+            )
+
+
+def select_penalized(
+    counted: Tensor, sensitive: SensitiveFeatures
+) -> tuple[Tensor | None, SensitiveFeatures]:
+    """Return the positions of the penalized people, None for everybody, and their features.
+
+    Args:
+        counted: Who has observed entries, shape (n,).
+        sensitive: The features of everybody.
+    """
+    if sensitive.has_features is not None:
+        counted = counted & torch.from_numpy(sensitive.has_features).to(counted.device)
+    if counted.all():
+        return None, sensitive
+    rows = counted.nonzero().flatten()
+    features = sensitive.take(rows.cpu().numpy())
+    for column in features.columns:
+        if len(np.unique(column.values)) < 2:
+            raise ValueError(
+                f"sensitive feature {column.name!r} must differ between people with "
+                "observed entries, but is constant; drop the column, or add people"
+            )
+    return rows, features

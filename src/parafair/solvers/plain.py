@@ -1,0 +1,83 @@
+"""Decompositions without a penalty, where fits with one begin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from parafair.errors import Interrupted
+from parafair.solvers.block import BlockDescent
+from parafair.solvers.compression import compressed_fits
+from parafair.solvers.fitting import ROUNDS, stack_factors
+from parafair.solvers.lbfgs import LBFGS
+from parafair.solvers.loop import Counted, OnIteration, Solver
+from parafair.solvers.precision import solve_single, solve_twice
+from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit, Stop, best
+
+# Further starts of a compressed tensor, if there are several. On some data more than half of all
+# starts end in a poor local optimum.
+MORE_STARTS = 15
+
+# Squared relative residual of a plain decomposition that counts as exact.
+EXACT = 1e-8
+
+
+def plain_solver(problem: Problem) -> Solver[Any]:
+    """Return the faster solver of plain decompositions.
+
+    Blocks of squared errors are exact. Those of other losses are not, and each of them needs a pass
+    over the entries, which gives quasi-Newton steps the gradients of all factors. The blocks of a
+    structured factor are slow if entries are missing.
+    """
+    return BlockDescent() if problem.is_squared and problem.structure is None else LBFGS()
+
+
+def decompose_plain(
+    problem: Problem,
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    each: int = 1,
+    on_iteration: OnIteration | None = None,
+) -> tuple[Fit, ...]:
+    """Return decompositions without the penalty, each the best of several starts.
+
+    Rough fits from all starts come first, to the compressed tensor if it becomes small.
+
+    Args:
+        problem: The problem; its penalty is ignored.
+        starts: One factor (batch, size, rank) per mode.
+        stop: When a fit stops.
+        each: How many starts, one after the other, there are for every decomposition.
+        on_iteration: Called after each iteration, as in `solve_batch`.
+    """
+    plain = replace(problem, penalty=None, other_sensitive={})
+    counted, stop = Counted(on_iteration), replace(stop, enough=max(stop.enough, EXACT))
+    solver = plain_solver(problem)
+    try:
+        rough, count = None, len(starts[0])
+        if problem.is_squared:
+            rough = compressed_fits(
+                plain,
+                starts,
+                stop=stop,
+                more=MORE_STARTS if each > 1 else 0,
+                on_iteration=counted.later(),
+            )
+        if rough is None and each > 1:
+            rough = solve_single(
+                plain,
+                solver,
+                starts=starts,
+                stop=ROUNDS[-1].stop(stop),
+                on_iteration=counted.later(),
+            )
+        if rough is not None:
+            own = [rough[first : first + each] for first in range(0, count, each)]
+            starts = stack_factors([best([*fits, *rough[count:]]).cp.factors for fits in own])
+        return solve_twice(plain, solver, starts=starts, stop=stop, on_iteration=counted.later())
+    except Interrupted as interruption:
+        raise Interrupted(interruption.fit, strength=0.0) from interruption
