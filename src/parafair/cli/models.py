@@ -45,7 +45,7 @@ class DecompositionOptions:
     rank: Annotated[str, option(MODEL, f"{RANK}.", metavar="<int>")] = str(FIT["rank"])
     ridge: Annotated[str, option(MODEL, f"{RIDGE}.", metavar="<float|auto>")] = FIT["ridge"]
     noise: Annotated[float | None, option(MODEL, NOISE)] = FIT["noise"]
-    loss: Annotated[str, option(MODEL, "Loss to minimize.", choices=LOSSES)] = FIT["loss"]
+    loss: Annotated[str, option(MODEL, f"Loss: {', '.join(LOSSES)}.")] = FIT["loss"]
     center: Annotated[
         bool,
         option(

@@ -5,7 +5,14 @@ const phone = matchMedia("(max-width: 700px)");
 
 // What the horizontal axis can be.
 const AXES = [
-  { name: "residual", button: "residual", title: `residual: ${data.measure ?? "‖X − model‖ / ‖X‖"}` },
+  {
+    name: "residual",
+    button: "residual",
+    // Read when it is shown: the data comes after this script.
+    get title() {
+      return `residual: ${data.measure ?? "‖X − model‖ / ‖X‖"}`;
+    },
+  },
   { name: "rmse", button: "held-out RMSE", title: "RMSE of held-out entries, in the units of the data" },
 ];
 let axis = AXES[0];

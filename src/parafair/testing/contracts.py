@@ -1,12 +1,4 @@
-"""Contract tests for penalties, losses, kernels, solvers, attackers and data sets, ours or yours.
-
-Subclass a contract in a test file and provide the fixtures it names; pytest runs its tests::
-
-    class TestMyPenalty(PenaltyContract):
-        @pytest.fixture
-        def penalty(self):
-            return MyPenalty(strength=2.0)
-"""
+"""The contracts of penalties on a factor, kernels, solvers, attackers and data sets."""
 
 from __future__ import annotations
 
@@ -23,8 +15,7 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.datasets import DATASETS, Dataset
 from parafair.dependence.kernels import Kernel
-from parafair.losses import Loss
-from parafair.penalties import Penalty, ScorePenalty
+from parafair.penalties import Penalty
 from parafair.solvers import Solver, solve_batch
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
@@ -105,138 +96,6 @@ class PenaltyContract:
         before = factor.clone()
         bound.value_and_gradient(factor)
         assert torch.equal(factor, before)
-
-
-class ScorePenaltyContract:
-    """Contract of a penalty on predicted scores; provide the fixture `penalty`."""
-
-    shape, rank = (13, 5, 4), 3
-
-    def problem(self, penalty: ScorePenalty) -> Problem:
-        """Return a problem with three groups and with missing entries."""
-        people, *others = self.shape
-        values = example_rows(people, others[0] * others[1], seed=0).reshape(self.shape)
-        values[::3, 1, 2] = torch.nan
-        groups = SensitiveFeatures.of(np.resize(["a", "b", "c"], people))
-        return Problem(TensorData.from_array(values), self.rank, 0, penalty, groups)
-
-    def factors(self) -> list[Tensor]:
-        """Return a batch of two models."""
-        return [
-            torch.stack([example_rows(n, self.rank, seed=9 * m + b) for b in range(2)])
-            for m, n in enumerate(self.shape)
-        ]
-
-    def test_value_is_finite_and_at_least_zero(self, penalty: ScorePenalty) -> None:
-        """Each member of a batch has a value of its own."""
-        problem, factors = self.problem(penalty), self.factors()
-        values = problem.penalties(factors)
-        assert values is not None
-        assert values.shape == (2,)
-        assert torch.isfinite(values).all()
-        assert (values > -1e-12).all()
-        for member, value in enumerate(values):
-            alone = problem.penalties([factor[member : member + 1] for factor in factors])
-            torch.testing.assert_close(alone, value[None])
-
-    def test_gradients_match_finite_differences(self, penalty: ScorePenalty) -> None:
-        """Central differences along random directions match the gradients in every factor."""
-        problem, factors, width = self.problem(penalty), self.factors(), 1e-5
-        _, gradients = problem.penalty_and_gradients(factors)
-        for mode, factor in enumerate(factors):
-            step = width * example_rows(self.shape[mode], self.rank, seed=40 + mode)
-            ahead, behind = (
-                problem.penalties([*factors[:mode], factor + sign * step, *factors[mode + 1 :]])
-                for sign in (1, -1)
-            )
-            slope = (ahead - behind) / 2  # type: ignore[operator]
-            found = (gradients[mode] * step).sum((-2, -1))
-            torch.testing.assert_close(found, slope, rtol=1e-5, atol=1e-10)
-
-    def test_scale_moves_between_the_factors(self, penalty: ScorePenalty) -> None:
-        """Predicted scores do not depend on which factor carries the scale."""
-        problem, (first, second, third) = self.problem(penalty), self.factors()
-        moved = problem.penalties([first * 5, second / 5, third])
-        torch.testing.assert_close(moved, problem.penalties([first, second, third]))
-
-
-class LossContract:
-    """Contract of a loss; provide the fixture `loss`."""
-
-    def grid(self, loss: Loss) -> tuple[Tensor, Tensor, Tensor]:
-        """Return entries that the loss accepts, models, and points where squares touch the loss.
-
-        Shapes are (entries, 1, 1), (models, 1) and (points,).
-        """
-        tried = torch.tensor(
-            [-2.5, 0.0, 0.25, 1.0, 2.0, 3.5, 7.0], dtype=torch.float64, device="cpu"
-        )
-        values = tried[loss.accepts(tried)]
-        models = torch.linspace(-6, 6, 61, dtype=torch.float64, device="cpu")
-        points = torch.tensor([-4.0, -0.5, 0.0, 1e-6, 1.5, 4.0], dtype=torch.float64, device="cpu")
-        return values[:, None, None], models[:, None], points
-
-    def test_it_accepts_some_values(self, loss: Loss) -> None:
-        """At least two values are possible, and NaN counts as none."""
-        assert self.grid(loss)[0].numel() >= 2
-        for text in (loss.name, loss.measure, loss.allowed, loss.remedy):
-            assert text.strip() == text != ""
-
-    def test_slope_matches_automatic_differentiation(self, loss: Loss) -> None:
-        """The derivative is that of the value."""
-        values, models, _ = self.grid(loss)
-        # Away from the kinks of a loss.
-        at = (models + 0.013).expand(len(values), -1, 1).clone().requires_grad_()
-        value, slope = loss.value_and_slope(values, at)
-        (expected,) = torch.autograd.grad(value.sum(), at)
-        torch.testing.assert_close(slope.detach(), expected)
-
-    def test_squares_touch_the_loss_and_lie_above_it(self, loss: Loss) -> None:
-        """If the loss is monotone, weighted squares and those of its bound are nowhere below it."""
-        values, models, points = self.grid(loss)
-        here, slope = loss.value_and_slope(values, points)
-        there, _ = loss.value_and_slope(values, models)
-        move = models - points
-        weights = [loss.weight(values, points)]
-        assert (weights[0] > 0).all()
-        if loss.bound is not None:
-            weights.append(torch.full_like(weights[0], loss.bound))
-        for weight in weights if loss.monotone else []:
-            above = here + slope * move + weight / 2 * move.square()
-            assert (above - there).min() > -1e-9 * (1 + there.abs().max())
-
-    def test_curvature_is_at_least_zero_and_at_most_the_bound(self, loss: Loss) -> None:
-        """Neither it nor the weight exceeds the bound."""
-        values, models, _ = self.grid(loss)
-        curvature, weight = (function(values, models) for function in (loss.curvature, loss.weight))
-        assert (curvature >= 0).all()
-        if loss.bound is not None:
-            assert max(curvature.max(), weight.max()) <= loss.bound * (1 + 1e-12)
-
-    def test_no_model_is_below_the_saturated_one(self, loss: Loss) -> None:
-        """The saturated value is a lower bound, and nearly reached."""
-        values, _, _ = self.grid(loss)
-        models = torch.linspace(-12, 12, 4801, dtype=torch.float64, device="cpu")[:, None]
-        least = loss.value_and_slope(values, models)[0].amin((-2, -1))
-        saturated = loss.saturated(values.flatten())
-        assert (least - saturated).min() > -1e-9
-        assert (least - saturated).max() < 1e-3
-
-    def test_the_constant_is_the_best_one(self, loss: Loss) -> None:
-        """Its slope vanishes, and its mean has the units of the entries."""
-        values, _, _ = self.grid(loss)
-        constant = torch.full_like(values, loss.constant(values))
-        _, slope = loss.value_and_slope(values, constant)
-        assert abs(float(slope.mean())) < 1e-6 * (1 + float(values.abs().max()))
-        assert torch.isfinite(loss.mean(constant)).all()
-
-    def test_linked_entries_are_finite_and_in_order(self, loss: Loss) -> None:
-        """Larger entries are larger on the scale of the model; missing ones stay missing."""
-        values = self.grid(loss)[0].flatten().sort().values
-        linked = loss.linked(torch.cat([values, values.new_tensor([torch.nan])]))
-        assert torch.isnan(linked[-1])
-        assert torch.isfinite(linked[:-1]).all()
-        assert (linked[:-1].diff() > 0).all()
 
 
 class KernelContract:
