@@ -16,7 +16,7 @@ def registry(monkeypatch):
     """A copy of the registry, so that a test can add to it."""
     copy = dict(datasets.DATASETS)
     monkeypatch.setattr("parafair.datasets.base.DATASETS", copy)
-    monkeypatch.setattr("parafair.testing.DATASETS", copy)
+    monkeypatch.setattr("parafair.testing.contracts.DATASETS", copy)
     return copy
 
 

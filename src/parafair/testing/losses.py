@@ -51,7 +51,8 @@ class LossContract:
             weights.append(torch.full_like(weights[0], loss.bound))
         for weight in weights if loss.monotone else []:
             above = here + slope * move + weight / 2 * move.square()
-            assert (above - there).min() > -1e-9 * (1 + there.abs().max())
+            least = (above - there).min()
+            assert least > -1e-9 * (1 + there.abs().max()), "the squares lie below the loss"
 
     def test_curvature_is_at_least_zero_and_at_most_the_bound(self, loss: Loss) -> None:
         """Neither it nor the weight exceeds the bound."""
