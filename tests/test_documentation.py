@@ -28,6 +28,7 @@ SLOW_EXAMPLES = (
     "02_custom_penalty",
     "07_what_an_audit_finds",
     "10_fair_scores",
+    "11_counts",
     "12_models",
 )
 EXAMPLES = [
@@ -261,6 +262,7 @@ def code_after(page, text):
     return re.findall(r"```python\n(.*?)```", rest, re.S)[0].strip("\n").splitlines()
 
 
+@pytest.mark.slow
 def test_a_newcomer_adds_one_of_each_by_following_the_pages(tmp_path):
     source = tmp_path / "parafair"
     shutil.copytree(Path(parafair.__file__).parent, source)

@@ -22,6 +22,7 @@ for command in (["--help"], ["fit", "--help"], ["datasets"]):
 """
 
 
+@pytest.mark.slow
 def test_terminals_that_know_ascii_only_are_served():
     environment = {
         **os.environ,

@@ -307,6 +307,7 @@ for write in (
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing_behind(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(storage.__file__).parents[1])}
     command = [sys.executable, "-c", LIMITED]

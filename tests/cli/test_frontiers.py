@@ -54,6 +54,7 @@ def test_noises_are_an_axis_of_the_frontier(arrays):
     assert "exposure" in (arrays / "run" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_certified_fit_is_picked(arrays):
     run(*FRONTIER, "--noises", "0.1,1,3")
     limits = {"max_leakage": 0.5, "guarantee": "release"}

@@ -32,6 +32,7 @@ def test_settings_are_chosen_by_held_out_error(tables):
     assert loaded.rank == 2
 
 
+@pytest.mark.slow
 def test_strengths_are_chosen_by_the_verdict_of_an_audit(tables, monkeypatch):
     monkeypatch.setattr("parafair.model.tuning.panel", lambda stage: ("linear",))
     command = ("tune", *SCORES, "--strength", "0.1,30", "--max-leakage", 0.4, "--out", "run")

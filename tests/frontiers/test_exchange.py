@@ -154,6 +154,7 @@ def test_the_methods_of_the_paper_are_left_alone():
     assert exchange(plan, swapped) == swapped
 
 
+@pytest.mark.slow
 def test_a_folder_has_the_exchanged_fits(tmp_path, monkeypatch):
     fit = run_module._fit_batch
 

@@ -82,6 +82,7 @@ def test_a_member_that_diverges_leaves_the_others_alone():
     assert found.points[0].residual == pytest.approx(alone.points[0].residual, nan_ok=True)
 
 
+@pytest.mark.slow
 def test_strengths_are_found_from_the_data():
     rough = {"tol": 1e-2, "n_init": 1}
     found = small(strengths=5, audits=None, model=rough)

@@ -56,6 +56,7 @@ def test_no_strength_makes_people_of_random_groups_recognizable(kind, seed, stre
     assert low <= 0 <= high
 
 
+@pytest.mark.slow
 def test_pressing_harder_ends_at_chance_and_not_below():
     for strength in (300.0, 30_000.0):
         model, _ = fit(mean_shift, 0, strength, n=60, tol=1e-3, n_init=1)

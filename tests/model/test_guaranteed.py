@@ -74,6 +74,7 @@ def test_a_feature_is_not_revealed_by_more_than_combinations_are():
             assert statement.upper <= 0.05 + 1e-9
 
 
+@pytest.mark.slow
 def test_numbers_with_too_many_combinations_get_noise(monkeypatch):
     monkeypatch.setattr("parafair.model.guaranteed.MOST_GROUPS", 3)
     numbers = np.random.default_rng(0).standard_normal(80)

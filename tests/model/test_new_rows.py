@@ -48,6 +48,7 @@ def test_training_people_get_their_rows_again():
     assert model.score(X) == pytest.approx(1 - model.fit_.residual, abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["invariant", "khsic", "hsic", "fatr", "transport"])
 def test_every_method_fits_events_about_as_well_as_none(method):
     X = tensor_of("bernoulli")
@@ -67,6 +68,7 @@ def test_settings_of_a_loss_survive_the_folder(tmp_path):
     assert FairCP.load(tmp_path / "model").training_.loss == losses.Huber(delta=0.4)
 
 
+@pytest.mark.slow
 def test_refinement_and_several_modes_work_with_counts():
     X = tensor_of("poisson")
     features = {0: GROUPS, 1: np.array(["x", "y"] * 3)}

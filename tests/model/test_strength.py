@@ -135,6 +135,7 @@ def test_a_larger_strength_and_more_noise_are_audited_until_one_passes(monkeypat
     assert found.verdict == "passes"
 
 
+@pytest.mark.slow
 def test_a_search_without_success_says_so_and_keeps_the_least_leakage(monkeypatch):
     say(monkeypatch, 0.3, 0.1, 0.2, 0.3, 0.3)
     model = FairCP(3, strength="auto", random_state=0, tol=1e-2, n_init=1)
@@ -147,6 +148,7 @@ def test_a_search_without_success_says_so_and_keeps_the_least_leakage(monkeypatc
     assert model.embedding_.shape == (120, 3)
 
 
+@pytest.mark.slow
 def test_leakages_are_compared_among_trials_that_all_attackers_have_audited(monkeypatch):
     # The second trial passes the quick attackers, and all of them find more than they did before.
     quick, thorough = iter([0.1, 0.0, 0.1, 0.1, 0.1]), iter([0.2])
@@ -310,6 +312,7 @@ def test_bad_settings_are_refused(settings, message):
         FairCP(3, **settings).fit(MATRIX, sensitive_features=GROUPS)
 
 
+@pytest.mark.slow
 def test_trials_and_audits_are_shown_as_they_happen(capsys, monkeypatch):
     monkeypatch.setattr(strength_module, "STAGES", strength_module.STAGES[:1])
     seen = []

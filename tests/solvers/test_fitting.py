@@ -42,6 +42,7 @@ def plain_of(problem, seeds=(0,)):
     return decompose_plain(problem, starts=starts, stop=STOP)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS[:1], ids=lambda kind: kind.__name__)
 def test_a_fit_is_no_worse_than_a_rough_fit_from_either_end(kind):
     problem = problem_of(kind)

@@ -57,6 +57,7 @@ def test_factors_are_non_negative_and_the_objective_never_increases(name, modes,
         assert (fit.cp.factors[0] < 0).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [None, Invariant(3.0)])
 def test_solvers_reach_the_optimum_of_scipy_from_the_same_start(penalty):
     problem = problem_of(penalty)

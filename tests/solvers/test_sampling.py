@@ -53,6 +53,7 @@ def test_the_sample_keeps_its_rows_and_others_move_like_their_neighbors(task):
     torch.testing.assert_close(found[10:20], rows[10:20], rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_fit_to_a_sample_is_a_better_start_for_a_strong_penalty(task):
     problem = task.problem.with_strengths(torch.tensor([300.0], dtype=torch.float64))
     plain = task.fit_plain()
