@@ -60,7 +60,6 @@ def example(name, shape=(14, 6, 5), rank=2, missing=0.0, seed=0):
         "binomial": lambda: (noise < model.sigmoid()).double(),
         "gamma": lambda: model.exp() * (0.2 + noise),
     }
-    count = lambda: torch.poisson(model.exp(), generator=generator)  # noqa: E731
-    tensor = drawn.get(name, count)()
+    tensor = drawn[name]() if name in drawn else torch.poisson(model.exp(), generator=generator)
     gone = torch.rand(shape, generator=generator, dtype=torch.float64) < missing
     return torch.where(gone, torch.nan, tensor)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 from numpy.typing import NDArray
 
-from parafair.arguments import items, real_number, whole_number
-from parafair.data.frames import check_memory
+from parafair.arguments import real_number
 from parafair.datasets.base import Dataset, register
+from parafair.datasets.generated import check_generated
 
 GROUPS = ("quiet", "active")
 # The difference of the groups in the first component, in standard deviations.
@@ -83,15 +81,7 @@ def _predictors(
     seed: int, shape: tuple[int, ...], rank: int, mean: float, deviation: float
 ) -> tuple[NDArray[np.float64], np.random.Generator]:
     """Return predictors with this mean and deviation, and what draws the entries."""
-    whole_number("seed", seed, least=0)
-    rank = whole_number("rank", rank)
-    shape = tuple(whole_number("each of shape", n) for n in items("shape", shape, "sizes of modes"))
-    if len(shape) < 2 or shape[0] < 2:
-        raise ValueError(
-            f"shape must have at least 2 modes and at least 2 people in the first, got {shape}"
-        )
-    needed = 8 * rank * (prod(shape) + sum(shape))
-    check_memory(needed, f"a tensor of shape {shape}", "choose a smaller shape or rank")
+    shape, rank = check_generated(seed, shape, rank)
     random = np.random.default_rng(seed)
     people = random.standard_normal((shape[0], rank))
     people[shape[0] // 2 :, 0] += SHIFT

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
-from parafair.arguments import items, whole_number
-from parafair.data.frames import check_memory
 from parafair.datasets.base import Dataset, register
+from parafair.datasets.generated import check_generated
 
 GROUPS = ("normal", "uniform")
 ABOUT = (
@@ -37,15 +34,7 @@ def synthetic(
     >>> data.tensor.shape, data.sensitive_features.tolist()
     ((6, 4, 3), ['normal', 'normal', 'normal', 'uniform', 'uniform', 'uniform'])
     """
-    whole_number("seed", seed, least=0)
-    rank = whole_number("rank", rank)
-    shape = tuple(whole_number("each of shape", n) for n in items("shape", shape, "sizes of modes"))
-    if len(shape) < 2 or shape[0] < 2:
-        raise ValueError(
-            f"shape must have at least 2 modes and at least 2 people in the first, got {shape}"
-        )
-    needed = 8 * rank * (prod(shape) + sum(shape))
-    check_memory(needed, f"a tensor of shape {shape}", "choose a smaller shape or rank")
+    shape, rank = check_generated(seed, shape, rank)
     random = np.random.default_rng(seed)
     n = shape[0]
     half = n // 2
