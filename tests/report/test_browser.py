@@ -199,6 +199,18 @@ def test_without_held_out_entries_the_page_has_no_errors(visit, frontier):
     assert page.locator("#coverage-heading").is_hidden()
 
 
+def test_a_deviance_ratio_is_a_share_of_the_loss_and_a_ratio_of_norms_its_root(visit, frontier):
+    changed = deepcopy(frontier)
+    for point in changed["points"]:
+        point |= {"residual": 0.3, "leakage": -0.00046}
+    assert "leaves 9 % of squares" in visit(changed).locator("#panel").inner_text()
+    page = visit(changed | {"measure": "a deviance ratio, relative to the best constant"})
+    words = page.locator("#panel").inner_text()
+    assert "leaves 30 % of the loss" in words
+    assert "e-" not in words  # -0.00046 is 0
+    assert "residual: a deviance ratio" in page.locator("body").text_content()
+
+
 def test_attackers_off_chance_show_in_both_directions(visit, frontier):
     changed = deepcopy(frontier)
     first, second = changed["points"][3], changed["points"][7]

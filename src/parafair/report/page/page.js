@@ -12,10 +12,11 @@ function describe(point) {
   return point.method + strength + noise + seed;
 }
 const marks = (point) => [point.picked && "picked", point.efficient && "efficient", point.verdict].filter(Boolean);
-// A ratio of norms as percent of the sum of squares.
-function squares(residual) {
-  const share = 100 * residual ** 2;
-  return share < 0.1 ? "< 0.1" : String(Number(share.toPrecision(2)));
+// What a residual leaves unexplained: a ratio of norms is the root of a share of squares.
+function unexplained(residual) {
+  const share = 100 * (data.measure ? residual : residual ** 2);
+  const percent = share < 0.1 ? "< 0.1" : String(Number(share.toPrecision(2)));
+  return `leaves ${percent} % of ${data.measure ? "the loss" : "squares"}`;
 }
 const methodName = (method) => html("span", { class: "name" }, icon(methods.indexOf(method)), method);
 
@@ -54,8 +55,8 @@ function drawPanel(point) {
     html("div", {}, ...marks(point).map((mark) => html("span", { class: `badge ${mark}` }, mark))),
     ...offChance(point).map((words, i) => html("p", { class: `alarm ${sidesOf(point)[i].name}` }, `${sidesOf(point)[i].sign} ${words}`)),
     html("div", { class: "figures" },
-      big("residual", point.residual, known(point.residual) ? `leaves ${squares(point.residual)} % of squares` : ""),
-      big("measured leakage", point.leakage, below),
+      big("residual", point.residual, known(point.residual) ? unexplained(point.residual) : ""),
+      big("measured leakage", known(point.leakage) ? Number(point.leakage.toFixed(3)) : point.leakage, below),
       known(point.certified_release) ? big("certified (F), at most", Number(atMost(point.certified_release)), "threat (b) only") : null,
       known(point.vote) ? big("measured vote", Number(point.vote.toFixed(3)), "threat (a), advantage") : null,
       known(point.rmse) ? big("held-out RMSE", point.rmse, `${show(everybody(point)?.baseline)} without people`) : null),
