@@ -99,7 +99,7 @@ class CPTensor:
         return tuple(factor.shape[-2] for factor in self.factors)
 
     def reconstruct(self) -> Tensor:
-        """Return the full tensor, shape (..., *shape)."""
+        """Return the full tensor, shape ``(..., *shape)``."""
         first, *rest = self.factors
         return reconstruct([first * self.weights.unsqueeze(-2), *rest])
 
