@@ -1,7 +1,7 @@
 """Settings of the site: Markdown pages, the gallery of examples and the reference, by Sphinx.
 
-`make docs` builds it into site/. A page is a Markdown file beside this one. A script in examples/ is
-a page of the gallery. The decision record about the site says why Sphinx.
+`make docs` builds it into site/. A page is a Markdown file beside this one. A script in examples/
+is a page of the gallery. docs/decisions/site.md says why Sphinx.
 """
 
 import os
@@ -30,7 +30,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 # The gallery's own list of scripts is left out: examples.md lists them by topic.
-exclude_patterns = ["data/*/notes.md", "gallery/index.rst", "gallery/sg_execution_times.rst", "sg_execution_times.rst"]
+exclude_patterns = ["data/*/notes.md", "gallery/index.rst"]
 templates_path = ["_templates"]
 default_role = "code"  # `name` in docstrings
 highlight_language = "text"  # a block without a language is output or a formula
@@ -51,14 +51,15 @@ python_maximum_signature_line_length = 80
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
+MARK = "_static/mark.svg"
 html_theme = "pydata_sphinx_theme"
 html_title = "parafair"
 html_static_path = ["_static"]
 html_css_files = ["parafair.css"]
-html_favicon = "_static/mark.svg"
+html_favicon = MARK
 html_show_sourcelink = False
 html_theme_options = {
-    "logo": {"text": "parafair", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg"},
+    "logo": {"text": "parafair", "image_light": MARK, "image_dark": MARK},
     "navbar_align": "left",
     "navbar_persistent": ["search-button-field"],
     "header_links_before_dropdown": 6,
@@ -101,7 +102,7 @@ def link_examples_to_the_gallery(app, docname, source):
 def keep_formulas(app, what, name, obj, options, lines):
     """Show the indented lines after a paragraph of a docstring as they are: they are formulas."""
     text = "\n".join(lines)
-    lines[:] = re.sub(r"(?m)^([^-\s].*)\n\n(?=    \S)", r"\1\n\n::\n\n", text).split("\n")
+    lines[:] = re.sub(r"(?m)^([^-\s].*)(?<!::)\n\n(?=    \S)", r"\1\n\n::\n\n", text).split("\n")
 
 
 def skip_main_names(app, what, name, obj, skip, options):
