@@ -79,7 +79,6 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": rf"[/\\](?!{'|'.join(NOT_EXECUTED)})[^/\\]+\.py$",
     "within_subsection_order": "FileNameSortKey",
-    "abort_on_example_error": True,
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
@@ -87,7 +86,6 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 0,
     "plot_gallery": os.environ.get("PARAFAIR_GALLERY", "run") == "run",
-    "matplotlib_animations": False,
 }
 
 

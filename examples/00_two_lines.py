@@ -8,11 +8,11 @@ the embedding reveals about the labels.
 
 from parafair import FairCP, audit, datasets
 
-data = datasets.synthetic(seed=0, shape=(100, 20, 15))  # 100 people, in two groups
+data = datasets.synthetic(seed=0, shape=(100, 15, 10))  # 100 people, in two groups
 groups = data.sensitive_features
 
-model = FairCP(rank=4).fit(data.tensor, sensitive_features=groups)
-found = audit(model.embedding_, sensitive_features=groups, attackers=["linear", "svm", "forest"])
+model = FairCP(rank=4, tol=1e-3).fit(data.tensor, sensitive_features=groups)
+found = audit(model.embedding_, sensitive_features=groups, attackers=["linear", "svm", "neighbors"])
 
 print(model.fit_)
 print(repr(found))

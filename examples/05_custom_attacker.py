@@ -1,4 +1,10 @@
-"""An attacker of one's own: naive Bayes, which predicts categories only."""
+"""
+An attacker of your own
+=======================
+
+Naive Bayes, which predicts categories only. An attacker is a function from a seed to a scikit-learn
+estimator.
+"""
 
 from sklearn.naive_bayes import GaussianNB
 
@@ -14,6 +20,9 @@ def make_classifier(seed):
 
 BAYES = Attacker(make_classifier, None, stage="quick")
 
+# %%
+# It is used by its name, alone or beside the registered ones.
+
 if __name__ == "__main__":
     from parafair import FairCP, audit, datasets
 
@@ -27,3 +36,8 @@ if __name__ == "__main__":
     )
     print(f"residual {model.fit_.residual:.3f}")
     print(found)
+    figure = found.draw()
+
+# %%
+# **What you saw.** Naive Bayes alone knows the group of everybody in a plain embedding. :doc:`Add an
+# attacker </add-an-attacker>` says how to register and test it.

@@ -10,13 +10,13 @@ import matplotlib.pyplot as plt
 
 from parafair import FairCP, datasets, frontier
 
-data = datasets.synthetic(seed=0, shape=(120, 20, 15))
+data = datasets.synthetic(seed=0, shape=(120, 15, 10))
 quick = {"attackers": ["linear", "svm", "kernel-vote"], "permutations": 50}
 curve = frontier(
-    FairCP(rank=4, tol=1e-4),
+    FairCP(rank=4, tol=1e-3),
     data.tensor,
     sensitive_features=data.sensitive_features,
-    strengths=(1, 3, 10, 30, 100, 300),
+    strengths=(1, 3, 10, 30, 100),
     audits=quick,
     limit=True,
 )

@@ -11,12 +11,12 @@ import matplotlib.pyplot as plt
 
 from parafair import FairCP, certify, datasets
 
-data = datasets.synthetic(seed=0, shape=(100, 20, 15))
+data = datasets.synthetic(seed=0, shape=(100, 15, 10))
 levels = (0.25, 0.5, 1.0, 2.0)
 bounds, residuals = {}, {}
 for method in ("none", "invariant"):
     for noise in levels:
-        model = FairCP(rank=4, method=method, noise=noise)
+        model = FairCP(rank=3, method=method, noise=noise, tol=1e-3)
         model.fit(data.tensor, sensitive_features=data.sensitive_features)
         bounds[method, noise] = certify(model).leakage("release")
         residuals[method, noise] = model.fit_.residual

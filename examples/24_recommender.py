@@ -14,7 +14,7 @@ from parafair import FairCP, TensorData, audit, split_cells
 from parafair.audits.evaluation import evaluate_predictions
 
 random = np.random.default_rng(0)
-users, films, contexts = 300, 40, 3
+users, films, contexts = 200, 40, 3
 gender = np.resize(["f", "m"], users)
 taste = random.normal(size=(users, 3)) + np.outer(gender == "f", [1.2, 0, 0])
 genre, when = random.normal(size=(films, 3)), 1 + 0.3 * random.normal(size=(contexts, 3))
@@ -31,7 +31,7 @@ print(data)
 parts = split_cells(data, test_size=0.33, random_state=0)
 rows = []
 for method in ("none", "invariant"):
-    model = FairCP(rank=3, method=method, center=True, ridge=3, random_state=0)
+    model = FairCP(rank=3, method=method, center=True, ridge=3, tol=1e-3)
     model.fit(parts.train, sensitive_features=gender)
     found = evaluate_predictions(
         parts.test,
@@ -43,7 +43,7 @@ for method in ("none", "invariant"):
     leakage = audit(
         model.embedding_,
         sensitive_features=gender,
-        attackers=["linear", "svm", "forest"],
+        attackers=["linear", "svm"],
     ).leakage
     rows.append((method, found.value("rmse"), found.value("precision@3"), leakage))
     print(

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from parafair import FairCP, SensitiveFeatures, TensorData, datasets, split_cells
 from parafair.audits.evaluation import evaluate_predictions
 
-marks = datasets.marks(seed=0, students=200)
+marks = datasets.marks(seed=0, students=120)
 scores = marks.tensor.to_table()
 people = marks.sensitive_features.reset_index()
 print(scores.head(3).to_string(index=False), "\n")
@@ -30,7 +30,7 @@ print(data)
 # Fit to nine tenths of the marks, and predict the rest.
 
 parts = split_cells(data, test_size=0.1, random_state=0)
-model = FairCP(rank=2, center=True, ridge=1).fit(parts.train, sensitive_features=gender)
+model = FairCP(rank=2, center=True, ridge=1, tol=1e-3).fit(parts.train, sensitive_features=gender)
 predicted = model.predict(parts.test)
 errors = evaluate_predictions(parts.test, predicted, sensitive_features=gender)
 print(f"RMSE of held-out marks: {errors.value('rmse'):.2f}")

@@ -84,8 +84,8 @@ class Expectile:
 
 if __name__ == "__main__":
     random = np.random.default_rng(0)
-    age = np.resize(["under 40", "40 or over"], 120)
-    wants = random.gamma(2, size=(120, 2)) + np.outer(age == "under 40", [1.0, 0.0])
+    age = np.resize(["under 40", "40 or over"], 100)
+    wants = random.gamma(2, size=(100, 2)) + np.outer(age == "under 40", [1.0, 0.0])
     goods, weeks = random.gamma(2, size=(12, 2)), random.gamma(4, size=(10, 2)) / 4
     bought = np.einsum("ir,jr,kr->ijk", wants, goods, weeks)
     bought *= random.gamma(4, size=bought.shape) / 4
@@ -93,7 +93,7 @@ if __name__ == "__main__":
     parts = split_cells(data, test_size=0.2, random_state=0)
     errors = {}
     for name, loss in (("squared", "squared"), ("expectile", Expectile(0.9))):
-        model = FairCP(rank=2, loss=loss, center=True, ridge=1, tol=1e-4)
+        model = FairCP(rank=2, loss=loss, center=True, ridge=1, tol=1e-3)
         model.fit(parts.train, sensitive_features=age)
         errors[name] = model.predict(parts.test) - parts.test.entries.numpy()
         quick = {"attackers": ["linear", "svm"], "permutations": 1}

@@ -31,8 +31,7 @@ settings = {
 with TemporaryDirectory() as folder:
     out = Path(folder) / "curve"
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as
-        cluster,
+        LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):
