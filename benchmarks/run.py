@@ -9,6 +9,7 @@ Names, the default being all of them:
   fair_time
 * frontiers: batch, hypervolume; the paper's figures: reproduction
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
+* audits: power
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
 * fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses
@@ -50,6 +51,7 @@ from benchmarks import (
     losses,
     marks,
     models,
+    power,
     ratings,
     scores,
     solvers,
@@ -269,6 +271,7 @@ BENCHMARKS = {
     "oulad_blind": blind.oulad_blind,
     "adult_splits": blind_splits.adult_splits,
     "fair_scores": scores.fair_scores,
+    "power": power.power,
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,
     "gpu_criterion": gpu.gpu_criterion,

@@ -92,9 +92,7 @@ sphinx_gallery_conf = {
 def link_examples_to_the_gallery(app, docname, source):
     """Turn a link to a script, which works where the source is read, into one to its page."""
     up = "../" * docname.count("/")
-    source[0] = re.sub(
-        r"\]\((?:\.\./)+examples/(\w+)\.py\)", rf"]({up}gallery/\1.rst)", source[0]
-    )
+    source[0] = re.sub(r"\]\((?:\.\./)+examples/(\w+)\.py\)", rf"]({up}gallery/\1.rst)", source[0])
 
 
 def keep_formulas(app, what, name, obj, options, lines):

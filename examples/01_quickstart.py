@@ -32,8 +32,8 @@ for name, setting in settings.items():
     print(f"{name}: residual {models[name].fit_.residual:.3f}, leakage {found.leakage:.3f}")
 
 # %%
-# Leakage is what the best attacker gains over guessing, in balanced accuracy: 0.5 is certainty, 0 is
-# guessing. Here is why: the first two principal components of both embeddings.
+# Leakage is what the best attacker gains over guessing, in balanced accuracy: 0.5 is certainty, 0
+# is guessing. Here is why: the first two principal components of both embeddings.
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
 for axis, (name, model) in zip(axes, models.items(), strict=True):

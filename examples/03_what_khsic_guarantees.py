@@ -2,7 +2,8 @@
 What a small KHSIC does and does not guarantee
 ==============================================
 
-The numbers and the figure of :doc:`the page of this name </what-khsic-guarantees>`. It is not run when the site is built: it takes minutes. Run it with
+The numbers and the figure of :doc:`the page of this name </what-khsic-guarantees>`. It is not run
+when the site is built: it takes minutes. Run it with
 
 .. code-block:: sh
 

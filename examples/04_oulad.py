@@ -5,8 +5,8 @@ Marks of the Open University
 What students' marks reveal about them, and what it costs to hide it. Fits the marks of the Open
 University (OULAD), students x modules x assessments, without a penalty, with FATR and with our
 criterion. Measures the error of held-out marks and the leakage of training and of new students.
-It is not run when the site is built: it needs the data and some minutes for each attribute. :doc:`What it
-found </oulad>` has a page. Run it with
+It is not run when the site is built: it needs the data and some minutes for each attribute.
+:doc:`What it found </oulad>` has a page. Run it with
 
 .. code-block:: sh
 

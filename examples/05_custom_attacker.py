@@ -39,5 +39,5 @@ if __name__ == "__main__":
     figure = found.draw()
 
 # %%
-# **What you saw.** Naive Bayes alone knows the group of everybody in a plain embedding. :doc:`Add an
-# attacker </add-an-attacker>` says how to register and test it.
+# **What you saw.** Naive Bayes alone knows the group of everybody in a plain embedding. :doc:`Add
+# an attacker </add-an-attacker>` says how to register and test it.

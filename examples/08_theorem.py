@@ -2,9 +2,9 @@
 The theorem about KHSIC and noise
 =================================
 
-KHSIC with noise bounds every attacker, with numbers on the paper's synthetic data. :doc:`The page about
-it </theorem>` has the statement, the proof and this table. It is not run when the site is built: it takes
-minutes. Run it with
+KHSIC with noise bounds every attacker, with numbers on the paper's synthetic data. :doc:`The page
+about it </theorem>` has the statement, the proof and this table. It is not run when the site is
+built: it takes minutes. Run it with
 
 .. code-block:: sh
 

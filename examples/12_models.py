@@ -2,9 +2,9 @@
 CP, non-negative CP and Tucker
 ==============================
 
-The same data as three models, plain and with our criterion. 120 people have non-negative entries for
-12 subjects on 10 days, which are sums of components of some subjects on some days; one group has
-more of the first component.
+The same data as three models, plain and with our criterion. 120 people have non-negative entries
+for 12 subjects on 10 days, which are sums of components of some subjects on some days; one group
+has more of the first component.
 """
 
 import warnings
@@ -59,7 +59,7 @@ def main():
                 f"{name:22} {method:10} {model.fit_.residual:8.4f} {found.leakage:8.3f} "
                 f"{min(others):17.3f}"
             )
-    figure, axis = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    _, axis = plt.subplots(figsize=(6, 3.6), layout="constrained")
     for name, marker in zip(MODELS, "osD", strict=True):
         ends = [points[name, method] for method in ("none", "invariant")]
         axis.plot(*zip(*ends, strict=True), marker=marker, label=name)

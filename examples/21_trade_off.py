@@ -47,6 +47,6 @@ axis.legend(frameon=False)
 plt.show()
 
 # %%
-# **What you saw.** Weak penalties cost little and hide little. From some strength on attackers are at
-# chance, and more strength only costs. With 120 people, leakages below about 0.2 are noise: see
-# :doc:`how many people you need <29_how_many_people>`.
+# **What you saw.** Weak penalties cost little and hide little. From some strength on attackers
+# are at chance, and more strength only costs. With 120 people, leakages below about 0.2 are
+# noise: see :doc:`how many people you need <29_how_many_people>`.

@@ -39,7 +39,9 @@ for method, color, marker in (("none", "#d55e00", "s"), ("invariant", "#0072b2",
     values = [bounds[method, noise] for noise in levels]
     axis.plot(levels, values, marker=marker, color=color, label=f'method="{method}"')
 axis.axhline(0.05, color="0.5", linewidth=0.8, linestyle="--")
-axis.set(xscale="log", xlabel="noise, as a share of the spread", ylabel="certified leakage, at most")
+axis.set(
+    xscale="log", xlabel="noise, as a share of the spread", ylabel="certified leakage, at most"
+)
 axis.set_xticks(levels, [f"{level:g}" for level in levels])
 axis.set_ylim(bottom=0)
 axis.legend(frameon=False)

@@ -31,8 +31,9 @@ def leakage(rows):
 
 
 # %%
-# ``transform`` embeds new people. It takes their groups where they are known. Where they are not, it
-# leaves the penalty out and says so in a warning, which is silenced here because it is the point.
+# ``transform`` embeds new people. It takes their groups where they are known. Where they are not,
+# it leaves the penalty out and says so in a warning, which is silenced here because it is the
+# point.
 
 plain = FairCP(rank=4, method="none").fit(old, sensitive_features=old_groups)
 fair = FairCP(rank=4, tol=1e-3).fit(old, sensitive_features=old_groups)
@@ -57,6 +58,6 @@ axis.set(ylabel="leakage of new people", ylim=(-0.1, 0.5))
 plt.show()
 
 # %%
-# **What you saw.** A fair model alone does not make new rows fair: it has to know the group, or to
-# have learned a map that does not need it. The guide has a page about :doc:`people whose group is not
-# known </unknown-groups>`.
+# **What you saw.** A fair model alone does not make new rows fair: it has to know the group, or
+# to have learned a map that does not need it. The guide has a page about :doc:`people whose group
+# is not known </unknown-groups>`.

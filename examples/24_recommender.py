@@ -25,8 +25,8 @@ data = TensorData.from_array(ratings, modes=("user", "film", "context"))
 print(data)
 
 # %%
-# A third of the ratings is held out. ``center`` predicts from the means of users, films and contexts
-# first; ``ridge`` shrinks the rows of users with few ratings.
+# A third of the ratings is held out. ``center`` predicts from the means of users, films and
+# contexts first; ``ridge`` shrinks the rows of users with few ratings.
 
 parts = split_cells(data, test_size=0.33, random_state=0)
 rows = []

@@ -65,5 +65,5 @@ axis.set(xlabel="rank", ylabel="AUC, mean and sd of 5 folds")
 plt.show()
 
 # %%
-# **What you saw.** Nothing of scikit-learn had to be replaced. ``"leace"`` is linear: where the audit
-# still finds something, ``encoder="network"`` removes more (:doc:`23_new_people`).
+# **What you saw.** Nothing of scikit-learn had to be replaced. ``"leace"`` is linear: where the
+# audit still finds something, ``encoder="network"`` removes more (:doc:`23_new_people`).

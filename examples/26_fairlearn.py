@@ -3,7 +3,8 @@ A classifier on a fair embedding, judged by fairlearn
 =====================================================
 
 Somebody trains a classifier on the embedding and knows nothing of fairness. fairlearn's
-``MetricFrame`` shows what the classifier does to both groups, with a plain and with a fair embedding.
+``MetricFrame`` shows what the classifier does to both groups, with a plain and with a fair
+embedding.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +20,9 @@ from parafair import FairCP
 random = np.random.default_rng(0)
 sex = np.resize(["f", "m"], 300)
 traits = random.normal(size=(300, 4)) + np.outer(sex == "f", [1.5, 0, 0, 0])
-entries = np.einsum("ir,jr,kr->ijk", traits, random.normal(size=(10, 4)), random.normal(size=(6, 4)))
+entries = np.einsum(
+    "ir,jr,kr->ijk", traits, random.normal(size=(10, 4)), random.normal(size=(6, 4))
+)
 entries += 0.5 * random.normal(size=entries.shape)
 # The outcome depends on two traits; one of them depends on the sex.
 success = traits[:, 0] + traits[:, 1] + 0.5 * random.normal(size=300) > 0.75
@@ -54,7 +57,7 @@ for axis, metric in zip(axes, ("selection rate", "accuracy"), strict=True):
 plt.show()
 
 # %%
-# **What you saw.** On the plain embedding the classifier learns the sex from the traits and selects
-# the groups at different rates. On the fair one it cannot. It also loses accuracy: part of what
-# predicts the outcome is the group itself. fairlearn's own reductions change the classifier instead,
-# which costs less when one classifier is all you need.
+# **What you saw.** On the plain embedding the classifier learns the sex from the traits and
+# selects the groups at different rates. On the fair one it cannot. It also loses accuracy: part
+# of what predicts the outcome is the group itself. fairlearn's own reductions change the
+# classifier instead, which costs less when one classifier is all you need.

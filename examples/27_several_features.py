@@ -19,7 +19,9 @@ people = pd.DataFrame(
 traits = random.normal(size=(160, 4))
 traits[:, 0] += 1.5 * (people["gender"] == "f")
 traits[:, 1] += (people["age"] - 44) / 15
-entries = np.einsum("ir,jr,kr->ijk", traits, random.normal(size=(10, 4)), random.normal(size=(8, 4)))
+entries = np.einsum(
+    "ir,jr,kr->ijk", traits, random.normal(size=(10, 4)), random.normal(size=(8, 4))
+)
 entries += 0.5 * random.normal(size=entries.shape)
 
 # %%

@@ -21,9 +21,7 @@ print(people.head(3).to_string(index=False))
 # Columns become modes, labels are matched by name, and an entry without a row is missing, not zero.
 
 data = TensorData.from_table(scores, modes=["student", "module", "test"], value="value")
-gender = SensitiveFeatures.from_table(
-    people, ["gender"], key="student", labels=data.labels[0]
-)
+gender = SensitiveFeatures.from_table(people, ["gender"], key="student", labels=data.labels[0])
 print(data)
 
 # %%
@@ -49,5 +47,5 @@ axis.set(xlabel="observed mark", ylabel="predicted mark", aspect="equal")
 plt.show()
 
 # %%
-# **What you saw.** Tables in, predictions and a table of rows out. ``parafair fit scores.csv`` does the
-# same in the shell: :doc:`From tables to tensors </tables>`.
+# **What you saw.** Tables in, predictions and a table of rows out. ``parafair fit scores.csv``
+# does the same in the shell: :doc:`From tables to tensors </tables>`.

@@ -35,9 +35,7 @@ for people in (50, 100, 200, 400, 800, 1600):
 figure, axis = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
 centers = np.array([result.leakage for result in found.values()])
 ends = np.array([result.leakage_interval for result in found.values()])
-axis.errorbar(
-    list(found), centers, np.abs(ends.T - centers), fmt="o", color="#0072b2", capsize=4
-)
+axis.errorbar(list(found), centers, np.abs(ends.T - centers), fmt="o", color="#0072b2", capsize=4)
 axis.axhline(TRUE, color="#009e73", linestyle="--", label="true advantage")
 axis.axhline(0, color="black", linewidth=0.8)
 axis.set(xscale="log", xlabel="people", ylabel="leakage, with 95 % interval")

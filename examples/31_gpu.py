@@ -56,5 +56,5 @@ axis.legend(frameon=False)
 plt.show()
 
 # %%
-# **What you saw.** The same code on both devices. Batches of fits gain most from a GPU: 250 fits of a
-# frontier in half a second on an H200 (:doc:`The trade-off </frontier>`, "One batch").
+# **What you saw.** The same code on both devices. Batches of fits gain most from a GPU: 250 fits
+# of a frontier in half a second on an H200 (:doc:`The trade-off </frontier>`, "One batch").

@@ -25,8 +25,9 @@ settings = {
 }
 
 # %%
-# Each worker fits a part of the strengths and seeds as one batch, and audits what is finished. With
-# ``out`` every fit is written at once: after an interruption the same call computes what is missing.
+# Each worker fits a part of the strengths and seeds as one batch, and audits what is finished.
+# With ``out`` every fit is written at once: after an interruption the same call computes what is
+# missing.
 
 with TemporaryDirectory() as folder:
     out = Path(folder) / "curve"

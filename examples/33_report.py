@@ -2,8 +2,8 @@
 Save a model, and write a report
 ================================
 
-For colleagues who do not program: one HTML file with the trade-off, every audit and what the numbers
-mean. For the next program: a folder without pickles.
+For colleagues who do not program: one HTML file with the trade-off, every audit and what the
+numbers mean. For the next program: a folder without pickles.
 """
 
 from pathlib import Path

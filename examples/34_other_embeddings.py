@@ -2,9 +2,9 @@
 Audit an embedding from anywhere
 ================================
 
-``audit`` takes any matrix with one row per person: principal components, a network's hidden layer, or
-the factors of another library. Here are four embeddings of the same people, two of them made fair by
-linear methods, and what each attacker finds.
+``audit`` takes any matrix with one row per person: principal components, a network's hidden
+layer, or the factors of another library. Here are four embeddings of the same people, two of them
+made fair by linear methods, and what each attacker finds.
 """
 
 import matplotlib.pyplot as plt
@@ -59,5 +59,6 @@ figure.colorbar(picture, label="balanced accuracy")
 plt.show()
 
 # %%
-# **What you saw.** Methods that make the group linearly invisible fool a linear attacker and nobody
-# else: a ring has the same mean as its center. The criterion of ``FairCP()`` looks at distributions.
+# **What you saw.** Methods that make the group linearly invisible fool a linear attacker and
+# nobody else: a ring has the same mean as its center. The criterion of ``FairCP()`` looks at
+# distributions.

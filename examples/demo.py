@@ -2,8 +2,9 @@
 The paper's methods and ours, with a report
 ===========================================
 
-The paper's four methods and ours on its synthetic data: frontier, audit, report. ``make demo`` runs it,
-in about 80 seconds on two cores. It is not run when the site is built: it would be most of the time. This is its picture:
+The paper's four methods and ours on its synthetic data: frontier, audit, report. ``make demo``
+runs it, in about 80 seconds on two cores. It is not run when the site is built: it would be most
+of the time. This is its picture:
 
 .. image:: /images/frontier.png
    :alt: Residual against leakage for seven methods, with the limit
