@@ -6,6 +6,8 @@ A tensor of people, one label per person, and two calls: one embeds the people, 
 the embedding reveals about the labels.
 """
 
+import matplotlib.pyplot as plt
+
 from parafair import FairCP, audit, datasets
 
 data = datasets.synthetic(seed=0, shape=(100, 15, 10))  # 100 people, in two groups
@@ -22,7 +24,15 @@ print(repr(found))
 # people and guesses the group of the rest. The interval of every one contains the dashed line,
 # which is guessing.
 
-figure = found.draw()
+_, axis = plt.subplots(figsize=(6, 2.4), layout="constrained")
+for model_name in ("neighbors", "svm", "linear"):
+    rows = [r for r in found.attackers if r.model == model_name]
+    best = max(rows, key=lambda r: r.value)  # each attacker is tried on several inputs
+    ends = [[best.value - best.low], [best.high - best.value]]
+    axis.errorbar(best.value, model_name, xerr=ends, fmt="o", color="#0072b2", capsize=4)
+axis.axvline(0.5, color="0.4", linestyle="--")
+axis.set(xlabel="balanced accuracy, with simultaneous 95 % intervals", xlim=(0, 1))
+plt.show()
 
 # %%
 # **What you saw.** ``fit`` found four numbers per person, ``model.embedding_``. ``audit`` said that
