@@ -8,7 +8,9 @@ from parafair import ConvergenceWarning, FairCP, TensorData, audit, certify_rows
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import fused
 from parafair.dependence.criterion import Criterion
+from parafair.dependence.gram import CenteredGram, kernel_sum
 from parafair.dependence.hsic import khsic
+from parafair.dependence.kernels import Gaussian
 from parafair.dependence.views import compare_columns, compare_rows, row_sums
 from parafair.dependence.whitening import RowViews
 from parafair.paper import compare_readings, make_tables
@@ -92,6 +94,24 @@ def test_large_samples_need_no_square_matrix():
     khsic(rows, groups).backward()
     assert torch.isfinite(rows.grad).all()
     assert torch.cuda.max_memory_allocated() < 4e9  # one n x n matrix would be 10 GB
+
+
+@pytest.mark.parametrize("estimator", ["biased", "unbiased"])
+@pytest.mark.parametrize("groups", [2, 12])
+@pytest.mark.parametrize("rank", [1, 7, 40])
+def test_fused_sums_of_a_kernel_agree_with_double_precision(rank, groups, estimator):
+    n = 20_011  # more than one tile of plain PyTorch, and the last tile is not full
+    codes = torch.arange(n, device="cuda") % groups
+    rows = example_rows(n, rank, seed=0).cuda() + codes[:, None] / 5 + 10  # far from the origin
+    rows = torch.stack([rows, 0.5 * rows])
+    features = torch.nn.functional.one_hot(codes).double()
+    kernel = Gaussian(0.1)
+    exact, single = (
+        kernel_sum(rows.to(t), kernel, CenteredGram.of(features.to(t), Gaussian(1.0), estimator))
+        for t in (torch.float64, torch.float32)
+    )
+    torch.testing.assert_close(single[0].double(), exact[0], rtol=1e-4, atol=1e-9)
+    assert float((single[1].double() - exact[1]).norm() / exact[1].norm()) < 1e-4
 
 
 def test_figures_of_the_paper_are_made_on_the_device(tmp_path):
