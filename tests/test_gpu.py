@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import ConvergenceWarning, FairCP, TensorData, audit, certify_rows, datasets
+from parafair import (
+    ConvergenceWarning,
+    FairCP,
+    ParafairWarning,
+    TensorData,
+    audit,
+    certify_rows,
+    datasets,
+)
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import fused
 from parafair.dependence.criterion import Criterion
@@ -186,6 +194,17 @@ def test_people_in_chunks_on_the_device(features):
     torch.testing.assert_close(cuda[0], value, rtol=1e-3, atol=1e-8)
     assert float((cuda[1] - gradient).norm() / gradient.norm()) < 1e-3
     torch.testing.assert_close(cuda[2], deviations, rtol=1e-3, atol=0.01)
+
+
+def test_many_people_with_missing_entries_fit_on_the_device():
+    random = np.random.default_rng(0)
+    tensor = random.standard_normal((60_000, 4, 5))
+    tensor[random.random(tensor.shape) < 0.8] = np.nan
+    marks = TensorData.from_array(tensor).to_sparse()
+    model = FairCP(8, method="none", ridge=1.0, max_iter=2, tol=0, n_init=4, device="cuda")
+    with pytest.warns(ParafairWarning, match="no observed entries for"):
+        model.fit(marks)
+    assert np.isfinite(model.fit_.residual)
 
 
 @pytest.mark.parametrize("groups", [2, 12])
