@@ -38,7 +38,7 @@ for name, setting in settings.items():
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
 for axis, (name, model) in zip(axes, models.items(), strict=True):
     places = PCA(2).fit_transform(model.embedding_ / model.embedding_.std(0))
-    for group, color, marker in ((0, "#004488", "o"), (1, "#ddaa33", "^")):
+    for group, color, marker in (("normal", "#004488", "o"), ("uniform", "#ddaa33", "^")):
         axis.scatter(*places[groups == group].T, c=color, marker=marker, s=18, label=group)
     axis.set(title=f"{name}: residual {model.fit_.residual:.2f}", xticks=[], yticks=[])
 axes[0].legend(title="group", frameon=False)

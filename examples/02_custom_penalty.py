@@ -70,6 +70,6 @@ if __name__ == "__main__":
     plt.show()
 
 # %%
-# **What you saw.** The penalty does what it says: the means become equal. The leakage hardly
-# falls, because attackers see more than means. :doc:`Add a penalty </add-a-penalty>` says what
-# else a penalty may offer and how to test it.
+# **What you saw.** The penalty does what it says: the means become equal. Attackers lose what
+# they knew from the means and keep the rest: the groups still differ in shape. :doc:`Add a
+# penalty </add-a-penalty>` says what else a penalty may offer and how to test it.

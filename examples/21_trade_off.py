@@ -31,7 +31,8 @@ model = curve.pick(max_leakage=0.05)
 print(model)
 
 # %%
-# The dashed curve is a lower bound: no model whose groups differ this little fits better.
+# The dashed curve is a lower bound: no model whose groups differ this little fits these people
+# better. An audit tests attackers on people they have not seen, so a fit may lie a little below.
 
 figure, axis = plt.subplots(figsize=(6.5, 4), layout="constrained")
 rows = curve.to_frame()

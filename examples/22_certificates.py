@@ -43,6 +43,7 @@ axis.set(
     xscale="log", xlabel="noise, as a share of the spread", ylabel="certified leakage, at most"
 )
 axis.set_xticks(levels, [f"{level:g}" for level in levels])
+axis.minorticks_off()
 axis.set_ylim(bottom=0)
 axis.legend(frameon=False)
 plt.show()

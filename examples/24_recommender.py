@@ -63,6 +63,7 @@ for axis, title, values in zip(axes, titles, list(zip(*rows, strict=True))[1:], 
 plt.show()
 
 # %%
-# **What you saw.** The embedding of the fair model does not tell the gender to these attackers, and
-# its recommendations are a little worse. The predicted ratings may still differ between women and
-# men: fair scores are :doc:`another question <10_fair_scores>`.
+# **What you saw.** The embedding of the fair model does not tell the gender to these attackers,
+# and its predictions are worse: taste and gender go together in this data. The predicted ratings
+# may still differ between women and men: fair scores are :doc:`another question
+# <10_fair_scores>`.
