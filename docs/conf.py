@@ -30,9 +30,10 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 # The gallery's own list of scripts is left out: examples.md lists them by topic.
-exclude_patterns = ["data/*/notes.md", "gallery/index.rst"]
+exclude_patterns = ["data/*/notes.md", "gallery/index.rst", "gallery/backreferences"]
 templates_path = ["_templates"]
 default_role = "code"  # `name` in docstrings
+smartquotes = False  # quotes in prose are often those of code
 highlight_language = "text"  # a block without a language is output or a formula
 pygments_style = "tango"
 
@@ -77,6 +78,7 @@ NOT_EXECUTED = ("03_", "04_", "08_", "09_", "demo")
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
+    "backreferences_dir": "gallery/backreferences",
     "filename_pattern": rf"[/\\](?!{'|'.join(NOT_EXECUTED)})[^/\\]+\.py$",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,

@@ -52,6 +52,8 @@ for people in sizes:
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
 axis.loglog(list(seconds), list(seconds.values()), "o-", color="#0072b2", label=device)
 axis.set(xlabel="people", ylabel="seconds of a fit of 20 iterations")
+axis.set_xticks(list(seconds), [f"{people:,}" for people in seconds])
+axis.minorticks_off()
 axis.legend(frameon=False)
 plt.show()
 
