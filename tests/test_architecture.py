@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {"errors", "interrupts", "records", "temporaries", "threads"},
+    {"errors", "interrupts", "records", "temporaries", "threads", "versions"},
     {"arguments"},
     {"storage"},
     {"stored"},
@@ -26,7 +26,7 @@ LAYERS = [
     {"encoders"},
     {"audits", "guarantees"},
     {"model", "testing"},
-    {"frontiers"},
+    {"frontiers", "interop"},
     {"report"},
     {"paper"},
     {"__init__"},
@@ -38,6 +38,10 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Test files that are about more than one module, and what they are about.
 ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
+    "test_core_only.py": "an environment without the extras",
+    "test_release.py": "the version, the workflows and the wheel",
+    "interop/test_page.py": "the page about other libraries",
+    "interop/test_tensorly.py": "TensorLy and tlviz",
     "test_campaign.py": "random calls and commands",
     "test_campaign_blinding.py": "embeddings distorted to blind an audit",
     "test_campaign_damage.py": "files that are damaged, and work that is killed",

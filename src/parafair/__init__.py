@@ -13,6 +13,7 @@ from parafair import (
     errors,
     frontiers,
     guarantees,
+    interop,
     losses,
     model,
     paper,
@@ -42,6 +43,7 @@ from parafair.model.tucker import FairTucker
 from parafair.model.tuning import Tuning, tune
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop
+from parafair.versions import show_versions
 
 __version__ = version("parafair")
 
@@ -79,6 +81,7 @@ __all__ = [
     "frontier",
     "frontiers",
     "guarantees",
+    "interop",
     "losses",
     "model",
     "paper",
@@ -86,6 +89,7 @@ __all__ = [
     "penalties",
     "people_needed",
     "report",
+    "show_versions",
     "solvers",
     "split_cells",
     "split_people",

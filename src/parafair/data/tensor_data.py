@@ -29,10 +29,12 @@ from parafair.data.long_table import (
     read_tns,
 )
 from parafair.data.modes import complete_labels, complete_modes
+from parafair.data.xarrays import data_array
 from parafair.errors import unknown_choice
 
 if TYPE_CHECKING:
     import pandas
+    import xarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -309,6 +311,14 @@ class TensorData:
         columns = {name: labels[places] for name, labels, places in rows}
         columns[value] = self.entries.cpu().numpy()
         return frame_of(columns, for_what="TensorData.to_table")
+
+    def to_xarray(self) -> xarray.DataArray:
+        """Return all entries as an array of xarray with names and labels, NaN where missing.
+
+        `from_array` reads it back: the same entries, names and labels.
+        """
+        values = self.to_dense().values.cpu().numpy()
+        return data_array(values, self.modes, self.labels, for_what="TensorData.to_xarray")
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
