@@ -1,4 +1,4 @@
-"""The version stands in one place, lower bounds are those that are tried, the wheel has its files."""
+"""One version, lower bounds that are tried, workflows that run what exists, files of the wheel."""
 
 import re
 import tomllib
@@ -19,8 +19,9 @@ def constraints(name):
 
 def lower_bounds():
     """All packages that users or tests may need, with their lower bounds."""
-    lists = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
-    for requirement in [*sum(lists, []), *SETTINGS["dependency-groups"]["test"]]:
+    extras = [each for extra in PROJECT["optional-dependencies"].values() for each in extra]
+    tests = SETTINGS["dependency-groups"]["test"]
+    for requirement in [*PROJECT["dependencies"], *extras, *tests]:
         found = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement)
         if found:
             yield found[1].lower(), found[2]

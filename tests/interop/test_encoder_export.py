@@ -126,7 +126,7 @@ def test_names_and_existing_files_are_checked(tmp_path):
     with pytest.raises(ValueError, match=r"path must end with .npz, got 'encoder.onnx'"):
         export_encoder(model, tmp_path / "encoder.onnx")
     (tmp_path / "encoder.npz").write_text("mine")
-    with pytest.raises(FileExistsError, match="already exists"):
+    with pytest.raises(FileExistsError, match="already exists; choose another file"):
         export_encoder(model, tmp_path / "encoder.npz")
     assert (tmp_path / "encoder.npz").read_text() == "mine"
     export_encoder(model, tmp_path / "encoder.npz", overwrite=True)

@@ -65,7 +65,7 @@ def export_encoder(model: FittedCP, path: str | Path, *, overwrite: bool = False
         if mode != model.training_.mode:
             arrays[f"labels_{mode}"] = labels
     stream = io.BytesIO()
-    np.savez(stream, **arrays)
+    np.savez(stream, **arrays)  # type: ignore[arg-type]
     write_bytes(target, stream.getvalue(), overwrite=overwrite)
 
 
@@ -93,6 +93,7 @@ def _take_apart(encoder: Encoder | None) -> tuple[LinearEncoder, dict[str, torch
             "model and use FairCP.load"
         )
     rank, like = len(linear.constant), linear.constant
+    parts: tuple[torch.Tensor, ...]
     if learned is None:
         parts = (
             torch.eye(rank, dtype=like.dtype),
