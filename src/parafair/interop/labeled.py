@@ -48,7 +48,8 @@ def factors_to_xarray(model: FittedCP) -> xarray.Dataset:
     if set(modes) & {"component", *components}:
         raise ValueError(
             "the modes of model must not have the names of its components, got "
-            f"{', '.join(modes)}; rename the mode with TensorData.from_array(X, modes=...) and fit again"
+            f"{', '.join(modes)}; rename the mode with TensorData.from_array(X, modes=...) and fit "
+            "again"
         )
     parts = zip(modes, components, factors, labels, strict=True)
     found |= {f"factor_{n}": _array(factor, [n, c], own) for n, c, factor, own in parts}
