@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {"errors", "interrupts", "records", "temporaries", "threads"},
+    {"errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
     {"arguments"},
     {"storage"},
     {"stored"},

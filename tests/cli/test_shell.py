@@ -23,14 +23,6 @@ def test_help_teaches(working):
     assert run("--version").startswith("parafair 0.")
 
 
-def test_all_commands_are_listed_in_the_order_of_work(working):
-    names = [command.name for command in shell.app.registered_commands]
-    assert names == [
-        "datasets", "fit", "tune", "audit", "frontier", "pick", "report", "parity-limit",
-        "predict", "transform", "certify", "reproduce",
-    ]  # fmt: skip
-
-
 def drain(terminal):
     """Read until the other end is closed."""
     with contextlib.suppress(OSError):
