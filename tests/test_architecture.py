@@ -14,10 +14,10 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {"errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
+    {"display", "errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
     {"arguments"},
     {"storage"},
-    {"stored"},
+    {"pictures", "stored"},
     {"algebra", "losses"},
     {"data"},
     {"datasets", "dependence"},

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from parafair.model.tuning import Tuning, tune
     from parafair.solvers.problem import Problem
     from parafair.solvers.result import Fit, Status, Stop
-    from parafair.version import __version__
+    from parafair.version import __version__ as __version__
 
 _NAMES = {
     "algebra.cp_tensor": ["CPTensor"],

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used: `import parafair` takes no time."""
+"""Names that are imported when they are first used, so that `import parafair` is fast."""
 
 from __future__ import annotations
 

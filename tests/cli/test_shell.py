@@ -13,7 +13,6 @@ import pytest
 from parafair import Fit, Status
 
 pytest.importorskip("typer")
-from parafair.cli import shell
 from tests.cli.conftest import FIT, FIT_SCORES, run
 
 

@@ -25,7 +25,8 @@ from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.exchange import exchange, with_noise_of
 from parafair.frontiers.folder import Folder
 from parafair.frontiers.plan import Plan, check_noises, check_seeds, check_strengths, make_plan
-from parafair.frontiers.result import Frontier, Member, Point, mean_residuals
+from parafair.frontiers.point import Member, Point
+from parafair.frontiers.result import Frontier, mean_residuals
 from parafair.frontiers.strengths import coarse_strengths, refined_strengths
 from parafair.guarantees.certifying import certify
 from parafair.guarantees.limits import parity_limit

@@ -20,7 +20,6 @@ from parafair.guarantees import certify
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.losses import Loss
 from parafair.model.checks import AUDIT, POPULATION
-from parafair.model.fitted import FittedCP
 from parafair.model.guaranteed import (
     OfPopulation,
     check_held_out,
@@ -33,6 +32,7 @@ from parafair.model.preparation import Settings
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge
+from parafair.model.shown import ShownModel
 from parafair.model.strength import OnAudit, select_strength
 from parafair.model.task import Task
 from parafair.model.training import Training
@@ -48,7 +48,7 @@ from parafair.stored import is_stored, reading
 ROUNDING = 1e-6
 
 
-class FairModel(FittedCP):
+class FairModel(ShownModel):
     """A model that can be fitted; subclasses have the arguments."""
 
     # Whether a factor has a structure; see `unfolding_of`.

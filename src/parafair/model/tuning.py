@@ -23,6 +23,7 @@ from parafair.data.randomness import RandomState
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import split_cells
 from parafair.data.tensor_data import TensorData
+from parafair.display import view
 from parafair.errors import (
     ConvergenceWarning,
     Held,
@@ -36,6 +37,7 @@ from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
 from parafair.model.ridge import is_complete
 from parafair.model.strength import MAX_PEOPLE
+from parafair.model.view import tuning_parts
 from parafair.records import plain
 from parafair.solvers.ranks import check_rank
 
@@ -96,6 +98,9 @@ class Tuning:
             f"Tuning({chosen} of {len(self.candidates)} candidates, held-out RMSE "
             f"{self.best.rmse:.4g}{verdict})"
         )
+
+    def _repr_html_(self) -> str:
+        return view(repr(self), *tuning_parts(self))
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return all candidates as values for JSON."""

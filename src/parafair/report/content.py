@@ -12,13 +12,14 @@ from torch import Tensor
 from parafair.audits.result import AUC, RANK_CORRELATION, Measure
 from parafair.data.modes import default_modes
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.whitening import Standardized
+from parafair.dependence.whitening import principal_plane
 from parafair.frontiers import Frontier, Point
 from parafair.frontiers.certified import COLUMNS as CERTIFIED
 from parafair.frontiers.choice import Wanted
+from parafair.frontiers.pictures import limit_of, measure_of, off_chance
 from parafair.guarantees.certificate import LETTERS, describe
 from parafair.guarantees.exposure import PERCENTILE
-from parafair.report.summary import measure_of, name_of, summarize
+from parafair.report.summary import name_of, summarize
 
 # People drawn in a picture, rows of a factor, iterations of a history: more cannot be told apart.
 MOST_PEOPLE, MOST_ROWS, MOST_ITERATIONS = 1000, 300, 200
@@ -98,7 +99,7 @@ def content(
         "coverage": dict(_coverage(frontier)),
         "groups": groups,
         "measure": measure_of(frontier),
-        "limit": _limit(frontier),
+        "limit": limit_of(frontier),
         "limit_note": LIMIT_NOTE if len(frontier.limit) > 1 else "",
         "points": points,
         "max_leakage": max_leakage,
@@ -107,25 +108,17 @@ def content(
 
 
 def _details(frontier: Frontier, point: Point) -> dict[str, Any]:
-    attackers = _attackers(point)
     return {
         "id": point.member.id,
         "status": point.fit.status.value,
         "iterations": point.fit.n_iter,
-        "attackers": attackers,
-        **_off_chance(attackers),
+        "attackers": _attackers(point),
+        **off_chance(point),
         "certificate": _certificate(point),
         "errors": _errors(frontier, point),
         "components": _components(frontier, point),
         "history": _history(point),
     }
-
-
-def _limit(frontier: Frontier) -> dict[str, list[float]] | None:
-    if len(frontier.limit) < 2:  # exact parity only, which is in the summary
-        return None
-    leakages, residuals = zip(*frontier.limit, strict=True)
-    return {"leakage": list(leakages), "residual": list(residuals)}
 
 
 def _attackers(point: Point) -> list[dict[str, Any]]:
@@ -146,18 +139,6 @@ def _score(row: Measure) -> dict[str, Any]:
     names = ("measure", "value", "low", "high", "chance")
     side = "above" if row.above_chance else "below" if row.below_chance else None
     return {**{name: getattr(row, name) for name in names}, "side": side}
-
-
-def _off_chance(attackers: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Return how far attackers are significantly above and below chance, at most; None if none."""
-    scores = [score for entry in attackers for score in (entry, entry["ranking"]) if score]
-    return {
-        side: max(
-            (abs(score["value"] - score["chance"]) for score in scores if score["side"] == side),
-            default=None,
-        )
-        for side in ("above", "below")
-    }
 
 
 def _certificate(point: Point) -> dict[str, Any] | None:
@@ -241,10 +222,7 @@ def _picture(
     frontier: Frontier, point: Point, people: Tensor, codes: list[float | None]
 ) -> dict[str, list[Any]]:
     """Return the two principal components of the standardized embedding."""
-    columns = Standardized.of(point.fit.cp.factors[_mode(frontier, point)].cpu()).columns
-    left, singular, _ = torch.linalg.svd(columns, full_matrices=False)
-    plane = (left * singular)[:, :2]
-    plane = torch.nn.functional.pad(plane, (0, 2 - plane.shape[1]))[people]
+    plane = principal_plane(point.fit.cp.factors[_mode(frontier, point)].cpu())[people]
     return {"x": _rounded(plane[:, 0]), "y": _rounded(plane[:, 1]), "group": codes}
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from parafair.audits import Verdict
 from parafair.frontiers import Frontier, Point
 from parafair.frontiers.choice import Wanted
+from parafair.frontiers.pictures import measure_of
 from parafair.guarantees.statements import rounded_up
-from parafair.losses import is_squared
 from parafair.solvers.result import Status
 
 
@@ -136,15 +136,6 @@ def _limits(frontier: Frontier) -> Iterator[str]:
         "An attacker can show that an embedding reveals something. No attacker can show that it "
         "reveals nothing: a stronger attacker may exist, and other people may differ from these."
     )
-
-
-def measure_of(frontier: Frontier) -> str | None:
-    """Return what the residuals of a frontier are; None for the relative residual."""
-    losses = {training.loss.measure: training.loss for training in frontier.training.values()}
-    others = [name for name, loss in losses.items() if not is_squared(loss)]
-    if not others:
-        return None
-    return f"a {' or '.join(others)}, relative to the best constant"
 
 
 def _unexplained(frontier: Frontier, residual: float) -> str:
