@@ -16,6 +16,7 @@ TESTS = Path(__file__).parent
 LAYERS = [
     {"display", "errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
     {"arguments"},
+    {"progress"},
     {"storage"},
     {"pictures", "stored"},
     {"algebra", "losses"},

@@ -75,30 +75,32 @@ def nested(summary: str, *parts: Html) -> Html:
 def table(
     rows: Iterable[Sequence[Cell]], *, header: Sequence[str] = (), chosen: int | None = None
 ) -> Html:
-    """Return a table; the first cell of a row names it, numbers are aligned on the right.
+    """Return a table; the first cell of a row names it.
 
     Args:
-        rows: The cells. None is empty.
-        header: Names of the columns; none without a header.
+        rows: The cells. None is empty; a column of nothing else is left out.
+        header: Names of the columns, whose numbers are aligned on the right; without them the rows
+            are names and values.
         chosen: The number of a row to emphasize.
     """
-    body, numeric = [], set()
-    for place, row in enumerate(rows):
-        name, *cells = row
-        found = [f'<th scope="row">{_cell(name)}</th>']
-        for column, cell in enumerate(cells, start=1):
-            if isinstance(cell, (int, float)):
-                numeric.add(column)
-                found.append(f'<td class="number">{_cell(cell)}</td>')
-            else:
-                found.append(f"<td>{_cell(cell)}</td>")
-        body.append(f"<tr{' class=chosen' if place == chosen else ''}>{''.join(found)}</tr>")
-    head = "".join(
-        f'<th scope="col"{" class=number" if column in numeric else ""}>{escape(name)}</th>'
-        for column, name in enumerate(header)
-    )
-    head = f"<thead><tr>{head}</tr></thead>" if head else ""
-    return Html(f"<table>{head}<tbody>{''.join(body)}</tbody></table>")
+    every = [list(row) for row in rows]
+    width = max((len(row) for row in every), default=0)
+    used = [column for column in range(width) if any(row[column] is not None for row in every)]
+    numeric = {
+        column
+        for column in used[1:]
+        if header and any(isinstance(row[column], (int, float)) for row in every)
+    }
+    aligned = {column: " class=number" if column in numeric else "" for column in used}
+    body = ""
+    for place, row in enumerate(every):
+        first, *others = used
+        cells = "".join(f"<td{aligned[column]}>{_cell(row[column])}</td>" for column in others)
+        emphasis = " class=chosen" if place == chosen else ""
+        body += f'<tr{emphasis}><th scope="row">{_cell(row[first])}</th>{cells}</tr>'
+    names = [f'<th scope="col"{aligned[c]}>{escape(header[c])}</th>' for c in used if header]
+    head = f"<thead><tr>{''.join(names)}</tr></thead>" if names else ""
+    return Html(f"<table>{head}<tbody>{body}</tbody></table>")
 
 
 def _cell(value: Cell) -> str:
@@ -240,7 +242,8 @@ def _padded(values: Sequence[float]) -> tuple[float, float]:
     """Return the range of values with a margin."""
     low, high = min(values), max(values)
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
-    return low - margin, high + margin
+    # A margin does not cross zero: there are no negative residuals.
+    return low - margin if low < 0 else max(low - margin, 0.0), high + margin
 
 
 def _scale(value: float, span: tuple[float, float], width: float) -> float:
