@@ -11,8 +11,8 @@ from html import escape
 from math import isfinite
 from typing import TypeAlias
 
-# Okabe and Ito's blue and orange, a little lighter: readable on white and on black.
-BLUE, ORANGE = "#2f86c9", "#d9730d"
+# Okabe and Ito's blue, a little lighter: readable on white and on black.
+BLUE = "#2f86c9"
 # Longer labels are cut; the title of a cell has the whole label.
 LONGEST = 40
 
@@ -113,8 +113,13 @@ def _cell(value: Cell) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if len(value) > LONGEST:
-        return f'<span title="{escape(value)}">{escape(value[: LONGEST - 1])}…</span>'
+        return f'<span title="{escape(value)}">{escape(shortened(value))}</span>'
     return escape(value)
+
+
+def shortened(label: str) -> str:
+    """Return a label of at most `LONGEST` characters."""
+    return label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"
 
 
 def drawing(width: float, height: float, label: str, *marks: str) -> Html:

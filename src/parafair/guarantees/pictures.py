@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parafair.display import shortened
 from parafair.guarantees.statements import rounded_up
 from parafair.pictures import METHOD_COLORS, axes_for, legend_above
 
@@ -27,7 +28,7 @@ def plot(certificate: Certificate, *, ax: Axes | None = None) -> Axes:
             panel.annotate(
                 f"{upper:.4f}", (upper, place), (4, 0), textcoords="offset points", va="center"
             )
-        panel.set_yticks(places, [f"{s.kind}: {s.column}" for s in statements])
+        panel.set_yticks(places, [f"{s.kind}: {shortened(s.column)}" for s in statements])
         panel.set_ylim(len(places) - 0.5, -0.5)
         panel.set_xlim(0, 1.15 * max(0.1, *uppers))
         panel.set_xlabel("leakage: advantage over chance of the best possible attacker")
