@@ -22,11 +22,11 @@ STYLE = """<style>
 .parafair-view table { border-collapse: collapse; margin: 0.4em 0 0.6em; font-size: inherit;
   color: inherit; border: none; display: block; overflow-x: auto; }
 .parafair-view th, .parafair-view td { padding: 0.15em 0.9em 0.15em 0; border: none;
-  text-align: left; vertical-align: middle; background: none; white-space: nowrap; }
+  text-align: left !important; vertical-align: middle; background: none; white-space: nowrap; }
 .parafair-view thead th { font-weight: 600; border-bottom: 1px solid rgba(128, 128, 128, 0.6); }
 .parafair-view tbody th { font-weight: 400; opacity: 0.8; }
 .parafair-view tr { background: none !important; }
-.parafair-view .number { text-align: right; font-variant-numeric: tabular-nums; }
+.parafair-view .number { text-align: right !important; font-variant-numeric: tabular-nums; }
 .parafair-view .chosen { font-weight: 600; }
 .parafair-view summary { cursor: pointer; }
 .parafair-view ul { margin: 0.2em 0; padding-left: 1.4em; }
@@ -92,10 +92,14 @@ def table(
         if header and any(isinstance(row[column], (int, float)) for row in every)
     }
     aligned = {column: " class=number" if column in numeric else "" for column in used}
+    decimals = {column: _decimals([row[column] for row in every]) for column in numeric}
     body = ""
     for place, row in enumerate(every):
         first, *others = used
-        cells = "".join(f"<td{aligned[column]}>{_cell(row[column])}</td>" for column in others)
+        cells = "".join(
+            f"<td{aligned[column]}>{_cell(row[column], decimals.get(column))}</td>"
+            for column in others
+        )
         emphasis = " class=chosen" if place == chosen else ""
         body += f'<tr{emphasis}><th scope="row">{_cell(row[first])}</th>{cells}</tr>'
     names = [f'<th scope="col"{aligned[c]}>{escape(header[c])}</th>' for c in used if header]
@@ -103,13 +107,24 @@ def table(
     return Html(f"<table>{head}<tbody>{body}</tbody></table>")
 
 
-def _cell(value: Cell) -> str:
+def _decimals(values: Iterable[Cell]) -> int | None:
+    """Return how many decimals the numbers of a column need; None if some are very small or large.
+
+    Each number has four digits that count.
+    """
+    texts = [f"{value:.4g}" for value in values if isinstance(value, (int, float))]
+    if any("e" in text or "n" in text for text in texts):  # 1e-09, nan, inf
+        return None
+    return max(len(text.partition(".")[2]) for text in texts)
+
+
+def _cell(value: Cell, decimals: int | None = None) -> str:
     if value is None:
         return ""
     if isinstance(value, Html):
         return str(value)
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:.4g}" if decimals is None else f"{value:.{decimals}f}"
     if isinstance(value, int):
         return f"{value:,}"
     if len(value) > LONGEST:

@@ -75,13 +75,21 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
         size: Width and height of a new figure, in inches.
     """
     check_matplotlib()
-    from matplotlib import pyplot, rc_context
+    if ax is None:
+        from matplotlib import pyplot
 
-    # A dollar sign in a name is a dollar sign.
-    with rc_context({"text.parse_math": False}):
-        if ax is None:
-            _, ax = pyplot.subplots(figsize=size, layout="constrained")
-        yield ax
+        _, ax = pyplot.subplots(figsize=size, layout="constrained")
+    yield ax
+    as_written(ax)
+
+
+def as_written(panel: Any) -> None:
+    """Show the text on axes as it is: a dollar sign in a name is a dollar sign."""
+    from matplotlib.text import Text
+
+    for text in panel.findobj(Text):
+        if text.get_text():
+            text.set_parse_math(False)
 
 
 def legend_beside(panel: Any, title: str = "") -> None:
@@ -90,9 +98,9 @@ def legend_beside(panel: Any, title: str = "") -> None:
     panel.legend(**place, frameon=False, fontsize=9, title=title or None)
 
 
-def legend_above(panel: Any, rise: float = 0.02) -> None:
-    """Put the legend above the axes, this share of their height away."""
-    place = {"loc": "lower left", "bbox_to_anchor": (0, 1 + rise), "borderaxespad": 0}
+def legend_above(panel: Any, lines: float = 0.5) -> None:
+    """Put the legend above the axes, this many lines of text away."""
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": lines}
     panel.legend(**place, frameon=False, fontsize=9, ncols=4)
 
 

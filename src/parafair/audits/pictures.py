@@ -61,7 +61,7 @@ def plot(audit: Audit, *, feature: str | None = None, ax: Axes | None = None) ->
     height = 0.38 * (len(ordered(row.model for row in rows)) + 4.5)
     with axes_for(ax, (7.5, height)) as panel:
         _draw_feature(panel, rows, leakages[name])
-        legend_above(panel, 0.06)
+        legend_above(panel, lines=2)
     return panel
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from parafair.arguments import one_of
 from parafair.data.column import Column
 from parafair.dependence.whitening import principal_plane
-from parafair.pictures import METHOD_COLORS, axes_for, draw_people, legend_beside
+from parafair.pictures import METHOD_COLORS, as_written, axes_for, draw_people, legend_beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,8 @@ def plot(model: FittedCP, *, feature: str | None = None, ax: Axes | None = None)
             if column.categories:
                 legend_beside(panel, column.name)
             else:
-                panel.figure.colorbar(mark, ax=panel, label=column.name, shrink=0.8)
+                bar = panel.figure.colorbar(mark, ax=panel, label=column.name, shrink=0.8)
+                as_written(bar.ax)
         panel.set_title(f"{len(plane):,} people, two principal components", fontsize=10)
     return panel
 
