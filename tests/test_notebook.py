@@ -21,6 +21,7 @@ from parafair import (
     tune,
 )
 from parafair.datasets import Dataset
+from parafair.display import shortened
 from parafair.model import shown
 from parafair.model.trials import Selection, Trial
 
@@ -176,7 +177,7 @@ class TestPlot:
 
     def test_a_feature_is_chosen_by_its_name(self, objects):
         legend = objects["model"].plot().get_legend()
-        assert legend.get_title().get_text() == HOSTILE
+        assert legend.get_title().get_text() == shortened(HOSTILE)
         assert len(objects["model"].plot(feature="age").figure.axes) == 2  # with a color bar
         assert objects["audit"].plot(feature="age").get_title("left").startswith("age")
         for name in ("model", "audit"):

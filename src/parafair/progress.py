@@ -17,8 +17,9 @@ PAUSE, WIDTH, LINES = 0.1, 30, 10
 
 
 def check_verbose(verbose: int) -> None:
-    """Raise unless `verbose` is 0 for nothing, 1 for a bar, or more for lines too."""
-    whole_number("verbose", verbose, least=0)
+    """Raise unless `verbose` is 0 for nothing, 1 for a bar or some lines, or 2 for all lines."""
+    if not isinstance(verbose, bool):
+        whole_number("verbose", verbose, least=0, most=2)
 
 
 class Bar:

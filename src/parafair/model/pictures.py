@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from parafair.arguments import one_of
 from parafair.data.column import Column
 from parafair.dependence.whitening import principal_plane
+from parafair.display import shortened
 from parafair.pictures import METHOD_COLORS, as_written, axes_for, draw_people, legend_beside
 
 if TYPE_CHECKING:
@@ -30,12 +31,15 @@ def plot(model: FittedCP, *, feature: str | None = None, ax: Axes | None = None)
         if column is None:
             panel.scatter(xs, ys, s=16, color=METHOD_COLORS[0], alpha=0.7, linewidths=0)
         else:
+            groups = [shortened(group) for group in column.categories]
             values = _values(model, column)[order]
-            mark = draw_people(panel, xs.tolist(), ys.tolist(), values.tolist(), column.categories)
+            mark = draw_people(panel, xs.tolist(), ys.tolist(), values.tolist(), groups)
             if column.categories:
-                legend_beside(panel, column.name)
+                legend_beside(panel, shortened(column.name))
             else:
-                bar = panel.figure.colorbar(mark, ax=panel, label=column.name, shrink=0.8)
+                bar = panel.figure.colorbar(
+                    mark, ax=panel, label=shortened(column.name), shrink=0.8
+                )
                 as_written(bar.ax)
         panel.set_title(f"{len(plane):,} people, two principal components", fontsize=10)
     return panel
