@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -189,3 +190,27 @@ class TestPlot:
         assert model.plot().get_legend() is None
         with pytest.raises(ValueError, match="fitted without sensitive_features"):
             model.plot(feature="age")
+
+
+@pytest.mark.slow
+def test_the_page_about_notebooks_runs_as_a_notebook(tmp_path):
+    client = pytest.importorskip("nbclient", reason="nbclient runs notebooks")
+    nbformat = pytest.importorskip("nbformat.v4")
+    pytest.importorskip("ipykernel")
+    page = (Path(__file__).parents[1] / "docs" / "notebooks.md").read_text("utf-8")
+    cells = re.findall(r"```python\n(.*?)```", page, re.S)
+    notebook = nbformat.new_notebook(cells=[nbformat.new_code_cell(cell) for cell in cells])
+    client.NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=tmp_path)
+    shown = [[out.get("data", {}) for out in cell.outputs] for cell in notebook.cells]
+    model, certificate, found, curve, pictures = shown
+    for outputs, text in (
+        (model, "FairCP, fitted"),
+        (certificate, "Certificate"),
+        (found, "Audit"),
+    ):
+        assert text in outputs[-1]["text/html"]
+    assert "audit: 8 of 8" in found[0]["text/html"]  # the bar, at its end
+    assert [out["text/html"].split(",")[0] for out in curve[:2]] == [
+        "<div>fits: 4 of 4", "<div>audits: 4 of 4",
+    ]  # fmt: skip
+    assert sum("image/png" in out for out in (*curve, *pictures)) == 3

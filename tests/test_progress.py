@@ -97,7 +97,7 @@ def test_an_interrupted_fit_keeps_its_type_and_gets_a_note():
     with pytest.raises(Interrupted) as caught, tracked("fits", 0, "see out"):
         raise Interrupted(fit)
     assert caught.value.fit is fit
-    assert caught.value.__notes__ == ["fits: interrupted after 0 of all; see out"]
+    assert caught.value.__notes__ == ["fits: interrupted before the first; see out"]
 
 
 def test_an_audit_shows_its_progress_and_can_be_interrupted(capsys):

@@ -116,7 +116,8 @@ def tracked(what: str, verbose: int, kept: str = "nothing is kept") -> Iterator[
         yield bar
     except KeyboardInterrupt as error:
         bar.close("(interrupted)")
-        text = f"{what}: interrupted after {bar.done} of {bar.total or 'all'}; {kept}"
+        after = f"after {bar.done} of {bar.total}" if bar.total else "before the first"
+        text = f"{bar.what}: interrupted {after}; {kept}"
         if isinstance(error, Interrupted):  # it has a fit, which the caller may want
             error.add_note(text)
             raise
