@@ -20,7 +20,7 @@ FORMATS = ("png", "pdf", "svg")
 
 # The colors and shapes of the page, in the same order: a method looks the same in both.
 METHOD_COLORS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#444444", "#3d9bd6", "#a67c00")
-GROUP_COLORS = ("#004488", "#ddaa33", "#bb5566", "#44aa99", "#aa4499", "#117733", "#888888")
+GROUP_COLORS = ("#004488", "#b5851a", "#bb5566", "#2e8f7f", "#aa4499", "#117733", "#888888")
 UNKNOWN = {"color": "#eef1f5", "edgecolors": "#596273", "label": "no value"}
 SHAPES = ("o", "s", "^", "D", "v", "P", "*")
 
