@@ -33,7 +33,7 @@ def installed_version(package: str) -> str:
 
 def _system() -> dict[str, str]:
     """Return Python, the system and the GPU, as text without names of users or paths."""
-    import torch  # takes seconds, and `import parafair.versions` should not
+    import torch  # takes seconds, and `import parafair.environment` should not
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     python = " ".join(sys.version.split())

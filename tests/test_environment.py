@@ -2,7 +2,7 @@ import tomllib
 from pathlib import Path
 
 import parafair
-from parafair.versions import installed_version
+from parafair.environment import installed_version
 
 ROOT = Path(__file__).parents[1]
 
