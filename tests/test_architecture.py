@@ -14,17 +14,8 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {
-        "display",
-        "environment",
-        "errors",
-        "interrupts",
-        "lazy",
-        "records",
-        "temporaries",
-        "threads",
-        "version",
-    },  # fmt: skip
+    {"display", "errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
+    {"environment"},
     {"arguments"},
     {"progress"},
     {"storage"},
