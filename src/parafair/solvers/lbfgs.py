@@ -187,7 +187,8 @@ class LBFGS:
         start = state.point
         before = unflatten(start.vector, state.shapes)
         if not problem.is_squared and state.age >= REFRESH:
-            state = replace(state, weights=RowWeights.of(problem, before), age=0)
+            now = to_factors(before, state.structure)
+            state = replace(state, weights=RowWeights.of(problem, now), age=0)
         parts = preconditioner(problem, before, state.curvature, state.weights)
         face = Face.of(problem, start, state.shapes)
         pairs = face.pairs(state.steps, state.changes)

@@ -135,8 +135,8 @@ class Problem:
 
     @property
     def count(self) -> int:
-        """``|X|``, the number of observed entries."""
-        return self.observations.values.numel()
+        """``|X|``, the number of observed entries, with zeros that are not listed."""
+        return self.data.observed
 
     @property
     def prototype(self) -> Tensor:
@@ -213,7 +213,7 @@ class Problem:
     @property
     def _reference(self) -> Tensor:
         """Numbers with the units of the loss, from which a penalty takes its own."""
-        if self.is_squared:
+        if self.is_squared and not self.data.zeros_count:
             return self.observations.values
         return self.prototype.new_full((1,), (self.total / self.count) ** 0.5)
 
