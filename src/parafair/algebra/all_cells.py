@@ -157,9 +157,7 @@ class Tiles:
         wide = extended(factors, fixed)
         flat = [wide[other].movedim(0, 1).flatten(1) for other in others]
         for begin in range(0, prod(sizes), COLUMNS):
-            cells = torch.arange(
-                begin, min(begin + COLUMNS, prod(sizes)), device=factors[0].device
-            )
+            cells = torch.arange(begin, min(begin + COLUMNS, prod(sizes)), device=factors[0].device)
             places = torch.stack(torch.unravel_index(cells, sizes))
             products = rows_product(flat, places).unflatten(1, (batch, -1)).movedim(1, 0)
             yield dict(zip(others, places, strict=True)), products.contiguous()

@@ -135,7 +135,9 @@ class RestPart:
     def slopes(self, factors: Factors) -> tuple[list[Tensor], list[Tensor]]:
         """Return ``h`` and ``q`` of every mode."""
         every, less = self.complete.slopes(factors), self.missing.slopes(factors)
-        h, q = ([a - b for a, b in zip(*both, strict=True)] for both in zip(every, less, strict=True))
+        h, q = (
+            [a - b for a, b in zip(*both, strict=True)] for both in zip(every, less, strict=True)
+        )
         return h, q
 
     def block(self, factors: Factors, mode: int) -> tuple[Tensor, Tensor | RowGrams]:

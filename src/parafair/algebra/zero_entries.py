@@ -7,7 +7,6 @@ where a missing entry of the list has ``f(x, m) = 0``. The first sum is that of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -128,14 +127,14 @@ class _CurvedBeyond:
         return _beyond(self.loss.curvature)(values, model)
 
 
-def _beyond(weight: Weight) -> Callable[[Tensor, Tensor], Tensor]:
+def _beyond(weight: Weight) -> Weight:
     """Return weights of listed entries beyond those of zeros in their place."""
 
-    def found(values: Tensor, model: Tensor) -> Tensor:
+    def beyond(values: Tensor, model: Tensor) -> Tensor:
         own = weight(values.nan_to_num(0.0), model).where(~values.isnan(), 0.0)
         return own - weight(torch.zeros_like(values), model)
 
-    return found
+    return beyond
 
 
 def closed_zeros(loss: object) -> ClosedZeros | None:

@@ -84,9 +84,7 @@ def check_encoder(model: FairModel, penalty: Penalty | ScorePenalty | None) -> L
     return encoder
 
 
-def check_non_negative(
-    model: FairModel, method: Method | None, solver: object, loss: Loss
-) -> None:
+def check_non_negative(model: FairModel, method: Method | None, solver: object, loss: Loss) -> None:
     """Raise unless the modes with non-negative factors are modes, and all else allows them."""
     given = model.non_negative
     # As a message names what asks for non-negative factors.

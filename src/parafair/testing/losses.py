@@ -15,7 +15,8 @@ class LossContract:
     def grid(self, loss: Loss) -> tuple[Tensor, Tensor, Tensor]:
         """Return entries that the loss accepts, models, and points where squares touch the loss.
 
-        Models of a loss for non-negative factors are not negative. Shapes are (entries, 1, 1), (models, 1) and (points,).
+        Models of a loss for non-negative factors are not negative. Shapes are (entries, 1, 1),
+        (models, 1) and (points,).
         """
         tried = torch.tensor(
             [-2.5, 0.0, 0.25, 1.0, 2.0, 3.5, 7.0], dtype=torch.float64, device="cpu"
