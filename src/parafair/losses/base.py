@@ -26,7 +26,7 @@ from torch import Tensor
 INSIDE = 1e-9
 
 # The smallest mean of losses that have its logarithm.
-LEAST_MEAN = 1e-10
+LEAST_MEAN = 1e-16
 
 
 @runtime_checkable

@@ -72,7 +72,7 @@ class LossContract:
         values, _, _ = self.grid(loss)
         models = torch.linspace(-12, 12, 4801, dtype=torch.float64, device="cpu")[:, None]
         if needs_non_negative(loss):
-            models = models[models >= 0][:, None]
+            models = models.clamp_min(0.0)
         least = loss.value_and_slope(values, models)[0].amin((-2, -1))
         saturated = loss.saturated(values.flatten())
         assert (least - saturated).min() > -1e-9
