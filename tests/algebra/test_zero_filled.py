@@ -16,7 +16,9 @@ def test_sums_are_those_of_the_dense_tensor(missing):
     listed, dense = zeros.pair("squared", missing=missing)
     factors = factors_of(listed.shape)
     mine, expected = listed.observations, dense.observations
-    for a, b in zip(mine.error_and_slopes(factors), expected.error_and_slopes(factors), strict=True):
+    for a, b in zip(
+        mine.error_and_slopes(factors), expected.error_and_slopes(factors), strict=True
+    ):
         for one, two in zip(a, b, strict=True):
             torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-10)
     sums, others = mine.sums(factors), expected.sums(factors)
