@@ -11,7 +11,8 @@ Names, the default being all of them:
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
-* fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses
+* fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses,
+  zeros_time, zeros_fairness
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -54,6 +55,7 @@ from benchmarks import (
     ratings,
     scores,
     solvers,
+    zeros,
 )
 from benchmarks import reproduction as figures
 from benchmarks.alone import alone
@@ -259,6 +261,8 @@ BENCHMARKS = {
     "completion": completion.completion,
     "sparse_sums": completion.sparse_sums,
     "losses": losses.losses,
+    "zeros_time": zeros.zeros_time,
+    "zeros_fairness": zeros.zeros_fairness,
     "ridge": ratings.ridge,
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,

@@ -63,6 +63,7 @@ ABOUT_SEVERAL_MODULES = {
     "guarantees/test_models_above_the_limit.py": "the limit against models",
     "guarantees/test_theorem.py": "the page of this name",
     "losses/test_losses.py": "all losses",
+    "model/test_zeros.py": "data whose absent entries are zeros",
     "model/test_chance.py": "the default method ends at chance",
     "model/test_scikit_learn.py": "the conventions of scikit-learn",
     "penalties/test_capabilities.py": "what a penalty of one's own gets",

@@ -26,12 +26,16 @@ Words = NDArray[np.uint64]
 def secret_of(data: TensorData) -> str:
     """Return a hash of all observed entries.
 
-    It is the same for the same entries in any arrangement, dense or sparse, on any device.
+    It is the same for the same entries in any arrangement, dense or sparse, on any device; but not
+    if zeros are listed or stored in one and not in the other.
     """
     found = hashlib.sha256(repr(data.shape).encode())
-    complete = data.observed == prod(data.shape)
+    complete = data.observed == prod(data.shape) and not data.zeros_count
     if not complete:
         found.update(np.ascontiguousarray(data.cells.cpu().numpy(), "<i8").data)
+    if data.indices is not None and data.zeros_count:
+        missing = data.indices[:, data.values.isnan()].cpu().numpy()
+        found.update(b"others are zero" + np.ascontiguousarray(missing, "<i8").tobytes())
     entries = data.values.flatten() if complete else data.entries
     found.update(np.ascontiguousarray(_as_doubles(entries), "<f8").data)
     return found.hexdigest()

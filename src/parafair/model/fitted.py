@@ -29,7 +29,7 @@ from parafair.encoders.filling import encode_new
 from parafair.encoders.result import encoder_of
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
-from parafair.losses import is_squared
+from parafair.losses import is_squared, needs_non_negative
 from parafair.model.exact import new_release, training_release
 from parafair.model.matrices import validate_matrix
 from parafair.model.methods import Method
@@ -256,6 +256,12 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             penalty=penalty,
         )
 
+    def _of_means(self, factors: list[Tensor]) -> list[Tensor]:
+        """Return factors from which means follow: what noise made negative may be zero."""
+        if not needs_non_negative(self.training_.loss):
+            return factors
+        return [factor.clamp_min(0.0) for factor in factors]
+
     def _factors(self, prototype: Tensor) -> list[Tensor]:
         """Return the factors with the dtype and device of a tensor."""
         return [factor.to(prototype) for factor in self.cp_.factors]
@@ -293,7 +299,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """
         check_is_fitted(self)
         indices = self.training_.find_cells(cells)
-        factors = [factor.cpu() for factor in self.cp_.factors]
+        factors = self._of_means([factor.cpu() for factor in self.cp_.factors])
         found = values_at(indices, factors).double()
         if self.training_.offsets is not None:
             found = found + self.training_.offsets.at(indices)
@@ -313,7 +319,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             )
         factors = [factor.to(embedding) for factor in self.cp_.factors]
         factors[self.training_.mode] = embedding
-        tensor = reconstruct(factors)
+        tensor = reconstruct(self._of_means(factors))
         if self.training_.offsets is not None:
             tensor = tensor + self.training_.offsets.dense(tensor)
         means = self.training_.loss.mean(tensor)
