@@ -4,7 +4,7 @@
 
 Names, the default being all of them:
 
-* speed: algorithm1, plain_cp, khsic, audit_time, iteration_time; solvers: all_at_once
+* speed: algorithm1, plain_cp, khsic, audit_time, iteration_time, import_time; solvers: all_at_once
 * fairness: chance_auto, chance_random, chance_seeds, chance_new, chance_chunks, baselines, drift,
   fair_time
 * frontiers: batch, hypervolume; the paper's figures: reproduction
@@ -12,7 +12,8 @@ Names, the default being all of them:
 * audits: power
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
-* fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses
+* fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses,
+  zeros_time, zeros_fairness
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -47,6 +48,7 @@ from benchmarks import (
     fairness,
     frontiers,
     gpu,
+    imports,
     iterations,
     losses,
     marks,
@@ -55,6 +57,7 @@ from benchmarks import (
     ratings,
     scores,
     solvers,
+    zeros,
 )
 from benchmarks import reproduction as figures
 from benchmarks.alone import alone
@@ -260,10 +263,13 @@ BENCHMARKS = {
     "completion": completion.completion,
     "sparse_sums": completion.sparse_sums,
     "losses": losses.losses,
+    "zeros_time": zeros.zeros_time,
+    "zeros_fairness": zeros.zeros_fairness,
     "ridge": ratings.ridge,
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,
     "oulad_sums": marks.oulad_sums,
+    "import_time": imports.import_time,
     "certificate_time": certificates.certificate_time,
     "simulated_releases": certificates.simulated_releases,
     "population": certificates.population,

@@ -75,11 +75,14 @@ html_sidebars = {"index": [], "faq": [], "glossary": [], "comparison": []}
 
 # Scripts that need data of the reader's own or minutes: their pages say so and show what they gave.
 NOT_EXECUTED = ("03_", "04_", "08_", "09_", "demo")
+# Files to copy, which are shown on a page of the guide.
+NOT_IN_THE_GALLERY = ("apply_encoder",)
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "backreferences_dir": "gallery/backreferences",
     "filename_pattern": rf"[/\\](?!{'|'.join(NOT_EXECUTED)})[^/\\]+\.py$",
+    "ignore_pattern": rf"[/\\](?:{'|'.join(NOT_IN_THE_GALLERY)})\.py$",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "remove_config_comments": True,

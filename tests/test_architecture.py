@@ -14,10 +14,12 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {"errors", "interrupts", "records", "temporaries", "threads"},
+    {"display", "errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
+    {"environment"},
     {"arguments"},
+    {"progress"},
     {"storage"},
-    {"stored"},
+    {"pictures", "stored"},
     {"algebra", "losses"},
     {"data"},
     {"datasets", "dependence"},
@@ -26,7 +28,7 @@ LAYERS = [
     {"encoders"},
     {"audits", "guarantees"},
     {"model", "testing"},
-    {"frontiers"},
+    {"frontiers", "interop"},
     {"report"},
     {"paper"},
     {"__init__"},
@@ -38,6 +40,10 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Test files that are about more than one module, and what they are about.
 ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
+    "test_core_only.py": "an environment without the extras",
+    "test_release.py": "the version, the workflows and the wheel",
+    "interop/test_page.py": "the page about other libraries",
+    "interop/test_tensorly.py": "TensorLy and tlviz",
     "test_campaign.py": "random calls and commands",
     "test_campaign_blinding.py": "embeddings distorted to blind an audit",
     "test_campaign_damage.py": "files that are damaged, and work that is killed",
@@ -47,6 +53,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_error_matches.py": "the tests",
     "test_gpu.py": "everything on another device",
     "test_main.py": "__main__",
+    "test_notebook.py": "all objects in a notebook",
     "test_verdicts.py": "the one rule for what passes, everywhere",
     "test_process_state.py": "global state, which no public call changes",
     "test_public_names.py": "the public names",
@@ -57,6 +64,7 @@ ABOUT_SEVERAL_MODULES = {
     "guarantees/test_models_above_the_limit.py": "the limit against models",
     "guarantees/test_theorem.py": "the page of this name",
     "losses/test_losses.py": "all losses",
+    "model/test_zeros.py": "data whose absent entries are zeros",
     "model/test_chance.py": "the default method ends at chance",
     "model/test_scikit_learn.py": "the conventions of scikit-learn",
     "penalties/test_capabilities.py": "what a penalty of one's own gets",

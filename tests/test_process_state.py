@@ -38,6 +38,7 @@ from parafair import (
     frontier,
     parity_limit,
     people_needed,
+    show_versions,
     split_cells,
     split_people,
     tune,
@@ -46,7 +47,7 @@ from parafair.penalties import Invariant
 from parafair.threads import one_thread
 
 pytest.importorskip("ot")
-pytest.importorskip("matplotlib")
+Figure = pytest.importorskip("matplotlib.figure").Figure
 pandas = pytest.importorskip("pandas")
 
 POOLS = ThreadpoolController()
@@ -146,6 +147,11 @@ def write(thing, made):
     thing.write(folder)
 
 
+def axes():
+    """Axes of a figure without a window, which no other part of the process knows."""
+    return Figure().subplots()
+
+
 # Every public function and method, with one call.
 CALLS = {
     "audit": lambda m: audit(TENSOR[:, :, 0], sensitive_features=GROUPS, **QUICK),
@@ -173,6 +179,11 @@ CALLS = {
         sensitive_features=GROUPS,
     ),
     "Audit.draw": lambda m: m["audit"].draw(),
+    "Audit.plot": lambda m: m["audit"].plot(ax=axes()),
+    "Certificate.described": lambda m: m["certificate"].described(),
+    "Certificate.plot": lambda m: m["certificate"].plot(ax=axes()),
+    "FairCP.plot": lambda m: m["model"].plot(ax=axes()),
+    "Frontier.plot": lambda m: m["frontier"].plot(ax=axes()),
     "Audit.from_dict": lambda m: Audit.from_dict(m["audit"].to_dict()),
     "Audit.load": save_and_load,
     "Audit.save": lambda m: m["audit"].save(f"{new(m, 'audit')}.json"),
@@ -186,6 +197,7 @@ CALLS = {
     "Audit.verdict": lambda m: m["audit"].verdict(0.05),
     "CPTensor.from_factors": lambda m: CPTensor.from_factors(m["model"].cp_.factors),
     "CPTensor.reconstruct": lambda m: m["model"].cp_.reconstruct(),
+    "CPTensor.to_numpy": lambda m: m["model"].cp_.to_numpy(),
     "FairCP.adapted": lambda m: MODEL.adapted(Invariant()),
     "FairCP.check_rank": lambda m: MODEL.check_rank(),
     "FairCP.unfolding_of": lambda m: MODEL.unfolding_of(HOLES),
@@ -263,6 +275,8 @@ CALLS = {
     "TensorData.to_dense": lambda m: HOLES.to_dense(),
     "TensorData.to_sparse": lambda m: HOLES.to_sparse(),
     "TensorData.to_table": lambda m: HOLES.to_table(),
+    "TensorData.to_xarray": lambda m: HOLES.to_xarray(),
+    "show_versions": lambda m: show_versions(),
     "TensorData.with_values": lambda m: DATA.with_values(TENSOR),
     "Tuning.to_frame": lambda m: m["tuning"].to_frame(),
     "Tuning.to_list": lambda m: m["tuning"].to_list(),

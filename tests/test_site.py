@@ -18,7 +18,6 @@ from parafair.testing import LossContract
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 PAGES = sorted(DOCS.rglob("*.md"))
 # Fits and audits of a few seconds; the others run in the fast suite.
 FAST = ("05_custom_attacker",)
@@ -30,6 +29,13 @@ def setting(name):
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
             return ast.literal_eval(node.value)
     raise KeyError(name)
+
+
+SCRIPTS = [
+    path
+    for path in sorted((ROOT / "examples").glob("*.py"))
+    if path.stem not in setting("NOT_IN_THE_GALLERY")
+]
 
 
 def is_run(path):

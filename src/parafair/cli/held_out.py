@@ -14,7 +14,7 @@ from parafair.cli.people import Loaded
 from parafair.cli.shell import echo
 from parafair.cli.tensors import TensorOptions, error_prefix
 from parafair.data.labels import locate
-from parafair.data.splits import Split, split_cells
+from parafair.data.splits import Split, hold_out, split_cells
 from parafair.data.tensor_data import TensorData
 
 
@@ -54,7 +54,8 @@ class HeldOutOptions:
         if self.test_size is not None:
             found = split_cells(loaded.data, test_size=self.test_size, random_state=seed)
         elif self.test is not None:
-            found = Split(loaded.data, None, _read(self.test, loaded.data, tensor))
+            test = _read(self.test, loaded.data, tensor)
+            found = Split(hold_out(loaded.data, test.cells), None, test)
         if str(loaded):
             echo(str(loaded))
         return found
@@ -63,7 +64,9 @@ class HeldOutOptions:
 def _read(path: Path, train: TensorData, tensor: TensorOptions) -> TensorData:
     """Read entries to predict, at the positions that their labels have in the data."""
     with error_prefix(path):
-        test = replace(tensor, tensor=path).read().to_sparse()
+        # Entries that the file does not have are not to be predicted.
+        absent = tensor.absent and "missing"
+        test = replace(tensor, tensor=path, absent=absent).read().to_sparse()
         if not tensor.has_labels and test.shape != train.shape:
             raise ValueError(f"must have the shape {train.shape} of the data, got {test.shape}")
         cells = test.cells.clone()

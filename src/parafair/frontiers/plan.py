@@ -24,7 +24,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.encoders.reducing import reduce
 from parafair.errors import shown
 from parafair.frontiers.certified import check_certificates
-from parafair.frontiers.result import Member
+from parafair.frontiers.point import Member
 from parafair.model.estimator import FairCP
 from parafair.model.fair_model import FairModel
 from parafair.model.noise import MOST_NOISE, Noise
@@ -357,6 +357,8 @@ def fingerprint(data: TensorData, sensitive: SensitiveFeatures | None) -> str:
     for part in (data.values, data.indices):
         if part is not None:
             found.update(np.ascontiguousarray(part.cpu().numpy()).tobytes())
+    if data.zeros_count:
+        found.update(data.absent.encode())
     found.update(repr((data.modes, [labels.tolist() for labels in data.labels])).encode())
     for column in sensitive.columns if sensitive else ():
         found.update(repr((column.name, column.kind, column.categories)).encode())

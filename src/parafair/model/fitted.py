@@ -29,7 +29,7 @@ from parafair.encoders.filling import encode_new
 from parafair.encoders.result import encoder_of
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
-from parafair.losses import is_squared
+from parafair.losses import is_squared, needs_non_negative
 from parafair.model.exact import new_release, training_release
 from parafair.model.matrices import validate_matrix
 from parafair.model.methods import Method
@@ -256,6 +256,12 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             penalty=penalty,
         )
 
+    def _of_means(self, factors: list[Tensor]) -> list[Tensor]:
+        """Return factors from which means follow: what noise made negative may be zero."""
+        if not needs_non_negative(self.training_.loss):
+            return factors
+        return [factor.clamp_min(0.0) for factor in factors]
+
     def _factors(self, prototype: Tensor) -> list[Tensor]:
         """Return the factors with the dtype and device of a tensor."""
         return [factor.to(prototype) for factor in self.cp_.factors]
@@ -265,15 +271,20 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
         The data is as it was given: offsets differ in the last bit between machines.
         """
-        mode, record = self.training_.mode, self.record_
+        mode = self.training_.mode
         if mode not in self.fit_.noise:
             return rows
         matrix = self.fit_.noise[mode].to(rows.device)
-        noise = Noise(record.noise, record.seed, self.training_.secret, record.strength)
-        added = noise.of_new_people(data, mode, matrix).to(rows)
+        added = self.noise_of_new_people.of_new_people(data, mode, matrix).to(rows)
         # Nothing is known of people without entries: they have the mean of the released rows.
         empty = data.observations.counts(mode) == 0
         return rows + added.masked_fill(empty[:, None], 0.0)
+
+    @property
+    def noise_of_new_people(self) -> Noise:
+        """What the noise of new people follows from."""
+        record = self.record_
+        return Noise(record.noise, record.seed, self.training_.secret, record.strength)
 
     def predict(self, cells: Any) -> NDArray[Any]:
         """Return the model's values at any cells, observed or missing.
@@ -288,7 +299,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """
         check_is_fitted(self)
         indices = self.training_.find_cells(cells)
-        factors = [factor.cpu() for factor in self.cp_.factors]
+        factors = self._of_means([factor.cpu() for factor in self.cp_.factors])
         found = values_at(indices, factors).double()
         if self.training_.offsets is not None:
             found = found + self.training_.offsets.at(indices)
@@ -308,7 +319,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             )
         factors = [factor.to(embedding) for factor in self.cp_.factors]
         factors[self.training_.mode] = embedding
-        tensor = reconstruct(factors)
+        tensor = reconstruct(self._of_means(factors))
         if self.training_.offsets is not None:
             tensor = tensor + self.training_.offsets.dense(tensor)
         means = self.training_.loss.mean(tensor)

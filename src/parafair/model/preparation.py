@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from parafair.arguments import flag, whole_number
+from parafair.arguments import flag
 from parafair.audits import check_max_leakage
 from parafair.audits.features import check_groups
 from parafair.audits.run import check_count
@@ -36,10 +36,12 @@ from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridg
 from parafair.model.task import Task
 from parafair.penalties import Penalty, Postprocessing, ScorePenalty
 from parafair.penalties.base import moves_scale
+from parafair.progress import check_verbose
 from parafair.solvers import (
     Solver,
     Stop,
 )
+from parafair.solvers.deviance import check_zeros
 from parafair.solvers.init import RANDOM_INITS
 from parafair.solvers.problem import Problem
 from parafair.solvers.ranks import check_rank
@@ -99,14 +101,14 @@ class Settings:
         check_noise(model.noise)
         check_ridge(model.ridge)
         flag("center", model.center)
-        if not isinstance(model.verbose, bool):
-            whole_number("verbose", model.verbose, least=0, most=2)
+        check_verbose(model.verbose)
         model.check_rank()
         if not isinstance(model.n_init, str) or model.n_init != "auto":
             check_starts(model.n_init)
         penalty = method if isinstance(method, Penalty | ScorePenalty) else None
         solver = resolve_solver(model.solver, penalty, structured=model.structured)
-        check_non_negative(model, method, solver)
+        loss = check_loss(model, method, solver)
+        check_non_negative(model, method, solver, loss)
         return cls(
             model=model,
             penalty=penalty,
@@ -115,7 +117,7 @@ class Settings:
             encoder=check_encoder(model, penalty),
             automatic=automatic,
             wanted=check_guarantee(model),
-            loss=check_loss(model, method, solver),
+            loss=loss,
             solver=solver,
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
             seed=as_seed(model.random_state),
@@ -180,6 +182,8 @@ class Settings:
         rank = self._rank(features) if unfolding is None else unfolding.rank
         structure = None if unfolding is None else unfolding.structure
         check_rank(rank, data.shape)
+        if data.zeros_count:
+            check_zeros(self.loss, data.shape)
         if not squared:
             check_values(data, self.loss)
         offsets = Offsets.fit(data, mode, self.loss) if model.center else None
@@ -197,7 +201,7 @@ class Settings:
             other,
             self.loss,
             offsets,
-            find_non_negative(model, data),
+            find_non_negative(model, self.loss, data),
             structure,
         )
         if self.automatic:

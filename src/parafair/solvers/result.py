@@ -13,11 +13,13 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import real_number, whole_number
+from parafair.display import view
 from parafair.solvers.objective import Objective
 from parafair.solvers.problem import Problem
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.rows import minimize_rows
 from parafair.solvers.sweep import Sweep
+from parafair.solvers.view import fit_parts
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
@@ -186,6 +188,9 @@ class Fit:
             f"residual {self.residual:.4f}: {self.status.value})"
         )
 
+    def _repr_html_(self) -> str:
+        return view(f"Fit of rank {self.cp.rank}", *fit_parts(self))
+
     def with_factors(self, problem: Problem, factors: Factors, *, seconds: float = 0.0) -> Fit:
         """Return this fit with other factors and one more history entry.
 
@@ -209,7 +214,13 @@ class Fit:
             plain = block.minimizer(QuadraticForm.zero(factors[problem.mode]))
         else:
             ridge = ridge_diagonal(factors, problem.mode, problem.mode, problem.ridge)
-            plain = minimize_rows(problem.deviance, factors, problem.mode, ridge=ridge)
+            plain = minimize_rows(
+                problem.deviance,
+                factors,
+                problem.mode,
+                ridge=ridge,
+                non_negative=problem.mode in problem.non_negative,
+            )
         return replace(self, plain=plain[0])
 
     def write(self, folder: Path, *, keep_exact: bool = False) -> None:
