@@ -37,12 +37,22 @@ def secret_of(data: TensorData) -> str:
     return found.hexdigest()
 
 
+def secret_of_both(data: TensorData, side: TensorData | None) -> str:
+    """Return a hash of all entries, those of a table of side information included."""
+    first = secret_of(data)
+    if side is None:
+        return first
+    return hashlib.sha256(f"{first} {secret_of(side)}".encode()).hexdigest()
+
+
 def secret_for_new_people(secret: str) -> str:
     """Return a secret that a model may keep: the given one, of its training data, stays unknown."""
     return hashlib.sha256(f"new people {secret}".encode()).hexdigest()
 
 
-def normals_of_people(data: TensorData, mode: int, count: int, *, key: str) -> NDArray[np.float64]:
+def normals_of_people(
+    data: TensorData, mode: int, count: int, *, key: str, side: TensorData | None = None
+) -> NDArray[np.float64]:
     """Return standard normal numbers for each person, shape (people, count).
 
     A person's numbers depend on the key and on that person's cells and entries alone, in any order.
@@ -53,15 +63,23 @@ def normals_of_people(data: TensorData, mode: int, count: int, *, key: str) -> N
         mode: The mode of the people.
         count: How many numbers each person gets.
         key: Any text. Without it nobody can draw the numbers again, even with the entries.
+        side: Further entries of theirs, people in rows; None for none.
     """
-    words = np.frombuffer(hashlib.sha256(key.encode()).digest(), "<u8").astype(np.uint64)
-    first, second = _hash_people(data, mode, words)[:, :, None]
+    found = _hash_people(data, mode, _words(key))
+    if side is not None:
+        found = found + _hash_people(side, 0, _words(f"{key} side"))
+    first, second = found[:, :, None]
     steps = STEP * np.arange(1, count + 1, dtype=np.uint64)
     drawn = _mix(_mix(first + steps) ^ second)
     # 53 bits, in the middle of their interval: never 0 or 1.
     uniform = ((drawn >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    found: NDArray[np.float64] = ndtri(uniform)
-    return found
+    normals: NDArray[np.float64] = ndtri(uniform)
+    return normals
+
+
+def _words(key: str) -> Words:
+    """Return four words that follow from a text."""
+    return np.frombuffer(hashlib.sha256(key.encode()).digest(), "<u8").astype(np.uint64)
 
 
 def _hash_people(data: TensorData, mode: int, key: Words) -> Words:

@@ -171,9 +171,11 @@ class Noise:
             noiseless=None,
             noiseless_others={},
         )
-        return exact.with_plain(problem)
+        return exact.with_plain(problem).with_side(problem)
 
-    def of_new_people(self, data: TensorData, mode: int, matrix: Tensor) -> Tensor:
+    def of_new_people(
+        self, data: TensorData, mode: int, matrix: Tensor, side: TensorData | None = None
+    ) -> Tensor:
         """Return noise for each new person, shape (people, rank).
 
         The noise of a person depends on the seed, the secret and that person's entries alone. So it
@@ -184,9 +186,10 @@ class Noise:
             data: Entries of the new people, as they were given.
             mode: The mode of the people.
             matrix: That of the training people's noise.
+            side: Their side information, whose entries count like the others; None without any.
         """
         key = f"{self._settings(len(matrix))} {self.secret}"
-        return _scaled(normals_of_people(data, mode, len(matrix), key=key), matrix)
+        return _scaled(normals_of_people(data, mode, len(matrix), key=key, side=side), matrix)
 
     def matrix(self, like: Tensor) -> Tensor:
         """Return what standard normal rows are multiplied with, shape (rank, rank).

@@ -22,6 +22,7 @@ from parafair.losses import Loss, deviances, is_squared, resolve_loss
 from parafair.solvers import BlockDescent, Stop, solve_batch
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
+from parafair.solvers.side import Side
 
 Ridge = float | Literal["auto"]
 
@@ -89,6 +90,7 @@ def select_ridge(
     seed: int,
     non_negative: tuple[int, ...] = (),
     structure: Multilinear | None = None,
+    side: Side | None = None,
 ) -> RidgeSelection | None:
     """Select a ridge for incomplete data by its error on held-out entries.
 
@@ -105,6 +107,7 @@ def select_ridge(
         seed: Seed of the held-out entries and of the initial factors.
         non_negative: The modes with non-negative factors.
         structure: The set of the second factor; None for any.
+        side: The side information; None without any.
 
     Returns:
         The selection; None if there are too few entries to hold any out.
@@ -124,6 +127,7 @@ def select_ridge(
             offsets=offsets if center else None,
             non_negative=non_negative,
             structure=structure,
+            side=side,
         )
     except ValueError:  # too few entries, or all of the others are equal
         return None

@@ -51,6 +51,7 @@ class FairTucker(FairModel):
         ridge: As in `FairCP`.
         center: Whether to subtract from each entry the mean of its cell over all people.
             Predictions add it again.
+        side_weight: As in `FairCP`.
         solver: "auto", "block" or "lbfgs", as in `FairCP`.
         init: "svd" (singular vectors, then a few passes of HOOI; for dense data), "uniform" or
             "normal".
@@ -74,6 +75,8 @@ class FairTucker(FairModel):
         fits_: The same for every start.
         record_: Requested and resolved settings.
         training_: Metadata of the training data.
+        side_factor_: With side information, the factor of its standardized columns, shape
+            (columns, rank); see `predict_side`. ``fit_.side_residual`` is its relative residual.
         certificate_: What `certify` has found about the training people, if it was called.
         selection_: With ``strength="auto"``, the selected strength and all strengths tried.
 
@@ -103,6 +106,7 @@ class FairTucker(FairModel):
         mode: int | str = 0,
         ridge: Ridge = "auto",
         center: bool = False,
+        side_weight: float = 1.0,
         solver: str | Solver[Any] = "auto",
         init: Literal["svd", "uniform", "normal"] = "svd",
         n_init: int | Literal["auto"] = "auto",
@@ -122,6 +126,7 @@ class FairTucker(FairModel):
         self.mode = mode
         self.ridge = ridge
         self.center = center
+        self.side_weight = side_weight
         self.solver = solver
         self.init = init
         self.n_init = n_init
