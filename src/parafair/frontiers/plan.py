@@ -226,6 +226,7 @@ class Plan:
             "dtype": str(problem.prototype.dtype).removeprefix("torch."),
             "audits": plain(self.audits),
             "certificates": plain(self.certificates),
+            **({} if problem.side is None else {"side": fingerprint(problem.side.data, None)}),
         }
 
 
@@ -251,6 +252,7 @@ def make_plan(
     X: Any,
     *,
     sensitive_features: Any,
+    side: Any = None,
     name: str | None = None,
     audits: Mapping[str, Any] | None = None,
     X_test: Any = None,
@@ -259,6 +261,7 @@ def make_plan(
     """Check the arguments of `frontier` before the first fit."""
     instance_of("model", model, FairModel, "make one, such as FairCP(2)")
     settings = Settings.of(model)
+    settings.check_side(side)
     if name is None:
         name = (
             model.method if isinstance(model.method, str) else type(model.method).__name__.lower()
@@ -294,7 +297,7 @@ def make_plan(
     if test is not None and test.shape != data.shape:
         raise ValueError(f"X_test must have the shape of X, {data.shape}, got {test.shape}")
     certified = check_certificates(certificates, len(features))
-    task = settings.bind(data, features)
+    task = settings.bind(data, features, side)
     test = None if test is None else task.seen(test)
     return Plan(name, task, audits and dict(audits), test, certified)
 

@@ -189,7 +189,7 @@ class FittedCP(FittedSide, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def _labeled(
         self, rows: NDArray[Any], modes: Sequence[str], labels: Sequence[NDArray[Any]]
     ) -> Any:
-        """Return rows as a data frame with the labels of the people, if `set_output` asks for it."""
+        """Return rows as a data frame with labels of people, if `set_output` asks for it."""
         if not is_labeled(modes, labels):
             return rows
         mode = self.training_.mode

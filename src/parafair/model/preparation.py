@@ -39,6 +39,7 @@ from parafair.model.task import Task
 from parafair.penalties import Penalty, Postprocessing, ScorePenalty
 from parafair.penalties.base import moves_scale
 from parafair.solvers import (
+    LBFGS,
     Solver,
     Stop,
 )
@@ -164,7 +165,15 @@ class Settings:
             side: As in `FairCP.fit`.
         """
         model = self.model
-        self.check_side(side)
+        if side is not None:
+            self.check_side(side)
+            if model.solver == "auto" and model.side_weight:
+                # As for plain decompositions; see `plain_solver`.
+                return replace(self, solver=LBFGS())._bind(data, sensitive_features, side)
+        return self._bind(data, sensitive_features, side)
+
+    def _bind(self, data: TensorData, sensitive_features: Any, side: Any) -> Task:
+        model = self.model
         if self.needs_features and sensitive_features is None:
             raise ValueError(
                 f"method={model.method!r} needs sensitive_features, but none were given; pass one "

@@ -116,6 +116,11 @@ class Training(Axes):
         features = "" if self.features is None else f", {self.features!r}"
         return f"Training({' x '.join(sizes)}, {self.entries:,} entries{features})"
 
+    @property
+    def axes(self) -> Axes:
+        """The modes of the data as it was given."""
+        return self if self.unfolding is None else self.unfolding
+
     def penalized_rows(self, embedding: Rows) -> Rows:
         """Return the rows of the penalized people, in the order of `features`."""
         return embedding if self.penalized is None else embedding[self.penalized]

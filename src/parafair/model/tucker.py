@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import torch
 
 from parafair.algebra.tucker_tensor import TuckerTensor
-from parafair.arguments import items, whole_number
+from parafair.arguments import as_path, classes_of, items, whole_number
 from parafair.data.randomness import RandomState
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Reduction
@@ -187,6 +188,13 @@ class FairTucker(FairModel):
         super()._keep(fits, record, training)
         assert training.unfolding is not None
         self.tucker_ = training.unfolding.tucker(self.cp_)
+
+
+def load_model(folder: str | Path, *, classes: Iterable[type] = ()) -> FairCP | FairTucker:
+    """Read a model of either class that `save` or the command line wrote; see `FairCP.load`."""
+    own = classes_of("classes", classes)
+    record = Record.read(as_path("folder", folder), classes=own)
+    return kind_of(record.params).load(folder, classes=own)
 
 
 def kind_of(params: Mapping[str, Any]) -> type[FairCP] | type[FairTucker]:
