@@ -238,6 +238,23 @@ SORTS: dict[str, Sort] = {
         ("()", "2", "(2, 99, 2)", "(9, 2, 2)", "(0, 2, 2)", "'222'", "(2.0, 2, 2)", "None"),
     ),
     "ridge": SIZES,
+    # Nearly all calls have other arguments that do not go with a table.
+    "side": choice(
+        ("None", "None", "rng(0).normal(size=(8, 3))"),
+        (
+            "np.full((8, 2), np.nan)",
+            "np.ones((8, 2))",
+            "rng(0).normal(size=(7, 2))",
+            "'side'",
+            "pd.DataFrame({'a': ['x'] * 8})",
+            "np.full((8, 2), np.inf)",
+            "rng(0).normal(size=8)",
+            "rng(0).normal(size=(8, 3, 2))",
+            "pd.DataFrame({'a': range(8)}, index=list('abcdefgh'))",
+        ),
+    ),
+    "side_weight": SIZES,
+    "rows": ROWS,
     "center": FLAGS,
     "encoder": ENCODERS,
     "steps": COUNTS,

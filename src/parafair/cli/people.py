@@ -237,8 +237,9 @@ def load(tensor: TensorOptions, people: ModeOptions, side: SideOptions | None = 
     """Read a tensor and its people, matched by label where the tensor has labels."""
     found = _load(tensor, people)
     labeled = tensor.has_labels or people.key is not None
-    table = side and side.read(found.data, found.mode, key=people.key, labeled=labeled)
-    return replace(found, side=table)
+    if side is None:
+        return found
+    return replace(found, side=side.read(found.data, found.mode, key=people.key, labeled=labeled))
 
 
 def _load(tensor: TensorOptions, people: ModeOptions) -> Loaded:

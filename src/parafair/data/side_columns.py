@@ -120,18 +120,18 @@ def read_side(side: Any, data: TensorData, mode: int) -> TensorData:
         side = side.to_frame() if hasattr(side, "to_frame") else side[:, None]
     try:
         table = TensorData.from_array(side)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"side: {error}. It must be a matrix of numbers with one row per person; encode text "
-            "as numbers first, for example with pandas.get_dummies"
+    except TypeError as error:
+        raise TypeError(
+            f"side, read like X: {error}. It must be numbers with one row per person; encode text "
+            "as numbers, for example with pandas.get_dummies"
         ) from error
+    except ValueError as error:
+        raise ValueError(f"side, read like X: {error}") from error
     if table.order != 2:
         raise ValueError(
             f"side must be a matrix with one row per person, got the shape {table.shape}; pass "
             "people x columns"
         )
-    if not table.observed:
-        raise ValueError("side has no entries: all of them are missing; leave side out")
     table = table.to(device=data.values.device)
     people = data.labels[mode]
     own = index_of(side) if not isinstance(side, TensorData) else _own(table.labels[0])
