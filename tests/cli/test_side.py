@@ -15,9 +15,11 @@ def hours(tables):
     table = table.assign(work=table["sleep"] ** 2, note="text").iloc[3:]
     extra = pd.DataFrame({"student": ["zz"], "sleep": [1], "work": [1], "note": ["text"]})
     pd.concat([table, extra]).to_csv("hours.csv", index=False)
+    extra.drop(columns="note").to_csv("others.csv", index=False)
     return tables
 
 
+@pytest.mark.slow
 def test_fit_and_transform_with_a_table(hours):
     chosen = (*SIDE, "--side-columns", "sleep,work", "--side-weight", 0.5)
     told = run(*FIT_SCORES, *chosen, "--method", "none")
@@ -42,7 +44,8 @@ def test_fit_and_transform_with_a_table(hours):
         ((*SIDE, "--side-columns", "slep"), "--side-columns must be one of"),
         ((*SIDE, "--side-columns", "sleep", "--side-key", "name"), "--side-key must be one of"),
         (("--side-columns", "sleep"), "add --side"),
-        (("--side", "students.csv", "--side-columns", "age", "--side-key", "age"), "none of the"),
+        ((*SIDE, "--side-columns", "sleep", "--side-key", "sleep"), "more than one row for sleep"),
+        (("--side", "others.csv"), "none of the people of the data"),
         ((*SIDE, "--side-columns", "sleep", "--method", "khsic"), "depends on the scale"),
         ((*SIDE, "--side-columns", "sleep", "--side-weight", -1), "side_weight must be"),
         (("--side", "nothing.csv"), "nothing.csv"),
@@ -65,6 +68,7 @@ def test_rows_of_an_array_are_in_its_order(arrays):
     assert FairCP.load("run").side_factor_.shape == (1, 2)
 
 
+@pytest.mark.slow
 def test_every_command_takes_a_run_of_a_tucker_model(tables):
     fit = [part for part in FIT_SCORES if part not in ("--rank", 2)]
     run(*fit, "--ranks", "2,2,1", "--test-size", 0.2)

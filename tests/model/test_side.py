@@ -59,7 +59,7 @@ def test_permuting_people_permutes_their_rows(fitted):
     model, data, side = fitted
     places = np.random.default_rng(0).permutation(60)
     moved = [model.cp_.factors[0][places], *model.cp_.factors[1:]]
-    settings = {**FEW, "init": list(model.cp_.factors), "max_iter": 5, "ridge": 0.1}
+    settings = {**FEW, "init": list(model.cp_.factors), "max_iter": 5, "tol": 0.0, "ridge": 0.1}
     one = FairCP(3, **settings).fit(data, side=side)
     two = FairCP(3, **{**settings, "init": moved}).fit(data.take(0, places), side=side)
     np.testing.assert_allclose(two.embedding_, one.embedding_[places], rtol=1e-6, atol=1e-9)
@@ -131,7 +131,7 @@ def test_a_column_that_is_a_sensitive_feature_is_named():
     random = np.random.default_rng(0)
     noisy = groups + 0.05 * random.normal(size=60)
     columns = pd.DataFrame(table, columns=list("vwxyz")).assign(gender=groups, pay=noisy)
-    quick = {"strength": 0.0, "tol": 0.1, "max_iter": 3}
+    quick = {"method": "none", "tol": 0.0, "max_iter": 3}
     with pytest.warns(ParafairWarning, match=r"determine .*'sensitive' \(gender, pay\)"):
         FairCP(3, **quick).fit(tensor, sensitive_features=groups, side=columns)
     FairCP(3, **quick).fit(tensor, sensitive_features=groups, side=table)  # no warning
@@ -151,6 +151,14 @@ def test_a_column_that_is_a_sensitive_feature_is_named():
 def test_what_does_not_go_with_a_table_is_refused_before_the_data_is_read(settings, match):
     with pytest.raises(ValueError, match=f"side cannot be used with .*{match}"):
         FairCP(3, **settings).fit(None, side=np.ones((4, 2)))
+
+
+def test_a_ridge_is_selected_with_the_table():
+    tensor, table, _ = draw(n=40)
+    holes = thin(tensor, 0.15)
+    model = FairCP(3, **FEW).fit(holes, side=table)
+    # Without a ridge, fits with a table overfit late.
+    assert 0 < model.ridge_ < 1
 
 
 @pytest.mark.parametrize("weight", [-1, np.inf, np.nan, "1", None, True])
@@ -180,10 +188,10 @@ def test_predict_side_is_a_data_frame_on_demand(fitted):
 
 def test_noise_of_new_people_depends_on_their_side_information():
     tensor, table, groups = draw()
-    model = FairCP(3, strength=0.0, noise=0.1, tol=0.1, max_iter=3)
+    model = FairCP(3, method="none", noise=0.1, tol=0.0, max_iter=3)
     model.fit(tensor, sensitive_features=groups, side=table)
     twice, both = np.repeat(tensor[:1], 2, 0), np.stack([table[0], table[0] + 1e-9])
-    one, two = model.transform(twice, sensitive_features=groups[[0, 0]], side=both)
+    one, two = model.transform(twice, side=both)
     assert np.abs(one - two).max() > 1e-3 * np.abs(one).max()
 
 

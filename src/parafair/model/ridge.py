@@ -158,7 +158,9 @@ def _path(plain: Problem, entries: float, seed: int) -> Iterator[tuple[float, Fa
     starts = make_starts(plain, "uniform", count=1, seed=seed)
     solver: Solver[Any] = BlockDescent() if plain.table is None else LBFGS()
     stop = STOP if plain.table is None else COUPLED
-    for ridge in grid_for(entries):
+    # With side information, a fit without ridge overfits only after the few iterations here.
+    grid = [ridge for ridge in grid_for(entries) if ridge or plain.table is None]
+    for ridge in grid:
         (fit,) = solve_batch(replace(plain, ridge=ridge), solver, starts=starts, stop=stop)
         yield ridge, fit.cp.factors
         starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
