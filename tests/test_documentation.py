@@ -34,7 +34,8 @@ SLOW_EXAMPLES = (
 )
 EXAMPLES = [
     pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW_EXAMPLES else (), id=path.stem)
-    for path in sorted((ROOT / "examples").glob("[01][012357]*.py"))
+    for pattern in ("[01][01257]*.py", "13_*.py")
+    for path in sorted((ROOT / "examples").glob(pattern))
 ]
 
 

@@ -55,6 +55,18 @@ def test_order_of_the_table_does_not_matter(fitted):
     assert np.array_equal(other.embedding_, model.embedding_)
 
 
+def test_rows_of_a_data_frame_are_matched_by_its_index():
+    tensor, table, _ = draw()
+    names = [f"p{i}" for i in range(60)]
+    matrix = pd.DataFrame(tensor[:, :, 0], index=names)
+    side = pd.DataFrame(table, index=names)
+    model = FairCP(2, **FEW).fit(matrix, side=side)
+    again = FairCP(2, **FEW).fit(matrix, side=side.iloc[::-1])
+    assert np.array_equal(again.embedding_, model.embedding_)
+    with pytest.raises(ValueError, match="60 of 60 people whom X does not have, such as q0"):
+        model.fit(matrix, side=side.rename(index=lambda name: f"q{name[1:]}"))
+
+
 def test_permuting_people_permutes_their_rows(fitted):
     model, data, side = fitted
     places = np.random.default_rng(0).permutation(60)

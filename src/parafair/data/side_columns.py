@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from parafair.data.labels import find_labels, preview
+from parafair.data.labels import as_labels, find_labels, preview
 from parafair.data.modes import is_labeled
 from parafair.data.raw_features import index_of
 from parafair.data.tensor_data import TensorData
@@ -116,6 +116,38 @@ def read_side(side: Any, data: TensorData, mode: int) -> TensorData:
         data: The data of the people.
         mode: Their mode.
     """
+    table, people = _read(side), data.labels[mode]
+    table = table.to(device=data.values.device)
+    own = index_of(side) if not isinstance(side, TensorData) else _own(table.labels[0])
+    if own is not None and is_labeled(data.modes, data.labels):
+        return _by_label(table, people, data.modes[mode])
+    if table.shape[0] != len(people):
+        raise ValueError(
+            f"side has {table.shape[0]} rows but X has {len(people)} people; pass one row per "
+            "person in the same order, or data frames with the labels of people as their index"
+        )
+    return TensorData(
+        table.values, table.indices, table.shape, table.modes, (people, table.labels[1])
+    )
+
+
+def match_index(side: Any, X: Any) -> Any:
+    """Return side information in the order of a data frame, if both have an index.
+
+    A matrix loses its index on the way to a fit, so this comes first.
+
+    Args:
+        side: As in `read_side`, or None.
+        X: The data, as it was given.
+    """
+    own, people = index_of(side), index_of(X)
+    if own is None or people is None:
+        return side
+    return _by_label(_read(side), as_labels(people, "the index of X"), "index")
+
+
+def _read(side: Any) -> TensorData:
+    """Read a matrix of numbers."""
     if getattr(side, "ndim", None) == 1:
         side = side.to_frame() if hasattr(side, "to_frame") else side[:, None]
     try:
@@ -132,19 +164,7 @@ def read_side(side: Any, data: TensorData, mode: int) -> TensorData:
             f"side must be a matrix with one row per person, got the shape {table.shape}; pass "
             "people x columns"
         )
-    table = table.to(device=data.values.device)
-    people = data.labels[mode]
-    own = index_of(side) if not isinstance(side, TensorData) else _own(table.labels[0])
-    if own is not None and is_labeled(data.modes, data.labels):
-        return _by_label(table, people, data.modes[mode])
-    if table.shape[0] != len(people):
-        raise ValueError(
-            f"side has {table.shape[0]} rows but X has {len(people)} people; pass one row per "
-            "person in the same order, or data frames with the labels of people as their index"
-        )
-    return TensorData(
-        table.values, table.indices, table.shape, table.modes, (people, table.labels[1])
-    )
+    return table
 
 
 def _by_label(table: TensorData, people: NDArray[Any], mode: str) -> TensorData:

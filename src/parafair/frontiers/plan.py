@@ -20,6 +20,7 @@ from parafair.data.modes import is_labeled
 from parafair.data.randomness import SEEDS
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.reducing import reduce
 from parafair.errors import shown
@@ -297,7 +298,7 @@ def make_plan(
     if test is not None and test.shape != data.shape:
         raise ValueError(f"X_test must have the shape of X, {data.shape}, got {test.shape}")
     certified = check_certificates(certificates, len(features))
-    task = settings.bind(data, features, side)
+    task = settings.bind(data, features, match_index(side, X))
     test = None if test is None else task.seen(test)
     return Plan(name, task, audits and dict(audits), test, certified)
 

@@ -12,6 +12,7 @@ from parafair.algebra.cp_tensor import CPTensor
 from parafair.arguments import as_path, callback, classes_of
 from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
+from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.learned import Learned
 from parafair.encoders.result import load_fit
@@ -124,6 +125,7 @@ class FairModel(FittedCP):
         check_held_out(held_out, settings)
         self._forget()
         check_order(sensitive_features, index_of(X))
+        side = match_index(side, X)
         task = settings.bind(self._validate(X, reset=True), sensitive_features, side)
         problem = task.problem
         warn_empty(problem)

@@ -22,6 +22,7 @@ from parafair.data.checks import as_data, check_scale
 from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Encoder
 from parafair.encoders.filling import encode_new
@@ -137,7 +138,7 @@ class FittedCP(FittedSide, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                 warn_without_features(features, data, self.training_.mode)
             if self.method != "none" and (features is None or self.fit_.shifts is None):
                 warn_of_leaks(features)
-        more = self._read_side(side, data)
+        more = self._read_side(match_index(side, X), data)
         warn_empty_people(data, self.training_.mode, more)
         centered = self.training_.center(data)
         rows = self._add_noise(self._embed(centered, features, penalty, more), data, more)

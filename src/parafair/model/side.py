@@ -102,16 +102,21 @@ def warn_of_proxies(problem: Problem, columns: SideColumns | None, *, stacklevel
     """Warn about columns of side information that nearly are a sensitive feature."""
     if columns is None or problem.side is None or problem.sensitive is None:
         return
-    table = problem.side.data.to_dense().values.cpu().numpy()
-    known = problem.sensitive.has_features
-    people = np.arange(len(table)) if known is None else np.flatnonzero(known)
-    features = problem.sensitive.take(people)
+    table, known = problem.side.data, problem.sensitive.has_features
+    known = np.ones(len(problem.sensitive), bool) if known is None else known
+    rows, places = table.cells.cpu().numpy()
+    values = table.entries.cpu().numpy()
+    order = np.argsort(places, kind="stable")
+    order = order[known[rows[order]]]
+    parts = np.split(order, np.searchsorted(places[order], np.arange(1, len(columns))))
+    encoded = np.cumsum(known) - 1  # the place of each person among those with features
+    features = problem.sensitive.with_features()
     for feature in features.columns:
-        codes = feature.encode()
+        codes = np.asarray(feature.encode(), np.float64)
         found = [
             label
-            for label, values in zip(columns.labels, table[people].T, strict=True)
-            if _explained(values, codes) >= PROXY
+            for label, part in zip(columns.labels, parts, strict=True)
+            if _explained(values[part], codes[encoded[rows[part]]]) >= PROXY
         ]
         if found:
             warn(
@@ -123,15 +128,13 @@ def warn_of_proxies(problem: Problem, columns: SideColumns | None, *, stacklevel
             )
 
 
-def _explained(values: NDArray[np.float64], codes: NDArray[Any]) -> float:
+def _explained(values: NDArray[np.float64], codes: NDArray[np.float64]) -> float:
     """Return how much of a feature's variance a column explains, people cut into parts by it.
 
     Args:
-        values: The column, NaN where missing, shape (people,).
+        values: The column, shape (people,).
         codes: The feature, encoded, shape (people, d).
     """
-    present = ~np.isnan(values)
-    values, codes = values[present], np.asarray(codes, np.float64)[present]
     if len(values) < 2 * PART:
         return 0.0
     parts = Column("", "numeric", values).bin(len(values) // PART).values

@@ -191,9 +191,10 @@ class Fit:
         return self.history[-1].seconds
 
     def __repr__(self) -> str:
+        side = "" if self.side_residual is None else f", of the side {self.side_residual:.4f}"
         return (
             f"Fit(rank {self.cp.rank}, {self.n_iter} iterations in {self.seconds:.2f} s, "
-            f"residual {self.residual:.4f}: {self.status.value})"
+            f"residual {self.residual:.4f}{side}: {self.status.value})"
         )
 
     def with_factors(self, problem: Problem, factors: Factors, *, seconds: float = 0.0) -> Fit:
