@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from parafair.model.training import Training
     from parafair.solvers.result import Fit
 
-WITHOUT = "the model was fitted without side information; fit it again with side=..., or"
-
 
 class FittedSide:
     """The part of a fitted model that uses side information.
@@ -44,7 +42,7 @@ class FittedSide:
             rows: Embeddings of people, as `transform` returns them; None for the training people.
         """
         check_is_fitted(self)
-        columns = self._side_training("omit predict_side").columns
+        columns = self._side_training("rows predict none; fit it again with side=...").columns
         labels, index = columns.labels, None
         if rows is None:
             rows, index = self.embedding_, self.training_.labels[self.training_.mode]
@@ -58,16 +56,17 @@ class FittedSide:
         return as_frame(self, found, index, labels)
 
     def _side_training(self, remedy: str) -> SideTraining:
-        """Return what is stored about side information; raise if the model has none."""
+        """Return what is stored about side information; raise if there is none."""
         if self.training_.side is None:
-            raise ValueError(f"{WITHOUT} {remedy}")
+            raise ValueError(f"the model was fitted without side information: {remedy}")
         return self.training_.side
 
     def _read_side(self, side: Any, data: TensorData) -> NewSide | None:
         """Return side information of new people; None if none is given, or it has no effect."""
         if side is None:
             return None
-        known, factor = self._side_training("omit side"), self.fit_.side
+        remedy = "omit side, or fit it again with side=..."
+        known, factor = self._side_training(remedy), self.fit_.side
         assert factor is not None
         found = known.read(side, data, self.training_.mode, factor)
         return found if known.multiple else None
