@@ -23,11 +23,17 @@ STEP, FIRST, SECOND = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x
 Words = NDArray[np.uint64]
 
 
-def secret_of(data: TensorData) -> str:
+def secret_of(data: TensorData, side: TensorData | None = None) -> str:
     """Return a hash of all observed entries.
 
     It is the same for the same entries in any arrangement, dense or sparse, on any device.
+
+    Args:
+        data: The data.
+        side: A table of side information, whose entries count too; None for none.
     """
+    if side is not None:
+        return hashlib.sha256(f"{secret_of(data)} {secret_of(side)}".encode()).hexdigest()
     found = hashlib.sha256(repr(data.shape).encode())
     complete = data.observed == prod(data.shape)
     if not complete:
@@ -35,14 +41,6 @@ def secret_of(data: TensorData) -> str:
     entries = data.values.flatten() if complete else data.entries
     found.update(np.ascontiguousarray(_as_doubles(entries), "<f8").data)
     return found.hexdigest()
-
-
-def secret_of_both(data: TensorData, side: TensorData | None) -> str:
-    """Return a hash of all entries, those of a table of side information included."""
-    first = secret_of(data)
-    if side is None:
-        return first
-    return hashlib.sha256(f"{first} {secret_of(side)}".encode()).hexdigest()
 
 
 def secret_for_new_people(secret: str) -> str:

@@ -30,7 +30,7 @@ from parafair.model.checks import (
     check_starts,
     find_non_negative,
 )
-from parafair.model.draws import secret_of_both
+from parafair.model.draws import secret_of
 from parafair.model.methods import resolve_method
 from parafair.model.noise import check_noise, default_noise
 from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge
@@ -208,7 +208,7 @@ class Settings:
         offsets = Offsets.fit(data, mode, self.loss) if model.center else None
         centered = offsets.subtract(data) if offsets is not None and squared else data
         # Noise is for people with sensitive features alone.
-        secret = "" if features is None else secret_of_both(data, table)
+        secret = "" if features is None else secret_of(data, table)
         given = 0.0 if model.ridge == "auto" else float(model.ridge)
         problem = Problem(
             centered,
