@@ -4,7 +4,7 @@
 
 Names, the default being all of them:
 
-* speed: algorithm1, plain_cp, khsic, audit_time, iteration_time; solvers: all_at_once
+* speed: algorithm1, plain_cp, khsic, audit_time, iteration_time, import_time; solvers: all_at_once
 * fairness: chance_auto, chance_random, chance_seeds, chance_new, chance_chunks, baselines, drift,
   fair_time
 * frontiers: batch, hypervolume; the paper's figures: reproduction
@@ -46,6 +46,7 @@ from benchmarks import (
     fairness,
     frontiers,
     gpu,
+    imports,
     iterations,
     losses,
     marks,
@@ -262,6 +263,7 @@ BENCHMARKS = {
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,
     "oulad_sums": marks.oulad_sums,
+    "import_time": imports.import_time,
     "certificate_time": certificates.certificate_time,
     "simulated_releases": certificates.simulated_releases,
     "population": certificates.population,

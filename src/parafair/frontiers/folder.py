@@ -18,7 +18,8 @@ from parafair.encoders.files import ENCODER_ARRAYS_FILE, ENCODER_FILE
 from parafair.encoders.result import load_fit
 from parafair.errors import ParafairWarning
 from parafair.frontiers.coverage import Coverage
-from parafair.frontiers.result import Frontier, Member, Point, join
+from parafair.frontiers.point import Member, Point
+from parafair.frontiers.result import Frontier, join
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.model.record import current_versions
 from parafair.model.training import Training

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from parafair.arguments import flag, whole_number
+from parafair.arguments import flag
 from parafair.audits import check_max_leakage
 from parafair.audits.features import check_groups
 from parafair.audits.run import check_count
@@ -38,6 +38,7 @@ from parafair.model.side import check_side, check_side_weight
 from parafair.model.task import Task
 from parafair.penalties import Penalty, Postprocessing, ScorePenalty
 from parafair.penalties.base import moves_scale
+from parafair.progress import check_verbose
 from parafair.solvers import (
     LBFGS,
     Solver,
@@ -104,8 +105,7 @@ class Settings:
         check_ridge(model.ridge)
         check_side_weight(model.side_weight)
         flag("center", model.center)
-        if not isinstance(model.verbose, bool):
-            whole_number("verbose", model.verbose, least=0, most=2)
+        check_verbose(model.verbose)
         model.check_rank()
         if not isinstance(model.n_init, str) or model.n_init != "auto":
             check_starts(model.n_init)
