@@ -171,9 +171,11 @@ class Noise:
             noiseless=None,
             noiseless_others={},
         )
-        return exact.with_plain(problem)
+        return exact.with_plain(problem).with_side(problem)
 
-    def of_new_people(self, data: TensorData, mode: int, matrix: Tensor) -> Tensor:
+    def of_new_people(
+        self, data: TensorData, mode: int, matrix: Tensor, side: TensorData | None = None
+    ) -> Tensor:
         """Return noise for each new person, shape (people, rank).
 
         The noise of a person depends on the seed, the secret and that person's entries alone. So it
@@ -184,10 +186,10 @@ class Noise:
             data: Entries of the new people, as they were given.
             mode: The mode of the people.
             matrix: That of the training people's noise.
+            side: Their side information, whose entries count like the others; None without any.
         """
-        rank = len(matrix)
-        drawn = normals_of_people(data, mode, rank, key=self.key_of_new_people(rank))
-        return _scaled(drawn, matrix)
+        key = self.key_of_new_people(len(matrix))
+        return _scaled(normals_of_people(data, mode, len(matrix), key=key, side=side), matrix)
 
     def key_of_new_people(self, rank: int) -> str:
         """Return the key that the noise of new people follows from, with their entries."""

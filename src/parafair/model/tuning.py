@@ -34,9 +34,11 @@ from parafair.errors import (
     warn_once,
 )
 from parafair.model.estimator import FairCP
+from parafair.model.fair_model import FairModel
 from parafair.model.preparation import Settings
 from parafair.model.ridge import is_complete
 from parafair.model.strength import MAX_PEOPLE
+from parafair.model.tucker import FairTucker
 from parafair.model.view import tuning_parts
 from parafair.progress import check_verbose, tracked
 from parafair.records import plain
@@ -45,6 +47,7 @@ from parafair.solvers.ranks import check_rank
 if TYPE_CHECKING:
     import pandas
 
+Model = FairCP | FairTucker
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 
@@ -90,7 +93,7 @@ class Tuning:
     candidates: tuple[Candidate, ...]
     best: Candidate
     verdict: Verdict | None
-    model: FairCP
+    model: FairCP | FairTucker
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{name}={value!r}" for name, value in self.best.settings.items())
@@ -118,12 +121,13 @@ class Tuning:
         return frame_of(self.to_list(), for_what="Tuning.to_frame")
 
 
-def tune(
-    model: FairCP,
+def tune(  # noqa: PLR0913  (each argument is a setting of its own)
+    model: FairCP | FairTucker,
     X: Any,
     *,
     grid: Grid,
     sensitive_features: Any = None,
+    side: Any = None,
     validation_size: float = 0.1,
     max_leakage: float | None = None,
     random_state: RandomState = 0,
@@ -143,6 +147,7 @@ def tune(
         grid: Values to try for arguments of the model, in all combinations, such as
             ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``; or several grids.
         sensitive_features: As in `FairCP.fit`.
+        side: Side information, as in `FairCP.fit`; none of it is held out.
         validation_size: Share of the observed entries to hold out.
         max_leakage: The largest allowed leakage; None for no audits.
         random_state: Seed of the split and of the audits.
@@ -156,7 +161,7 @@ def tune(
     >>> tuning.best.settings
     {'rank': 3}
     """
-    instance_of("model", model, FairCP, "make one, such as FairCP(2)")
+    instance_of("model", model, FairModel, "make one, such as FairCP(2)")
     jobs("n_jobs", n_jobs)
     callback("on_candidate", on_candidate)
     check_verbose(verbose)
@@ -166,8 +171,9 @@ def tune(
         raise ValueError(
             f"validation_size must be a share between 0 and 1, such as 0.1; got {validation_size!r}"
         )
-    grids = _check_grid(grid, max_leakage)
+    grids = _check_grid(grid, max_leakage, type(model))
     data = as_data(X)
+    Settings.of(model).check_side(side)
     models = [_candidate(model, settings, data) for settings in grids]
     split = split_cells(data, test_size=validation_size, random_state=random_state)
     with tracked("candidates", verbose) as bar:
@@ -178,7 +184,7 @@ def tune(
                 on_candidate(candidate)
 
         tried = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(_try)(candidate, split.train, split.test, sensitive_features)
+            delayed(_try)(candidate, split.train, split.test, sensitive_features, side)
             for candidate in models
         )
         candidates: list[Candidate] = []
@@ -208,7 +214,7 @@ def tune(
         chosen = min(order, key=lambda k: _preference(candidates[k]))
         final = models[chosen].set_params(ridge=candidates[chosen].ridge)
         with hold_warnings() as warned:
-            final.fit(data, sensitive_features=sensitive_features)
+            final.fit(data, sensitive_features=sensitive_features, side=side)
         warn_once([*held, *warned], len(models) + 1, stacklevel=2)
     reached = None if max_leakage is None else _judge(final, max_leakage, random_state)
     return Tuning(tuple(candidates), candidates[chosen], reached, final)
@@ -227,7 +233,7 @@ def _check_audit(max_leakage: float, sensitive_features: Any) -> None:
         )
 
 
-def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
+def _check_grid(grid: Grid, max_leakage: float | None, kind: type) -> list[dict[str, Any]]:
     """Return all combinations of a grid; warn if error alone would select the strength."""
     try:
         grids = list(ParameterGrid(grid))
@@ -239,7 +245,7 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
             f"{{'rank': [4, 8]}}; got {shown(grid)}"
         )
     for name in {name for settings in grids for name in settings}:
-        one_of("a key of grid", name, signature(FairCP).parameters)
+        one_of("a key of grid", name, signature(kind).parameters)
     if max_leakage is None and len({str(settings.get("strength")) for settings in grids}) > 1:
         warn(
             "the grid has several strengths but max_leakage is not given: error alone selects the "
@@ -250,11 +256,12 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
     return grids
 
 
-def _candidate(model: FairCP, settings: Mapping[str, Any], data: TensorData) -> FairCP:
+def _candidate(model: Model, settings: Mapping[str, Any], data: TensorData) -> Model:
     """Return the model with some settings, checked."""
-    candidate: FairCP = clone(model).set_params(**settings)
+    candidate: Model = clone(model).set_params(**settings)
     Settings.of(candidate)
-    check_rank(candidate.rank, data.shape)
+    if candidate.unfolding_of(data) is None:
+        check_rank(candidate.rank, data.shape)
     if candidate.ridge == "auto" and is_complete(data):
         candidate.ridge = 0.0  # held-out entries are missing only for the comparison
     return candidate
@@ -271,7 +278,7 @@ def _preference(candidate: Candidate) -> tuple[float, ...]:
     return (float(leaks), (candidate.leakage or 0.0) if leaks else 0.0, candidate.rmse)
 
 
-def _judge(model: FairCP, max_leakage: float, random_state: Any) -> Verdict:
+def _judge(model: Model, max_leakage: float, random_state: Any) -> Verdict:
     """Audit the final model; warn if it does not pass."""
     result = _audit(_penalized(model), random_state)
     verdict = result.verdict(max_leakage)
@@ -299,11 +306,11 @@ def _audit(rows: _Rows, random_state: Any) -> Audit:
 
 
 def _try(
-    model: FairCP, train: TensorData, test: TensorData, features: Any
+    model: Model, train: TensorData, test: TensorData, features: Any, side: Any
 ) -> tuple[Candidate, _Rows, list[Held]]:
     """Fit to the training part and predict the rest; also return penalized rows and warnings."""
     with hold_warnings() as held:
-        fitted = clone(model).fit(train, sensitive_features=features)
+        fitted = clone(model).fit(train, sensitive_features=features, side=side)
     rmse, mae = inf, inf
     predicted = fitted.predict(test)
     if np.isfinite(predicted).all():
@@ -313,6 +320,6 @@ def _try(
     return candidate, _penalized(fitted), held
 
 
-def _penalized(model: FairCP) -> _Rows:
+def _penalized(model: Model) -> _Rows:
     """Return the rows of the penalized people, and their features."""
     return model.training_.penalized_rows(model.embedding_), model.training_.features
