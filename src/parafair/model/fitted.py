@@ -281,17 +281,12 @@ class FittedCP(FittedSide, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if mode not in self.fit_.noise:
             return rows
         matrix = self.fit_.noise[mode].to(rows.device)
+        noise = Noise.of_record(self.record_, self.training_.secret)
         table = None if side is None else side.data
-        added = self.noise_of_new_people.of_new_people(data, mode, matrix, table).to(rows)
+        added = noise.of_new_people(data, mode, matrix, table).to(rows)
         # Nothing is known of people without entries: they have the mean of the released rows.
         empty = observed_of(data, mode, side) == 0
         return rows + added.masked_fill(empty[:, None], 0.0)
-
-    @property
-    def noise_of_new_people(self) -> Noise:
-        """What the noise of new people follows from."""
-        record = self.record_
-        return Noise(record.noise, record.seed, self.training_.secret, record.strength)
 
     def predict(self, cells: Any) -> NDArray[Any]:
         """Return the model's values at any cells, observed or missing.

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -34,6 +35,9 @@ from parafair.solvers.fitting import fill_empty
 from parafair.solvers.non_negative import project
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
+
+if TYPE_CHECKING:
+    from parafair.model.record import Record
 
 # More noise than this leaves nothing of an embedding.
 MOST_NOISE = 10.0
@@ -111,6 +115,11 @@ class Noise:
     seed: int
     secret: str = field(repr=False)
     strength: float | None = None
+
+    @classmethod
+    def of_record(cls, record: Record, secret: str) -> Noise:
+        """Return the noise of a fitted model, for new people."""
+        return cls(record.noise, record.seed, secret, record.strength)
 
     def release(self, problem: Problem, fit: Fit) -> Fit:
         """Return a finished fit with noise in every mode with sensitive features, and its shifts.
