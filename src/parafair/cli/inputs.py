@@ -36,7 +36,6 @@ class Inputs:
         modes: Names of its modes, if they were given.
         value: The column with the numbers.
         duplicates: What was done with several rows for one entry; None is the default.
-        absent: What entries without a row are; None is the default.
         sensitive: The file of the people.
         columns: The sensitive columns; None is all but the key.
         kinds: Stated kinds of columns, each as "column=kind".
@@ -51,13 +50,13 @@ class Inputs:
         max_leakage: The leakage it was picked at.
         guarantee: The kind of certified leakage that was also asked for.
         max_certified: The certified leakage it was picked at; None for that of max_leakage.
+        absent: What entries without a row are; None is the default.
     """
 
     tensor: str | None = None
     modes: tuple[str, ...] | None = None
     value: str | None = None
     duplicates: str | None = None
-    absent: str | None = None
     sensitive: str | None = None
     columns: tuple[str, ...] | None = None
     kinds: tuple[str, ...] = ()
@@ -72,6 +71,7 @@ class Inputs:
     max_leakage: float | None = None
     guarantee: str | None = None
     max_certified: float | None = None
+    absent: str | None = None
 
     @classmethod
     def of(
