@@ -1,4 +1,4 @@
-"""Methods of a fitted model: embed new people, predict cells, save."""
+"""Methods of a fitted model: embed new people, save."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import sklearn
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor, reconstruct
-from parafair.algebra.sparse import values_at
 from parafair.arguments import flag, to_numpy
-from parafair.data.arrays import as_tensor, has_labels, is_sparse
+from parafair.data.arrays import has_labels, is_sparse
 from parafair.data.checks import as_data, check_scale
 from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order, index_of
@@ -42,6 +39,7 @@ from parafair.model.notices import (
     warn_without_features,
 )
 from parafair.model.out_of_sample import refining_penalty
+from parafair.model.predicting import PredictingCP
 from parafair.model.record import Record
 from parafair.model.training import Training
 from parafair.model.trials import Selection
@@ -52,7 +50,9 @@ from parafair.storage import new_folder
 M = TypeVar("M")
 
 
-class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FittedCP(  # type: ignore[misc]
+    PredictingCP, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """The part of `FairCP` that is used after the fit.
 
     Attributes:
@@ -76,14 +76,12 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     device: str | torch.device | None
     dtype: str | torch.dtype | None
     embedding_: NDArray[Any]
-    cp_: CPTensor
     n_iter_: int
     reconstruction_err_: float
     ridge_: float
     fit_: Fit
     fits_: tuple[Fit, ...]
     record_: Record
-    training_: Training
     encoder_: Encoder | None
     certificate_: Certificate
 
@@ -189,9 +187,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
         scikit-learn takes over the index of a data frame, but knows nothing of other labels.
         """
-        own = getattr(self, "_sklearn_output_config", {}).get("transform")
-        wanted = sklearn.get_config()["transform_output"] if own is None else own
-        if wanted != "pandas" or not is_labeled(modes, labels):
+        if not self.wants_frames or not is_labeled(modes, labels):
             return rows
         import pandas
 
@@ -274,45 +270,6 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         # Nothing is known of people without entries: they have the mean of the released rows.
         empty = data.observations.counts(mode) == 0
         return rows + added.masked_fill(empty[:, None], 0.0)
-
-    def predict(self, cells: Any) -> NDArray[Any]:
-        """Return the model's values at any cells, observed or missing.
-
-        With a loss that has a link they are means: probabilities, rates. They follow from `cp_`:
-        rows with noise give predictions with noise.
-
-        Args:
-            cells: A data frame with one row per cell and one column of labels per mode; a
-                `TensorData`, for its observed cells in the order of `TensorData.cells`; or
-                positions in each mode, shape (count, order), if the model has no labels.
-        """
-        check_is_fitted(self)
-        indices = self.training_.find_cells(cells)
-        factors = [factor.cpu() for factor in self.cp_.factors]
-        found = values_at(indices, factors).double()
-        if self.training_.offsets is not None:
-            found = found + self.training_.offsets.at(indices)
-        return self.training_.loss.mean(found).numpy()
-
-    def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Return the reconstructed tensor for given embeddings, with people along `mode`.
-
-        With a loss that has a link, it has means. The other factors are those of `cp_`.
-        """
-        check_is_fitted(self)
-        embedding = as_tensor(X, name="X")
-        if embedding.ndim != 2 or embedding.shape[1] != self.cp_.rank:
-            raise ValueError(
-                f"X must have {self.cp_.rank} columns, one per component; got shape "
-                f"{tuple(embedding.shape)}"
-            )
-        factors = [factor.to(embedding) for factor in self.cp_.factors]
-        factors[self.training_.mode] = embedding
-        tensor = reconstruct(factors)
-        if self.training_.offsets is not None:
-            tensor = tensor + self.training_.offsets.dense(tensor)
-        means = self.training_.loss.mean(tensor)
-        return np.asarray(self.training_.fold(means).cpu())
 
     def save(
         self, folder: str | Path, *, overwrite: bool = False, keep_exact: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,6 +58,9 @@ class Training(Axes):
             modes and labels above; None if it was not.
         secret: That of new people, from which their noise follows; the noise of the training
             people does not follow from it. See `parafair.model.draws`.
+        rated: The observed cells, shape (order, entries), which `recommend` leaves out; None if no
+            entry is missing, and in a loaded model. They are not saved: which cells people have may
+            reveal their features.
     """
 
     offsets: Offsets | None
@@ -68,6 +72,7 @@ class Training(Axes):
     secret: str
     non_negative: bool = False
     unfolding: Unfolding | None = None
+    rated: Tensor | None = None
 
     @classmethod
     def of(
@@ -99,7 +104,13 @@ class Training(Axes):
             secret=secret_for_new_people(secret),
             non_negative=problem.mode in problem.non_negative,
             unfolding=unfolding,
+            rated=None if problem.count == prod(problem.data.shape) else problem.data.cells,
         )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no entry is missing."""
+        return self.entries == prod(self.shape)
 
     def __repr__(self) -> str:
         sizes = (f"{len(own):,} {name}" for own, name in zip(self.labels, self.modes, strict=True))
@@ -126,12 +137,13 @@ class Training(Axes):
             return super().align(data, shape)
         return self.unfolding.unfold(self.unfolding.align(data, self.unfolding.shape))
 
-    def find_cells(self, cells: Any) -> Tensor:
+    def find_cells(self, cells: Any, *, allow_unknown: bool = False) -> Tensor:
         """Return positions of cells in the data as the model sees it, shape (order, count)."""
         unfolded = isinstance(cells, TensorData) and cells.modes == self.modes
         if self.unfolding is None or (unfolded and cells.shape == self.shape):
-            return super().find_cells(cells)
-        return self.unfolding.unfold_cells(self.unfolding.find_cells(cells))
+            return super().find_cells(cells, allow_unknown=allow_unknown)
+        found = self.unfolding.find_cells(cells, allow_unknown=allow_unknown)
+        return self.unfolding.unfold_cells(found)
 
     def fold(self, tensor: Tensor) -> Tensor:
         """Return values of the model, with people along its mode, in the shape of the data."""
