@@ -301,8 +301,12 @@ def _errors(
 
 
 def _root_mean_square(truth: NDArray[np.float64], guess: NDArray[np.float64]) -> float:
-    """Return the root mean squared error; squares of large errors do not overflow."""
-    errors = np.abs(truth - guess)
+    return root_mean_square(truth - guess)
+
+
+def root_mean_square(errors: NDArray[np.float64]) -> float:
+    """Return the root of the mean squared error; squares of large errors do not overflow."""
+    errors = np.abs(errors)
     largest = errors.max() or 1.0
     return float(largest * np.sqrt(np.mean((errors / largest) ** 2)))
 

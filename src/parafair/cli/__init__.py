@@ -10,5 +10,6 @@ from parafair.cli import frontiers as frontiers
 from parafair.cli import limits as limits
 from parafair.cli import certifying as certifying
 from parafair.cli import predicting as predicting
+from parafair.cli import recommending as recommending
 from parafair.cli import reproducing as reproducing
 from parafair.cli.shell import app as app

@@ -119,9 +119,7 @@ class Axes:
             )
         return self._check_positions(to_numpy(cells, "cells"))
 
-    def _locate(
-        self, wanted: NDArray[Any], mode: int, allow_unknown: bool
-    ) -> NDArray[np.intp]:
+    def _locate(self, wanted: NDArray[Any], mode: int, allow_unknown: bool) -> NDArray[np.intp]:
         """Return the positions of labels along a mode."""
         own, name = self.labels[mode], self.modes[mode]
         if allow_unknown:

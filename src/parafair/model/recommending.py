@@ -145,9 +145,7 @@ class Recommender:
             modes=tuple(self.axes.modes[m] for m in free),
             people=self.axes.labels[self.axes.mode][self.places[rows]],
             ranks=ranks,
-            labels=tuple(
-                self.axes.labels[m][place] for m, place in zip(free, places, strict=True)
-            ),
+            labels=tuple(self.axes.labels[m][place] for m, place in zip(free, places, strict=True)),
             scores=means.numpy(),
         )
 

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from parafair.arguments import callback, instance_of, jobs, one_of, real_number
+from parafair.arguments import callback, instance_of, jobs, one_of, whole_number
 from parafair.audits import Audit, Verdict, audit, check_max_leakage, panel
-from parafair.audits.evaluation import evaluate_predictions
+from parafair.audits.evaluation import root_mean_square
 from parafair.data.checks import as_data
 from parafair.data.frames import frame_of
+from parafair.data.modes import is_labeled
 from parafair.data.randomness import RandomState
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.splits import split_cells
+from parafair.data.splits import Split, align_entries, fold_cells, split_cells
 from parafair.data.tensor_data import TensorData
 from parafair.errors import (
     ConvergenceWarning,
@@ -34,13 +35,16 @@ from parafair.errors import (
 )
 from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
-from parafair.model.ridge import is_complete
+from parafair.model.ridge import grid_for, is_complete
 from parafair.model.strength import MAX_PEOPLE
 from parafair.records import plain
 from parafair.solvers.ranks import check_rank
 
 if TYPE_CHECKING:
     import pandas
+
+# The strongest ridge of the default grid, relative to the mean number of entries of a person.
+DEFAULT_STRONGEST = 10.0
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
@@ -51,11 +55,13 @@ class Candidate:
 
     Attributes:
         settings: Arguments of the model.
-        rmse: Root mean squared error on the held-out entries; infinite if the fit diverged.
+        rmse: Root mean squared error on the held-out entries, those of all folds together; infinite
+            if a fit diverged.
         mae: Mean absolute error on the held-out entries.
-        residual: Relative residual on the training entries.
-        seconds: Time of the fit.
-        ridge: The ridge, given or selected from the training entries.
+        residual: Relative residual on the training entries; with folds, the mean.
+        seconds: Time of the fits.
+        ridge: The ridge, given or selected from the training entries; with folds, the median.
+        rmse_std: Standard deviation of the RMSE over the folds; None without folds.
         leakage: Leakage in its audit; None if not audited.
         verdict: The verdict of its audit; None if not audited.
     """
@@ -66,6 +72,7 @@ class Candidate:
     residual: float
     seconds: float
     ridge: float
+    rmse_std: float | None = None
     leakage: float | None = None
     verdict: Verdict | None = None
 
@@ -116,9 +123,10 @@ def tune(
     model: FairCP,
     X: Any,
     *,
-    grid: Grid,
+    grid: Grid | None = None,
     sensitive_features: Any = None,
-    validation_size: float = 0.1,
+    validation: Any = 0.1,
+    cv: int | None = None,
     max_leakage: float | None = None,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
@@ -134,9 +142,13 @@ def tune(
         model: Has all settings that are not in the grid; it is not fitted itself.
         X: The tensor, as in `FairCP.fit`.
         grid: Values to try for arguments of the model, in all combinations, such as
-            ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``; or several grids.
+            ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``; or several grids. None
+            for `default_grid`: ridges of 1, 3, 10, ... around the number of entries of a person.
         sensitive_features: As in `FairCP.fit`.
-        validation_size: Share of the observed entries to hold out.
+        validation: Share of the observed entries to hold out; or held-out entries of your own, as a
+            `TensorData` with labels of X. The final model is fitted to X, not to these.
+        cv: Number of folds for cross-validation: each fold is held out once, and the errors are of
+            all of them together. None for one split.
         max_leakage: The largest allowed leakage; None for no audits.
         random_state: Seed of the split and of the audits.
         n_jobs: Processes for the fits, as in joblib.
@@ -153,18 +165,15 @@ def tune(
     callback("on_candidate", on_candidate)
     if max_leakage is not None:
         _check_audit(max_leakage, sensitive_features)
-    if not 0 < real_number("validation_size", validation_size) < 1:
-        raise ValueError(
-            f"validation_size must be a share between 0 and 1, such as 0.1; got {validation_size!r}"
-        )
-    grids = _check_grid(grid, max_leakage)
+    _check_validation(validation, cv)
+    grids = [] if grid is None else _check_grid(grid, max_leakage)
     data = as_data(X)
+    grids = grids or list(ParameterGrid(default_grid(model, data)))
     models = [_candidate(model, settings, data) for settings in grids]
-    split = split_cells(data, test_size=validation_size, random_state=random_state)
+    splits = _splits(data, validation, cv, random_state)
     tell = on_candidate or (lambda candidate: None)
     tried = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_try)(candidate, split.train, split.test, sensitive_features)
-        for candidate in models
+        delayed(_try)(candidate, splits, sensitive_features) for candidate in models
     )
     candidates: list[Candidate] = []
     embeddings: list[_Rows] = []
@@ -189,7 +198,7 @@ def tune(
     final = models[chosen].set_params(ridge=candidates[chosen].ridge)
     with hold_warnings() as warned:
         final.fit(data, sensitive_features=sensitive_features)
-    warn_once([*held, *warned], len(models) + 1, stacklevel=2)
+    warn_once([*held, *warned], len(models) * len(splits) + 1, stacklevel=2)
     reached = None if max_leakage is None else _judge(final, max_leakage, random_state)
     return Tuning(tuple(candidates), candidates[chosen], reached, final)
 
@@ -205,6 +214,60 @@ def _check_audit(max_leakage: float, sensitive_features: Any) -> None:
             f"max_leakage={max_leakage!r} asks for an audit, which needs the sensitive_features of "
             "one mode; pass one row per person"
         )
+
+
+def default_grid(model: FairCP, X: Any) -> dict[str, list[float]]:
+    """Return the ridges that `tune` tries by default, strongest first: ..., 10, 3, 1, ..., 0.
+
+    They go from 10 times the mean number of entries of a person to a thousandth of it. A ridge is
+    that many extra entries, so a stronger one leaves little, and a weaker one does little.
+
+    Args:
+        model: The model, for the mode of the people.
+        X: The data.
+    """
+    data = as_data(X)
+    entries = data.observed / data.shape[data.find_mode(model.mode)]
+    return {"ridge": grid_for(entries, strongest=DEFAULT_STRONGEST)}
+
+
+def _check_validation(validation: Any, cv: int | None) -> None:
+    """Raise unless it is clear what to hold out."""
+    if cv is not None:
+        whole_number("cv", cv, least=2)
+    if isinstance(validation, TensorData):
+        if cv is not None:
+            raise ValueError(
+                f"cv={cv} and validation data both say what to hold out; give one of them"
+            )
+    elif not 0 < _share(validation) < 1:
+        raise ValueError(
+            "validation must be a share between 0 and 1, such as 0.1, or a TensorData of held-out "
+            f"entries; got {shown(validation)}"
+        )
+
+
+def _share(value: Any) -> float:
+    """Return a share, or 0 for what is none."""
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return float(value) if number else 0.0
+
+
+def _splits(
+    data: TensorData, validation: Any, cv: int | None, random_state: RandomState
+) -> list[Split[TensorData]]:
+    """Return the parts to fit and to predict, one pair for each fit of a candidate."""
+    if cv is not None:
+        return fold_cells(data, cv, random_state=random_state)
+    if not isinstance(validation, TensorData):
+        return [split_cells(data, test_size=validation, random_state=random_state)]
+    labeled = is_labeled(data.modes, data.labels) and is_labeled(
+        validation.modes, validation.labels
+    )
+    try:
+        return [Split(data, None, align_entries(validation, data, labeled=labeled))]
+    except ValueError as error:
+        raise ValueError(f"validation: {error}") from error
 
 
 def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
@@ -279,18 +342,31 @@ def _audit(rows: _Rows, random_state: Any) -> Audit:
 
 
 def _try(
-    model: FairCP, train: TensorData, test: TensorData, features: Any
+    model: FairCP, splits: Sequence[Split[TensorData]], features: Any
 ) -> tuple[Candidate, _Rows, list[Held]]:
-    """Fit to the training part and predict the rest; also return penalized rows and warnings."""
+    """Fit to every training part and predict the rest.
+
+    Also returns penalized rows, those of the first split, and warnings.
+    """
     with hold_warnings() as held:
-        fitted = clone(model).fit(train, sensitive_features=features)
-    rmse, mae = inf, inf
-    predicted = fitted.predict(test)
-    if np.isfinite(predicted).all():
-        scores = evaluate_predictions(test, predicted)
-        rmse, mae = scores.value("rmse"), scores.value("mae")
-    candidate = Candidate({}, rmse, mae, fitted.fit_.residual, fitted.fit_.seconds, fitted.ridge_)
-    return candidate, _penalized(fitted), held
+        fits = [clone(model).fit(split.train, sensitive_features=features) for split in splits]
+    errors = [
+        fitted.predict(split.test) - split.test.entries.cpu().numpy().astype(np.float64)
+        for fitted, split in zip(fits, splits, strict=True)
+    ]
+    every = np.concatenate(errors)
+    finite = bool(np.isfinite(every).all())
+    roots = [root_mean_square(own) for own in errors] if finite and len(splits) > 1 else None
+    candidate = Candidate(
+        settings={},
+        rmse=root_mean_square(every) if finite else inf,
+        mae=float(np.abs(every).mean()) if finite else inf,
+        residual=float(np.mean([fitted.fit_.residual for fitted in fits])),
+        seconds=sum(fitted.fit_.seconds for fitted in fits),
+        ridge=float(np.median([fitted.ridge_ for fitted in fits])),
+        rmse_std=None if roots is None else float(np.std(roots)),
+    )
+    return candidate, _penalized(fits[0]), held
 
 
 def _penalized(model: FairCP) -> _Rows:
