@@ -23,7 +23,15 @@ from parafair import (
     testing,
 )
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.audits import Audit, Measure, audit, audit_outputs, compare_scores
+from parafair.audits import (
+    Audit,
+    Measure,
+    Rankings,
+    audit,
+    audit_outputs,
+    compare_scores,
+    evaluate_rankings,
+)
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import split_by_time, split_cells, split_people
 from parafair.data.tensor_data import TensorData
@@ -59,6 +67,7 @@ __all__ = [
     "ParafairWarning",
     "ParityLimit",
     "Problem",
+    "Rankings",
     "SensitiveFeatures",
     "Status",
     "Stop",
@@ -76,6 +85,7 @@ __all__ = [
     "dependence",
     "encoders",
     "errors",
+    "evaluate_rankings",
     "frontier",
     "frontiers",
     "guarantees",
