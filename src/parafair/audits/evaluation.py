@@ -92,7 +92,10 @@ class Evaluation:
     @classmethod
     def from_list(cls, records: Sequence[Mapping[str, Any]]) -> Self:
         """Return the evaluation that `to_list` was called on."""
-        rows = ({k: nan if v is None else v for k, v in record.items()} for record in records)
+        rows: list[dict[str, Any]] = [
+            {name: nan if value is None else value for name, value in record.items()}
+            for record in records
+        ]
         return cls(tuple(cls.row(**row) for row in rows))
 
     def to_frame(self) -> pandas.DataFrame:

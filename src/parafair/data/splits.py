@@ -73,7 +73,8 @@ def _not_needed(data: TensorData, order: NDArray[Any]) -> NDArray[np.int64]:
     needed = np.zeros(data.observed, bool)
     for cells in data.cells.cpu().numpy():
         needed[order[np.unique(cells[order], return_index=True)[1]]] = True
-    return order[~needed[order]].astype(np.int64)
+    found: NDArray[np.int64] = order[~needed[order]]
+    return found
 
 
 def fold_cells(

@@ -94,14 +94,14 @@ def _choices(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return who rates which item, and when."""
     users, items = liking.shape
-    counts = FEWEST + random.lognormal(2.5, 1.0, users).astype(np.int64)
-    counts = counts.clip(max=items // 2)
+    more = np.asarray(random.lognormal(2.5, 1.0, users), dtype=np.int64)
+    counts = np.minimum(FEWEST + more, items // 2)
     # The highest sums with Gumbel noise are a sample without replacement.
     keys = liking + POPULARITY * random.normal(size=items) + random.gumbel(size=liking.shape)
     order = np.argsort(-keys, axis=1)
     user = np.repeat(np.arange(users), counts)
     item = np.concatenate([order[u, : counts[u]] for u in range(users)])
-    began = random.integers(0, 300 * DAY, users)
+    began = np.asarray(random.integers(0, 300 * DAY, users))
     # Within a user's time, in any order.
     time = began[user] + random.integers(0, 60 * DAY, len(user))
     return user, item, time

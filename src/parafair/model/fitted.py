@@ -50,8 +50,11 @@ from parafair.storage import new_folder
 M = TypeVar("M")
 
 
-class FittedCP(  # type: ignore[misc]
-    PredictingCP, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+class FittedCP(
+    PredictingCP,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
 ):
     """The part of `FairCP` that is used after the fit.
 

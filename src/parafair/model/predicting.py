@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import sklearn
@@ -34,9 +34,7 @@ class PredictingCP:
         wanted = sklearn.get_config()["transform_output"] if own is None else own
         return bool(wanted == "pandas")
 
-    def predict(
-        self, cells: Any, *, unknown: Literal["error", "offsets"] = "error"
-    ) -> NDArray[Any]:
+    def predict(self, cells: Any, *, unknown: str = "error") -> NDArray[Any]:
         """Return the model's values at any cells, observed or missing.
 
         With a loss that has a link they are means: probabilities, rates. They follow from `cp_`:
@@ -68,7 +66,7 @@ class PredictingCP:
         *,
         given: Mapping[str, Any] | None = None,
         exclude: Any = TRAINING,
-        unknown: Literal["error", "offsets"] = "error",
+        unknown: str = "error",
     ) -> Any:
         """Return the k cells with the highest predictions for each person, without those rated.
 
