@@ -28,6 +28,7 @@ NOT_CALLED = {
     "Measure": "a row of an audit",
     "ParafairWarning": "a warning",
     "ParityLimit": "made by `parity_limit`; its methods are called",
+    "Rankings": "made by `evaluate_rankings`",
     "SensitiveFeatures": "its class methods are called",
     "Status": "an enumeration",
     "TensorData": "its class methods are called",

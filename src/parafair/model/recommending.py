@@ -180,19 +180,19 @@ class Recommender:
         count, rank = prod(sizes), self.factors[0].shape[1]
         needed = 8 * count * (rank + len(self.axes.modes) + 2)
         check_memory(needed, f"{count:,} cells to choose from", "fix more modes with given")
-        cells = torch.zeros(len(self.axes.modes), count, dtype=torch.long)
+        cells = torch.zeros(len(self.axes.modes), count, dtype=torch.long, device="cpu")
         for mode, place in fixed.items():
             cells[mode] = place
         for mode, places in zip(free, np.unravel_index(np.arange(count), sizes), strict=True):
             cells[mode] = torch.from_numpy(places.astype(np.int64))
         if self.training.unfolding is not None:
             cells = self.training.unfolding.unfold_cells(cells)
-        rows = torch.ones(count, rank, dtype=torch.float64)
+        rows = torch.ones(count, rank, dtype=torch.float64, device="cpu")
         for mode, factor in enumerate(self.factors):
             if mode != self.training.mode:
                 rows *= factor.double()[cells[mode]]
         offsets = self.training.offsets
-        return rows, torch.zeros(count).double() if offsets is None else offsets.at(cells)
+        return rows, rows.new_zeros(count) if offsets is None else offsets.at(cells)
 
     def _scores(self, cells: Tensor, offsets: Tensor) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield the number of a person, and the predictions for the next people."""
