@@ -53,6 +53,14 @@ def test_examples_run(path, capsys, request):
 
 
 @pytest.mark.slow
+def test_the_example_about_recommenders_runs(capsys):
+    runpy.run_path(str(ROOT / "examples" / "13_recommend.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "leakage of the rows" in printed
+    assert "9999     1" in printed
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:transform embeds new people without regard to fairness")
 def test_the_example_about_adult_runs(real_data, monkeypatch, capsys):
     pytest.importorskip("fairlearn")
