@@ -38,7 +38,7 @@ def test_tastes_depend_on_gender_and_age():
         ({"users": 3}, "users must be a whole number of at least 4"),
         ({"items": 39}, "items must be a whole number of at least 40"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
-        ({"users": 10**7, "items": 10**6}, "choose fewer"),
+        ({"users": 10**7, "items": 10**6}, "ratings of 1000000 items by 10000000 users"),
     ],
 )
 def test_impossible_sizes_are_refused(settings, message):
