@@ -12,7 +12,7 @@ Names, the default being all of them:
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
-  and counts: losses
+  and counts: losses, zeros_time, zeros_fairness
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -56,6 +56,7 @@ from benchmarks import (
     recommend,
     scores,
     solvers,
+    zeros,
 )
 from benchmarks import reproduction as figures
 from benchmarks.alone import alone
@@ -261,6 +262,8 @@ BENCHMARKS = {
     "completion": completion.completion,
     "sparse_sums": completion.sparse_sums,
     "losses": losses.losses,
+    "zeros_time": zeros.zeros_time,
+    "zeros_fairness": zeros.zeros_fairness,
     "ridge": ratings.ridge,
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,

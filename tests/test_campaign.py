@@ -27,6 +27,7 @@ NOT_CALLED = {
     "Interrupted": "an exception",
     "Measure": "a row of an audit",
     "ParafairWarning": "a warning",
+    "show_versions": "it has no arguments",
     "ParityLimit": "made by `parity_limit`; its methods are called",
     "Rankings": "made by `evaluate_rankings`",
     "SensitiveFeatures": "its class methods are called",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         errors,
         frontiers,
         guarantees,
+        interop,
         losses,
         model,
         paper,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from parafair.data.sensitive import SensitiveFeatures
     from parafair.data.splits import split_by_time, split_cells, split_people
     from parafair.data.tensor_data import TensorData
+    from parafair.environment import show_versions
     from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
     from parafair.frontiers import Frontier, frontier
     from parafair.guarantees import (
@@ -67,6 +69,7 @@ _NAMES = {
     "data.sensitive": ["SensitiveFeatures"],
     "data.splits": ["split_by_time", "split_cells", "split_people"],
     "data.tensor_data": ["TensorData"],
+    "environment": ["show_versions"],
     "errors": ["ConvergenceWarning", "Interrupted", "ParafairWarning"],
     "frontiers": ["Frontier", "frontier"],
     "guarantees": [
@@ -116,6 +119,7 @@ __all__ = [
     "frontier",
     "frontiers",
     "guarantees",
+    "interop",
     "losses",
     "model",
     "paper",
@@ -123,6 +127,7 @@ __all__ = [
     "penalties",
     "people_needed",
     "report",
+    "show_versions",
     "solvers",
     "split_by_time",
     "split_cells",

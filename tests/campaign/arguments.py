@@ -290,6 +290,7 @@ SORTS: dict[str, Sort] = {
     "modes": NAMES,
     "value": choice(("'value'", "'score'")),
     "duplicates": choice(("'error'", "'mean'", "'sum'", "'first'", "'max'", "'last'"), ("'min'",)),
+    "absent": choice(("'missing'", "'zero'"), ("'nan'", "0", "None")),
     "kinds": KINDS,
     "names": choice(("['group']", "None"), ("['a', 'a']", "[1]", "['']", "'ab'", "[]")),
     "missing": MISSING,

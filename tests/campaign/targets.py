@@ -282,6 +282,9 @@ TARGETS = (
     ),
     of("scores.to", weight=0.5),
     of("scores.to_table", weight=0.5, value=choice(("'x'",), ("'who'", "''", "1"))),
+    of("scores.to_xarray", weight=0.3),
+    of("interop.factors_to_xarray", weight=0.5),
+    of("interop.export_encoder", path=OUT_FILES, weight=0.5),
     of("SensitiveFeatures.of", weight=4, usual={"kinds": 0.2, "names": 0.1}),
     of(
         "SensitiveFeatures.from_table",

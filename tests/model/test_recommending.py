@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from parafair import FairCP, FairTucker, ParafairWarning, TensorData
+from parafair.data.splits import fold_cells
 from tests.reference.rankings import recommended
 
 PEOPLE, ITEMS, DAYS = 12, 7, 3
@@ -196,3 +197,14 @@ def test_a_mode_may_not_be_called_like_a_column(films):
     renamed = TensorData.from_array(films.values, modes=("score", "person"))
     with pytest.raises(ValueError, match="a mode is called 'score', like a column"):
         fit(renamed, "person").recommend(0, 1).to_frame()
+
+
+def test_listed_events_are_left_out_if_absent_ones_are_zeros(films):
+    events = TensorData.from_table(films.to_table(), modes=["film", "person"], value="value",
+                                   absent="zero")  # fmt: skip
+    model = fit(events, "person", ridge=0.0)
+    found = model.recommend("p07", 2)
+    listed = films.to_table().query("person == 'p07'")["film"]
+    assert not set(found.labels[0]) & set(listed)
+    with pytest.raises(ValueError, match="folds is not possible for data whose absent entries"):
+        fold_cells(events, 2)

@@ -10,7 +10,7 @@ from parafair.cli.options import DATA, option
 from parafair.cli.people import Loaded
 from parafair.cli.shell import echo
 from parafair.cli.tensors import TensorOptions, error_prefix
-from parafair.data.splits import Split, align_entries, split_cells
+from parafair.data.splits import Split, align_entries, hold_out, split_cells
 from parafair.data.tensor_data import TensorData
 
 
@@ -50,7 +50,8 @@ class HeldOutOptions:
         if self.test_size is not None:
             found = split_cells(loaded.data, test_size=self.test_size, random_state=seed)
         elif self.test is not None:
-            found = Split(loaded.data, None, read_entries(self.test, loaded.data, tensor))
+            test = read_entries(self.test, loaded.data, tensor)
+            found = Split(hold_out(loaded.data, test.cells), None, test)
         if str(loaded):
             echo(str(loaded))
         return found
@@ -59,5 +60,7 @@ class HeldOutOptions:
 def read_entries(path: Path, train: TensorData, tensor: TensorOptions) -> TensorData:
     """Read entries to predict, at the positions that their labels have in the data."""
     with error_prefix(path):
-        test = replace(tensor, tensor=path).read()
+        # Entries that the file does not have are not to be predicted.
+        absent = tensor.absent and "missing"
+        test = replace(tensor, tensor=path, absent=absent).read()
         return align_entries(test, train, labeled=tensor.has_labels)

@@ -27,6 +27,7 @@ class Inputs:
         modes: Names of its modes, if they were given.
         value: The column with the numbers.
         duplicates: What was done with several rows for one entry; None is the default.
+        absent: What entries without a row are; None is the default.
         sensitive: The file of the people.
         columns: The sensitive columns; None is all but the key.
         kinds: Stated kinds of columns, each as "column=kind".
@@ -44,6 +45,7 @@ class Inputs:
     modes: tuple[str, ...] | None = None
     value: str | None = None
     duplicates: str | None = None
+    absent: str | None = None
     sensitive: str | None = None
     columns: tuple[str, ...] | None = None
     kinds: tuple[str, ...] = ()
@@ -71,6 +73,7 @@ class Inputs:
             modes=words(tensor.modes),
             value=tensor.value,
             duplicates=tensor.duplicates,
+            absent=tensor.absent,
             test_size=test_size,
             test=test,
         )

@@ -20,7 +20,11 @@ def read_new(tensor: TensorOptions, training: Training, inputs: Inputs) -> Tenso
     if tensor.is_table:
         tensor = replace(tensor, value=tensor.value or inputs.value)
     if tensor.has_labels:
-        tensor = replace(tensor, duplicates=tensor.duplicates or inputs.duplicates)
+        tensor = replace(
+            tensor,
+            duplicates=tensor.duplicates or inputs.duplicates,
+            absent=tensor.absent or training.absent,
+        )
     if training.labeled and (tensor.modes is None or set(tensor.names) == set(known)):
         tensor = replace(tensor, modes=",".join(known))
     data = tensor.read()

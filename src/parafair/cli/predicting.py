@@ -94,7 +94,7 @@ def transform(
     --sensitive. With other runs and --sensitive their rows are shifted as the penalty shifted the
     people of the training most like them; without it they would be fitted to their entries alone,
     which is refused unless --allow-leak is given or the method is none. --modes, --value,
-    --duplicates, --key and --missing are those of the run unless given.
+    --duplicates, --absent, --key and --missing are those of the run unless given.
     """
     check_table_result(result)
     model, inputs = FairCP.load(run), Inputs.read(run)

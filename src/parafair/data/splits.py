@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import train_test_split
+from torch import Tensor
 
 from parafair.arguments import instance_of, real_number, to_numpy, whole_number
 from parafair.data.frames import check_memory
 from parafair.data.labels import locate
+from parafair.data.long_table import cell_keys
 from parafair.data.randomness import RandomState, as_random
 from parafair.data.tensor_data import TensorData
 from parafair.errors import shown
 
 T = TypeVar("T")
+
+# One of so many zeros that are not listed stays in the training part.
+KEPT_ZEROS = 10
 
 # Memory for positions, and copies of them.
 BYTES_PER_PERSON = 64
@@ -44,6 +51,10 @@ def split_cells(
     One random entry of every observed label stays in the training part, because the label could
     not be predicted otherwise. So a person with a single entry is never held out.
 
+    If absent entries are zeros, shares are those of the listed entries, and as many zeros are held
+    out with them, drawn at random. Held-out entries are missing in the training part. The others
+    are lists of entries, zeros among them.
+
     Args:
         data: Dense or sparse data.
         test_size: Share of the observed entries for the test.
@@ -52,7 +63,10 @@ def split_cells(
     """
     instance_of("data", data, TensorData, "use TensorData.from_array")
     _check_shares(test_size, validation_size)
-    order = as_random(random_state).permutation(data.observed)
+    random = as_random(random_state)
+    if data.zeros_count:
+        return _split_with_zeros(data, test_size, validation_size, random)
+    order = random.permutation(data.observed)
     free = _not_needed(data, order)
     sizes = [round(share * data.observed) for share in (test_size, validation_size)]
     if sum(sizes) > len(free) or not sizes[0]:
@@ -92,6 +106,7 @@ def fold_cells(
     """
     instance_of("data", data, TensorData, "use TensorData.from_array")
     folds = whole_number("folds", folds, least=2)
+    _refuse_zeros(data, "folds")
     order = as_random(random_state).permutation(data.observed)
     free = _not_needed(data, order)
     if folds > len(free):
@@ -129,6 +144,7 @@ def split_by_time(
     """
     instance_of("data", data, TensorData, "use TensorData.from_array")
     _check_shares(test_size, validation_size)
+    _refuse_zeros(data, "a split by time")
     when = to_numpy(times, "times")
     if when.shape != (data.observed,) or when.dtype.kind not in "iufM" or (when != when).any():
         raise ValueError(
@@ -152,6 +168,14 @@ def split_by_time(
     train = data.keep(np.sort(order[~is_test & ~is_validation]))
     validation = data.keep(np.sort(order[is_validation])) if validation_size else None
     return Split(train, validation, data.keep(np.sort(order[is_test])))
+
+
+def _refuse_zeros(data: TensorData, what: str) -> None:
+    if data.zeros_count:
+        raise ValueError(
+            f"{what} is not possible for data whose absent entries are zeros; use split_cells, "
+            "which holds out zeros too"
+        )
 
 
 def align_entries(test: TensorData, train: TensorData, *, labeled: bool = True) -> TensorData:
@@ -182,6 +206,74 @@ def align_entries(test: TensorData, train: TensorData, *, labeled: bool = True) 
         )
     cells = cells.to(test.entries.device)
     return TensorData(test.entries, cells, train.shape, train.modes, train.labels)
+
+
+def _split_with_zeros(
+    data: TensorData, test_size: float, validation_size: float, random: np.random.RandomState
+) -> Split[TensorData]:
+    """Hold out listed entries, and as many of the zeros that are not listed."""
+    assert data.indices is not None
+    count = data.cells.shape[1]
+    sizes = [round(share * count) for share in (test_size, validation_size)]
+    if sum(sizes) >= count or not sizes[0]:
+        raise ValueError(
+            f"test_size={test_size:g} and validation_size={validation_size:g} ask for {sum(sizes)} "
+            f"of {count} listed entries, but the test needs at least one, and training too; choose "
+            "other shares"
+        )
+    order = torch.from_numpy(random.permutation(count)).to(data.indices.device)
+    zeros = _draw_zeros(data, sum(sizes), random)
+    ends = np.cumsum([0, *sizes])
+
+    def part(first: int, last: int) -> TensorData:
+        own = order[first:last].sort().values
+        absent = zeros[:, first:last]
+        return replace(
+            data,
+            values=torch.cat([data.entries[own], data.values.new_zeros(absent.shape[1])]),
+            indices=torch.cat([data.cells[:, own], absent], 1),
+            absent="missing",
+        )
+
+    train = hold_out(data, torch.cat([data.cells[:, order[: sum(sizes)]], zeros], 1))
+    validation = part(ends[1], ends[2]) if sizes[1] else None
+    return Split(train, validation, part(ends[0], ends[1]))
+
+
+def hold_out(data: TensorData, cells: Tensor) -> TensorData:
+    """Return data whose absent entries are zeros, with some entries missing.
+
+    Args:
+        data: The data; other data is returned as it is.
+        cells: Positions, each once, listed or not, shape (order, count).
+    """
+    if data.indices is None or not data.zeros_count:
+        return data
+    count = cells.shape[1]
+    both = torch.cat([cells.to(data.indices), data.indices], 1)
+    values = torch.cat([data.values.new_full((count,), torch.nan), data.values])
+    first = np.unique(cell_keys(both, data.shape).cpu().numpy(), return_index=True)[1]
+    kept = torch.from_numpy(first).to(both.device)
+    return replace(data, values=values[kept], indices=both[:, kept])
+
+
+def _draw_zeros(data: TensorData, count: int, random: np.random.RandomState) -> Tensor:
+    """Return places that a list does not have, each once, in random order, (order, count).
+
+    If there are fewer, all of them but one of ten are drawn at most.
+    """
+    assert data.indices is not None
+    listed = data.indices.shape[1]
+    left = prod(data.shape) - listed
+    count = min(count, left - left // KEPT_ZEROS)
+    found = data.indices
+    while found.shape[1] < listed + count:
+        drawn = np.stack([random.randint(0, size, 2 * count + 1) for size in data.shape])
+        both = torch.cat([found, torch.from_numpy(drawn).to(found)], 1)
+        first = np.unique(cell_keys(both, data.shape).cpu().numpy(), return_index=True)[1]
+        first.sort()
+        found = both[:, torch.from_numpy(first[: listed + count]).to(found.device)]
+    return found[:, listed:]
 
 
 def split_people(

@@ -357,6 +357,8 @@ def fingerprint(data: TensorData, sensitive: SensitiveFeatures | None) -> str:
     for part in (data.values, data.indices):
         if part is not None:
             found.update(np.ascontiguousarray(part.cpu().numpy()).tobytes())
+    if data.zeros_count:
+        found.update(data.absent.encode())
     found.update(repr((data.modes, [labels.tolist() for labels in data.labels])).encode())
     for column in sensitive.columns if sensitive else ():
         found.update(repr((column.name, column.kind, column.categories)).encode())

@@ -77,13 +77,16 @@ class Axes:
                 f"{', '.join(self.modes)}; pass them in the same order"
             )
         sparse, sizes, labels = data.to_sparse(), list(data.shape), list(data.labels)
-        indices = sparse.cells.clone()
+        assert sparse.indices is not None
+        indices = sparse.indices.clone()
         for mode, (trained, name) in enumerate(zip(self.labels, self.modes, strict=True)):
             if mode != self.mode:
                 places = torch.from_numpy(locate(data.labels[mode], trained, name, remedy=DROP))
                 indices[mode] = places.to(indices.device)[indices[mode]]
                 sizes[mode], labels[mode] = shape[mode], trained
-        return TensorData(sparse.entries, indices, tuple(sizes), self.modes, tuple(labels))
+        return TensorData(
+            sparse.values, indices, tuple(sizes), self.modes, tuple(labels), sparse.absent
+        )
 
     def find_cells(self, cells: Any, *, allow_unknown: bool = False) -> Tensor:
         """Return positions of cells, shape (order, count).

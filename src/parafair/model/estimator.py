@@ -60,7 +60,9 @@ class FairCP(FairModel):
         mode: The mode of the people, by number, or by name for a `TensorData`.
         loss: "squared", "huber" (few wild entries), "bernoulli" (0 and 1), "binomial", "poisson" or
             "negative-binomial" (counts), "gamma" (positive numbers), or an object such as
-            ``parafair.losses.Huber(delta=2.0)``. `predict` gives probabilities, rates or means.
+            ``parafair.losses.Huber(delta=2.0)``. "poisson-identity" (counts) and
+            "bernoulli-poisson" (0 and 1) have non-negative factors whose components add up; they
+            suit sparse data. `predict` gives probabilities, rates or means.
         non_negative: True if the factors of all modes are non-negative, exactly, which the entries
             of X must then be too; or the modes whose factors are, by number or name, such as
             ``("people",)``. Noise may make released rows negative.

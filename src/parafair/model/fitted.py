@@ -264,15 +264,20 @@ class FittedCP(
 
         The data is as it was given: offsets differ in the last bit between machines.
         """
-        mode, record = self.training_.mode, self.record_
+        mode = self.training_.mode
         if mode not in self.fit_.noise:
             return rows
         matrix = self.fit_.noise[mode].to(rows.device)
-        noise = Noise(record.noise, record.seed, self.training_.secret, record.strength)
-        added = noise.of_new_people(data, mode, matrix).to(rows)
+        added = self.noise_of_new_people.of_new_people(data, mode, matrix).to(rows)
         # Nothing is known of people without entries: they have the mean of the released rows.
         empty = data.observations.counts(mode) == 0
         return rows + added.masked_fill(empty[:, None], 0.0)
+
+    @property
+    def noise_of_new_people(self) -> Noise:
+        """What the noise of new people follows from."""
+        record = self.record_
+        return Noise(record.noise, record.seed, self.training_.secret, record.strength)
 
     def save(
         self, folder: str | Path, *, overwrite: bool = False, keep_exact: bool = False

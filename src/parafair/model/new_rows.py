@@ -14,7 +14,7 @@ from parafair.algebra.least_squares import Block, NonNegativeBlock, squared_bloc
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.centering import Offsets
 from parafair.data.tensor_data import TensorData
-from parafair.losses import Loss, is_squared, null_deviance
+from parafair.losses import Loss, is_squared, needs_non_negative
 from parafair.solvers.deviance import Deviance
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.rows import minimize_rows
@@ -48,7 +48,9 @@ class NewRows:
         """Return the rows that fit the entries best, shape (people, rank)."""
         others, ridge = self._others()
         if not is_squared(self.loss):
-            return minimize_rows(self._deviance, others, self.mode, ridge=ridge)[0]
+            return minimize_rows(
+                self._deviance, others, self.mode, ridge=ridge, non_negative=self.non_negative
+            )[0]
         block = self._squares(others, ridge, norm_squared=0.0, entries=1)
         return block.minimizer(QuadraticForm.zero(block.target))[0]
 
@@ -62,7 +64,8 @@ class NewRows:
 
         def near(rows: Tensor) -> Block:
             others[self.mode] = rows
-            return tangent_block(self._deviance, others, self.mode, ridge=ridge)
+            block = tangent_block(self._deviance, others, self.mode, ridge=ridge)
+            return NonNegativeBlock.of(block) if self.non_negative else block
 
         return near
 
@@ -75,9 +78,9 @@ class NewRows:
     @property
     def reference(self) -> Tensor:
         """Numbers with the units of the loss, from which a penalty takes its own."""
-        if is_squared(self.loss):
+        if is_squared(self.loss) and not self.data.zeros_count:
             return self.data.entries
-        unit = null_deviance(self.loss, self.data.entries) / self.data.observed
+        unit = self._deviance.null / self.data.observed
         return self.data.values.new_full((1,), unit**0.5)
 
     @cached_property
@@ -85,11 +88,14 @@ class NewRows:
         return Deviance(self.loss, self.data, self.offsets)
 
     def _others(self) -> tuple[list[Tensor], Tensor | None]:
-        """Return the factors with zeros for new people, and the ridge of their rows."""
+        """Return the factors with a first guess for new people, and the ridge of their rows."""
         others = [factor.unsqueeze(0) for factor in self.factors]
         ridge = ridge_diagonal(others, self.mode, self.mode, self.ridge)
         people, rank = self.data.shape[self.mode], others[0].shape[-1]
         others[self.mode] = others[0].new_zeros(1, people, rank)
+        if needs_non_negative(self.loss):  # whose logarithms are of the model
+            mean = self.factors[self.mode].clamp_min(0.0).mean(0)
+            others[self.mode] = others[self.mode] + mean
         return others, ridge
 
     def _squares(

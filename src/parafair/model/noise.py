@@ -185,8 +185,13 @@ class Noise:
             mode: The mode of the people.
             matrix: That of the training people's noise.
         """
-        key = f"{self._settings(len(matrix))} {self.secret}"
-        return _scaled(normals_of_people(data, mode, len(matrix), key=key), matrix)
+        rank = len(matrix)
+        drawn = normals_of_people(data, mode, rank, key=self.key_of_new_people(rank))
+        return _scaled(drawn, matrix)
+
+    def key_of_new_people(self, rank: int) -> str:
+        """Return the key that the noise of new people follows from, with their entries."""
+        return f"{self._settings(rank)} {self.secret}"
 
     def matrix(self, like: Tensor) -> Tensor:
         """Return what standard normal rows are multiplied with, shape (rank, rank).

@@ -9,11 +9,13 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor, reconstruct
 from parafair.algebra.sparse import values_at
 from parafair.arguments import one_of
 from parafair.data.arrays import as_tensor
+from parafair.losses import needs_non_negative
 from parafair.model.recommending import TRAINING, Recommender
 from parafair.model.training import Training
 
@@ -51,7 +53,7 @@ class PredictingCP:
         check_is_fitted(self)
         allowed = self._allows_unknown(unknown)
         indices = self.training_.find_cells(cells, allow_unknown=allowed)
-        factors = [factor.cpu() for factor in self.cp_.factors]
+        factors = self._of_means([factor.cpu() for factor in self.cp_.factors])
         known = (indices >= 0).all(0)
         # The terms of components are 0 where the row of a factor is not known.
         found = values_at(indices.clamp_min(0), factors).double() * known
@@ -92,7 +94,8 @@ class PredictingCP:
         """
         check_is_fitted(self)
         allowed = self._allows_unknown(unknown)
-        recommender = Recommender.of(self.training_, self.cp_.factors, people, allowed)
+        factors = self._of_means(list(self.cp_.factors))
+        recommender = Recommender.of(self.training_, factors, people, allowed)
         found = recommender.best(k, given=given, exclude=exclude)
         return found.to_frame() if self.wants_frames else found
 
@@ -110,11 +113,17 @@ class PredictingCP:
             )
         factors = [factor.to(embedding) for factor in self.cp_.factors]
         factors[self.training_.mode] = embedding
-        tensor = reconstruct(factors)
+        tensor = reconstruct(self._of_means(factors))
         if self.training_.offsets is not None:
             tensor = tensor + self.training_.offsets.dense(tensor)
         means = self.training_.loss.mean(tensor)
         return np.asarray(self.training_.fold(means).cpu())
+
+    def _of_means(self, factors: list[Tensor]) -> list[Tensor]:
+        """Return factors from which means follow: what noise made negative may be zero."""
+        if not needs_non_negative(self.training_.loss):
+            return factors
+        return [factor.clamp_min(0.0) for factor in factors]
 
     def _allows_unknown(self, unknown: str) -> bool:
         """Whether labels that the model does not have are predicted from the offsets."""

@@ -41,6 +41,7 @@ from parafair.solvers import (
     Solver,
     Stop,
 )
+from parafair.solvers.deviance import check_zeros
 from parafair.solvers.init import RANDOM_INITS
 from parafair.solvers.problem import Problem
 from parafair.solvers.ranks import check_rank
@@ -106,7 +107,8 @@ class Settings:
             check_starts(model.n_init)
         penalty = method if isinstance(method, Penalty | ScorePenalty) else None
         solver = resolve_solver(model.solver, penalty, structured=model.structured)
-        check_non_negative(model, method, solver)
+        loss = check_loss(model, method, solver)
+        check_non_negative(model, method, solver, loss)
         return cls(
             model=model,
             penalty=penalty,
@@ -115,7 +117,7 @@ class Settings:
             encoder=check_encoder(model, penalty),
             automatic=automatic,
             wanted=check_guarantee(model),
-            loss=check_loss(model, method, solver),
+            loss=loss,
             solver=solver,
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
             seed=as_seed(model.random_state),
@@ -180,6 +182,8 @@ class Settings:
         rank = self._rank(features) if unfolding is None else unfolding.rank
         structure = None if unfolding is None else unfolding.structure
         check_rank(rank, data.shape)
+        if data.zeros_count:
+            check_zeros(self.loss, data.shape)
         if not squared:
             check_values(data, self.loss)
         offsets = Offsets.fit(data, mode, self.loss) if model.center else None
@@ -197,7 +201,7 @@ class Settings:
             other,
             self.loss,
             offsets,
-            find_non_negative(model, data),
+            find_non_negative(model, self.loss, data),
             structure,
         )
         if self.automatic:

@@ -231,7 +231,7 @@ class Recommender:
                 f"exclude must be 'training', None, or cells as in predict, got {shown(exclude)}"
             )
         training, unfolding = self.training, self.training.unfolding
-        if training.is_complete:
+        if training.is_complete and training.rated is None:
             raise ValueError(
                 "every cell of the training data is observed, so nothing is left to recommend; "
                 "pass exclude=None to recommend observed cells, or fit data with missing entries"

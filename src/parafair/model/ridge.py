@@ -75,8 +75,8 @@ def check_ridge(ridge: object) -> None:
 
 
 def is_complete(data: TensorData) -> bool:
-    """Whether no entry is missing; such data gets no ridge by default."""
-    return data.observed == prod(data.shape)
+    """Whether no entry is missing, or absent ones are zeros; such data has no ridge by default."""
+    return data.zeros_count or data.observed == prod(data.shape)
 
 
 def select_ridge(

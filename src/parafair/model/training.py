@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
+from parafair.arguments import one_of
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_values
+from parafair.data.long_table import Absent
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.neighbors import nearest_trained
@@ -58,9 +60,10 @@ class Training(Axes):
             modes and labels above; None if it was not.
         secret: That of new people, from which their noise follows; the noise of the training
             people does not follow from it. See `parafair.model.draws`.
-        rated: The observed cells, shape (order, entries), which `recommend` leaves out; None if no
-            entry is missing, and in a loaded model. They are not saved: which cells people have may
-            reveal their features.
+        absent: What entries were that the data, if sparse, did not have: "missing" or "zero".
+        rated: The cells that `recommend` leaves out, shape (order, count): the observed ones, or
+            the listed ones if absent entries are zeros; None if no entry is missing, and in a
+            loaded model. They are not saved: which cells people have may reveal their features.
     """
 
     offsets: Offsets | None
@@ -72,6 +75,7 @@ class Training(Axes):
     secret: str
     non_negative: bool = False
     unfolding: Unfolding | None = None
+    absent: Absent = "missing"
     rated: Tensor | None = None
 
     @classmethod
@@ -104,7 +108,8 @@ class Training(Axes):
             secret=secret_for_new_people(secret),
             non_negative=problem.mode in problem.non_negative,
             unfolding=unfolding,
-            rated=None if problem.count == prod(problem.data.shape) else problem.data.cells,
+            absent=problem.data.absent,
+            rated=_rated(problem.data),
         )
 
     @property
@@ -124,8 +129,15 @@ class Training(Axes):
     def center(self, data: TensorData) -> TensorData:
         """Return new people's data without its offsets; intercepts stay in it.
 
-        Values that the loss cannot take are an error.
+        Values that the loss cannot take are an error, and lists without zeros that count if those
+        of the training people have them.
         """
+        if self.absent == "zero" and data.is_sparse and not data.zeros_count:
+            raise ValueError(
+                "X is a list whose absent entries are missing, but those of the training data "
+                "are zeros; pass TensorData.from_table(..., absent='zero'), or X.to_dense() if "
+                "they are missing"
+            )
         if not is_squared(self.loss):
             check_values(data, self.loss)
             return data
@@ -252,6 +264,7 @@ class Training(Axes):
             "secret": self.secret,
             "non_negative": self.non_negative,
             "unfolding": self.unfolding and self.unfolding.to_record(),
+            "absent": self.absent,
         }
         write_record(folder / TRAINING_FILE, record)
 
@@ -306,6 +319,7 @@ class Training(Axes):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
                 raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+        one_of("absent", self.absent, get_args(Absent))
         if self.unfolding is not None:
             self.unfolding.check(sizes)
         people, penalized = sizes[self.mode], self.penalized
@@ -314,6 +328,12 @@ class Training(Axes):
         expected = people if penalized is None else len(penalized)
         if self.features is not None and len(self.features) != expected:
             raise ValueError(f"it has features of {len(self.features)} people, not of {expected}")
+
+
+def _rated(data: TensorData) -> Tensor | None:
+    """Return the cells that people have; None if these are all."""
+    complete = data.observed == prod(data.shape) and not data.zeros_count
+    return None if complete else data.cells
 
 
 def _offsets(record: dict[str, Any]) -> Offsets:

@@ -15,6 +15,7 @@ from parafair.data.randomness import RandomState
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Reduction
 from parafair.errors import shown
+from parafair.losses import Loss
 from parafair.model.estimator import FairCP
 from parafair.model.fair_model import FairModel
 from parafair.model.methods import Method
@@ -48,6 +49,7 @@ class FairTucker(FairModel):
         guarantee: As in `FairCP`.
         noise: As in `FairCP`.
         mode: The mode of the people, by number, or by name for a `TensorData`.
+        loss: As in `FairCP`, without those of non-negative factors.
         ridge: As in `FairCP`.
         center: Whether to subtract from each entry the mean of its cell over all people.
             Predictions add it again.
@@ -87,7 +89,6 @@ class FairTucker(FairModel):
     structured = True
     # What `FairCP` has as arguments.
     encoder = None
-    loss = "squared"
     non_negative = False
     tucker_: TuckerTensor
 
@@ -101,6 +102,7 @@ class FairTucker(FairModel):
         guarantee: str | Sequence[str] | None = None,
         noise: float | None = None,
         mode: int | str = 0,
+        loss: str | Loss = "squared",
         ridge: Ridge = "auto",
         center: bool = False,
         solver: str | Solver[Any] = "auto",
@@ -120,6 +122,7 @@ class FairTucker(FairModel):
         self.guarantee = guarantee
         self.noise = noise
         self.mode = mode
+        self.loss = loss
         self.ridge = ridge
         self.center = center
         self.solver = solver

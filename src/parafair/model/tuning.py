@@ -22,7 +22,7 @@ from parafair.data.frames import frame_of
 from parafair.data.modes import is_labeled
 from parafair.data.randomness import RandomState
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.splits import Split, align_entries, fold_cells, split_cells
+from parafair.data.splits import Split, align_entries, fold_cells, hold_out, split_cells
 from parafair.data.tensor_data import TensorData
 from parafair.display import view
 from parafair.errors import (
@@ -285,7 +285,8 @@ def _splits(
         validation.modes, validation.labels
     )
     try:
-        return [Split(data, None, align_entries(validation, data, labeled=labeled))]
+        test = align_entries(validation, data, labeled=labeled)
+        return [Split(hold_out(data, test.cells), None, test)]
     except ValueError as error:
         raise ValueError(f"validation: {error}") from error
 

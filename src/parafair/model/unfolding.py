@@ -57,7 +57,8 @@ class Unfolding(Axes):
         if data.indices is None:
             values = data.values.movedim(self.mode, 0).flatten(1)
             return TensorData(values, None, shape, modes, labels)
-        return TensorData(data.values, self.unfold_cells(data.indices), shape, modes, labels)
+        cells = self.unfold_cells(data.indices)
+        return TensorData(data.values, cells, shape, modes, labels, data.absent)
 
     def unfold_cells(self, cells: Tensor) -> Tensor:
         """Return positions in the matrix, shape (2, count), from those in the tensor.

@@ -54,7 +54,7 @@ class RowWeights:
         if problem.is_squared:
             return cls(tuple(_by_counts(problem, mode) for mode in range(problem.order)))
         deviance, rows = problem.deviance, []
-        margins = deviance.entries.margins(deviance.loss.curvature, factors, deviance.fixed)
+        margins = deviance.entries.margins(deviance.loss, factors, deviance.fixed)
         for mode, sums in enumerate(margins):
             mean = sums.mean(-1, keepdim=True)
             more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
@@ -173,20 +173,27 @@ def preconditioner(
         more = STIFFNESS * curvature[mode][:, None, None]
         parts.append(Part(basis, rows + more, values + MIXING * more, values, _span(factor)))
     if problem.structure is not None:
-        parts += _structured_parts(problem.structure, parameters)
+        parts += _structured_parts(problem.structure, parameters, weights.level)
     return tuple(parts)
 
 
-def _structured_parts(structure: Multilinear, parameters: Factors) -> list[Part]:
+def _structured_parts(
+    structure: Multilinear, parameters: Factors, level: Tensor | None
+) -> list[Part]:
     """Return the curvature in the bases and in the coordinates of a second factor.
 
     In a basis, ``G`` is that of the coordinates of all else. In the coordinates, bases count as
     orthogonal.
+
+    Args:
+        structure: The set of the second factor.
+        parameters: Each (batch, size, rank).
+        level: As in `RowWeights`.
     """
     rows, *bases, core = parameters
     count = len(rows[0]) * prod(structure.sizes)
     grams, wide, parts = [gram(basis) for basis in bases], core.unflatten(1, structure.ranks), []
-    scale = 2 / count
+    scale = 2 / count if level is None else 2 / count * level[:, None, None]
     for mode in range(len(bases)):
         other = multiply(wide, grams, skip=mode) @ _wide(gram(rows), wide)
         own, other = (part.movedim(1 + mode, 1).flatten(2) for part in (wide, other))

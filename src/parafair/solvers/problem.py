@@ -13,17 +13,17 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors, product_of
 from parafair.algebra.observed import Observations
 from parafair.algebra.tucker_tensor import Multilinear
-from parafair.arguments import real_number
+from parafair.arguments import instance_of, real_number
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.losses import Loss, is_squared, resolve_loss
+from parafair.losses import Loss, is_squared, needs_non_negative, resolve_loss
 from parafair.penalties import BoundInvariant, BoundPenalty, BoundScores, Penalty, ScorePenalty
 from parafair.penalties.base import is_scale_free, moves_scale
 from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, scale_strength
 from parafair.solvers.deviance import Deviance, check_loss
-from parafair.solvers.non_negative import check_non_negative
+from parafair.solvers.non_negative import check_non_negative, project
 from parafair.solvers.objective import Objective
 from parafair.solvers.penalized import check_sensitive, select_penalized
 from parafair.solvers.ranks import check_rank
@@ -82,11 +82,7 @@ class Problem:
     strengths: Tensor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data, TensorData):
-            raise TypeError(
-                f"data must be a TensorData, got {type(self.data).__name__}; use "
-                "TensorData.from_array"
-            )
+        instance_of("data", self.data, TensorData, "use TensorData.from_array")
         check_scale(self.data)
         check_rank(self.rank, self.shape)
         self.data.find_mode(self.mode)
@@ -135,8 +131,8 @@ class Problem:
 
     @property
     def count(self) -> int:
-        """``|X|``, the number of observed entries."""
-        return self.observations.values.numel()
+        """``|X|``, the number of observed entries, with zeros that are not listed."""
+        return self.data.observed
 
     @property
     def prototype(self) -> Tensor:
@@ -213,7 +209,7 @@ class Problem:
     @property
     def _reference(self) -> Tensor:
         """Numbers with the units of the loss, from which a penalty takes its own."""
-        if self.is_squared:
+        if self.is_squared and not self.data.zeros_count:
             return self.observations.values
         return self.prototype.new_full((1,), (self.total / self.count) ** 0.5)
 
@@ -328,6 +324,9 @@ class Problem:
 
     def evaluate(self, factors: Factors) -> Objective:
         """Return the objective of factors of shape (batch, size, rank), from any source."""
+        # What noise has made negative counts as zero if the loss allows nothing else.
+        if needs_non_negative(self.loss):
+            factors = project(self.non_negative, factors)
         return self.objective(factors, self.loss_of(factors), self.penalties(factors))
 
     def loss_of(self, factors: Factors) -> Tensor:

@@ -214,7 +214,13 @@ class Fit:
             plain = block.minimizer(QuadraticForm.zero(factors[problem.mode]))
         else:
             ridge = ridge_diagonal(factors, problem.mode, problem.mode, problem.ridge)
-            plain = minimize_rows(problem.deviance, factors, problem.mode, ridge=ridge)
+            plain = minimize_rows(
+                problem.deviance,
+                factors,
+                problem.mode,
+                ridge=ridge,
+                non_negative=problem.mode in problem.non_negative,
+            )
         return replace(self, plain=plain[0])
 
     def write(self, folder: Path, *, keep_exact: bool = False) -> None:

@@ -43,16 +43,17 @@ class Sweep:
         problem = self.problem
         ridge = ridge_diagonal(self.factors, mode, problem.mode, problem.ridge)
         if self._sums is None:
-            return tangent_block(
+            free = tangent_block(
                 problem.deviance, self.factors, mode, ridge=ridge, damping=self.damping
             )
-        free = squared_block(
-            self._sums.target(mode),
-            self._sums.gram(mode),
-            norm_squared=problem.norm_squared,
-            entries=problem.count,
-            ridge=ridge,
-        )
+        else:
+            free = squared_block(
+                self._sums.target(mode),
+                self._sums.gram(mode),
+                norm_squared=problem.norm_squared,
+                entries=problem.count,
+                ridge=ridge,
+            )
         if mode in self.problem.non_negative:
             return NonNegativeBlock.of(free)
         if self.problem.structure is not None and mode != self.problem.mode:
