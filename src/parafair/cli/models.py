@@ -137,15 +137,19 @@ class GridOptions(ModelOptions):
     ] = TUNE["max_leakage"]
 
     def grid(self) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-        """Return arguments of `FairCP`, and the values to choose from where there are several."""
+        """Return arguments of `FairCP`, and the values to choose from where there are several.
+
+        Without any, the ridge is to be chosen.
+        """
         values = {name: _several(name, value) for name, value in vars(self).items()}
         if self.max_leakage is None:
             values["max_leakage"] = [FIT["max_leakage"]]
         grid = {name: found for name, found in values.items() if len(found) > 1}
-        if not grid:
+        if not grid and self.ridge != FIT["ridge"]:
             raise ValueError(
                 "there is nothing to choose from; give several values to --rank, --ridge or "
-                "--strength, such as --rank 4,8, or use parafair fit"
+                "--strength, such as --rank 4,8, leave out --ridge to choose it, or use parafair "
+                "fit"
             )
         return with_encoder({name: found[0] for name, found in values.items()}), grid
 

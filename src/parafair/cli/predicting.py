@@ -19,10 +19,20 @@ from parafair.cli.tensors import TensorOptions, error_prefix
 from parafair.data.frames import read_table
 from parafair.errors import missing_column
 from parafair.model.estimator import FairCP
+from parafair.model.predicting import UNKNOWN
 from parafair.model.tucker import FairTucker, load_model
 from parafair.storage import check_new_file
 
 Run = Annotated[Path, typer.Argument(help="A folder that `parafair fit` wrote.")]
+Unknown = Annotated[
+    str,
+    option(
+        MODEL,
+        "What to do with labels that the run does not have: an error, or predictions from the "
+        "offsets of --center alone.",
+        choices=UNKNOWN,
+    ),
+]
 
 
 @command("predict")
@@ -33,12 +43,14 @@ def predict(
     ],
     result: TableOptions,
     column: Annotated[str, option(RESULT, "Name of the column of predictions.")] = "prediction",
+    unknown: Unknown = UNKNOWN[0],
 ) -> None:
     """Predict any cells, observed or missing.
 
-    Writes the table again with one more column. Labels that the model does not have are an error.
+    Writes the table again with one more column. Labels that the model does not have are an error
+    unless --unknown is offsets.
     """
-    _check_result(result)
+    check_table_result(result)
     model = load_model(run)
     modes = model.training_.axes.modes
     table = read_table(cells, labels=modes)
@@ -48,7 +60,7 @@ def predict(
     if column in table.columns:
         raise ValueError(f"{cells} has a column {column!r}; choose another name with --column")
     with error_prefix(cells):
-        found = model.predict(table[list(modes)])
+        found = model.predict(table[list(modes)], unknown=unknown)
     write_table_file(table.assign(**{column: found}), result)
     echo(f"{len(table):,} predictions written to {result.out}")
 
@@ -88,7 +100,7 @@ def transform(
     --duplicates, --absent, --key, --missing, --side-columns and --side-key are those of the run
     unless given.
     """
-    _check_result(result)
+    check_table_result(result)
     model, inputs = load_model(run), Inputs.read(run)
     training, axes = model.training_, model.training_.axes
     data = read_new(tensor, training, inputs)
@@ -127,6 +139,7 @@ def _check_safe(model: FairCP | FairTucker) -> None:
         )
 
 
-def _check_result(result: TableOptions) -> None:
+def check_table_result(result: TableOptions) -> None:
+    """Raise if a table cannot be written; call it before any work is done."""
     check_table_format("the ending of --out", result.out.suffix.removeprefix("."))
     check_new_file(result.out, overwrite=result.force)

@@ -1,4 +1,4 @@
-"""Methods of a fitted model: embed new people, predict cells, save."""
+"""Methods of a fitted model: embed new people, save."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor, reconstruct
-from parafair.algebra.sparse import values_at
 from parafair.arguments import flag, to_numpy
-from parafair.data.arrays import as_tensor, has_labels, is_sparse
+from parafair.data.arrays import has_labels, is_sparse
 from parafair.data.checks import as_data, check_scale
 from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order, index_of
@@ -29,7 +27,7 @@ from parafair.encoders.filling import encode_new
 from parafair.encoders.result import encoder_of
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
-from parafair.losses import is_squared, needs_non_negative
+from parafair.losses import is_squared
 from parafair.model.exact import new_release, training_release
 from parafair.model.fitted_side import FittedSide
 from parafair.model.matrices import as_frame, validate_matrix
@@ -43,6 +41,7 @@ from parafair.model.notices import (
     warn_without_features,
 )
 from parafair.model.out_of_sample import refining_penalty
+from parafair.model.predicting import PredictingCP
 from parafair.model.record import Record
 from parafair.model.side import NewSide, observed_of
 from parafair.model.training import Training
@@ -54,7 +53,13 @@ from parafair.storage import new_folder
 M = TypeVar("M")
 
 
-class FittedCP(FittedSide, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FittedCP(
+    FittedSide,
+    PredictingCP,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """The part of `FairCP` that is used after the fit.
 
     Attributes:
@@ -78,14 +83,12 @@ class FittedCP(FittedSide, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     device: str | torch.device | None
     dtype: str | torch.dtype | None
     embedding_: NDArray[Any]
-    cp_: CPTensor
     n_iter_: int
     reconstruction_err_: float
     ridge_: float
     fit_: Fit
     fits_: tuple[Fit, ...]
     record_: Record
-    training_: Training
     encoder_: Encoder | None
     certificate_: Certificate
 
@@ -262,12 +265,6 @@ class FittedCP(FittedSide, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             side=side,
         )
 
-    def _of_means(self, factors: list[Tensor]) -> list[Tensor]:
-        """Return factors from which means follow: what noise made negative may be zero."""
-        if not needs_non_negative(self.training_.loss):
-            return factors
-        return [factor.clamp_min(0.0) for factor in factors]
-
     def _factors(self, prototype: Tensor) -> list[Tensor]:
         """Return the factors with the dtype and device of a tensor."""
         return [factor.to(prototype) for factor in self.cp_.factors]
@@ -287,45 +284,6 @@ class FittedCP(FittedSide, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         # Nothing is known of people without entries: they have the mean of the released rows.
         empty = observed_of(data, mode, side) == 0
         return rows + added.masked_fill(empty[:, None], 0.0)
-
-    def predict(self, cells: Any) -> NDArray[Any]:
-        """Return the model's values at any cells, observed or missing.
-
-        With a loss that has a link they are means: probabilities, rates. They follow from `cp_`:
-        rows with noise give predictions with noise.
-
-        Args:
-            cells: A data frame with one row per cell and one column of labels per mode; a
-                `TensorData`, for its observed cells in the order of `TensorData.cells`; or
-                positions in each mode, shape (count, order), if the model has no labels.
-        """
-        check_is_fitted(self)
-        indices = self.training_.find_cells(cells)
-        factors = self._of_means([factor.cpu() for factor in self.cp_.factors])
-        found = values_at(indices, factors).double()
-        if self.training_.offsets is not None:
-            found = found + self.training_.offsets.at(indices)
-        return self.training_.loss.mean(found).numpy()
-
-    def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Return the reconstructed tensor for given embeddings, with people along `mode`.
-
-        With a loss that has a link, it has means. The other factors are those of `cp_`.
-        """
-        check_is_fitted(self)
-        embedding = as_tensor(X, name="X")
-        if embedding.ndim != 2 or embedding.shape[1] != self.cp_.rank:
-            raise ValueError(
-                f"X must have {self.cp_.rank} columns, one per component; got shape "
-                f"{tuple(embedding.shape)}"
-            )
-        factors = [factor.to(embedding) for factor in self.cp_.factors]
-        factors[self.training_.mode] = embedding
-        tensor = reconstruct(self._of_means(factors))
-        if self.training_.offsets is not None:
-            tensor = tensor + self.training_.offsets.dense(tensor)
-        means = self.training_.loss.mean(tensor)
-        return np.asarray(self.training_.fold(means).cpu())
 
     def save(
         self, folder: str | Path, *, overwrite: bool = False, keep_exact: bool = False

@@ -80,11 +80,16 @@ def as_frame(
         columns: Names of the columns.
         name: What people are called; None for no name.
     """
-    own = getattr(model, "_sklearn_output_config", {}).get("transform")
-    wanted = sklearn.get_config()["transform_output"] if own is None else own
-    if wanted != "pandas":
+    if not wants_frames(model):
         return rows
     import pandas
 
     index = None if index is None else pandas.Index(index, name=name)
     return pandas.DataFrame(rows, index=index, columns=columns)
+
+
+def wants_frames(model: Any) -> bool:
+    """Tell whether `set_output`, of this model or of scikit-learn, asks for data frames."""
+    own = getattr(model, "_sklearn_output_config", {}).get("transform")
+    wanted = sklearn.get_config()["transform_output"] if own is None else own
+    return bool(wanted == "pandas")

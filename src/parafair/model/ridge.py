@@ -166,9 +166,14 @@ def _path(plain: Problem, entries: float, seed: int) -> Iterator[tuple[float, Fa
         starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
 
 
-def grid_for(entries: float) -> list[float]:
-    """Return the ridges to try for people with this many entries, strongest first: 1, 3, 10, ..."""
-    top, bottom = ceil(2 * log10(STRONGEST * entries)), floor(2 * log10(WEAKEST * entries))
+def grid_for(entries: float, *, strongest: float = STRONGEST) -> list[float]:
+    """Return the ridges to try, a geometric sequence, strongest first: 30, 10, 3, 1, ..., 0.
+
+    Args:
+        entries: Mean number of entries of a person.
+        strongest: The strongest ridge, relative to this number.
+    """
+    top, bottom = ceil(2 * log10(strongest * entries)), floor(2 * log10(WEAKEST * entries))
     return [10.0 ** (k // 2) * (3 if k % 2 else 1) for k in range(top, bottom, -1)] + [0.0]
 
 

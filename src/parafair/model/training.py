@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -63,6 +64,9 @@ class Training(Axes):
         secret: That of new people, from which their noise follows; the noise of the training
             people does not follow from it. See `parafair.model.draws`.
         absent: What entries were that the data, if sparse, did not have: "missing" or "zero".
+        rated: The cells that `recommend` leaves out, shape (order, count): the observed ones, or
+            the listed ones if absent entries are zeros; None if no entry is missing, and in a
+            loaded model. They are not saved: which cells people have may reveal their features.
     """
 
     offsets: Offsets | None
@@ -76,6 +80,7 @@ class Training(Axes):
     unfolding: Unfolding | None = None
     absent: Absent = "missing"
     side: SideTraining | None = None
+    rated: Tensor | None = None
 
     @classmethod
     def of(
@@ -114,7 +119,13 @@ class Training(Axes):
             unfolding=unfolding,
             absent=problem.data.absent,
             side=side,
+            rated=_rated(problem.data),
         )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no entry is missing."""
+        return self.entries == prod(self.shape)
 
     def __repr__(self) -> str:
         sizes = (f"{len(own):,} {name}" for own, name in zip(self.labels, self.modes, strict=True))
@@ -153,12 +164,13 @@ class Training(Axes):
             return super().align(data, shape)
         return self.unfolding.unfold(self.unfolding.align(data, self.unfolding.shape))
 
-    def find_cells(self, cells: Any) -> Tensor:
+    def find_cells(self, cells: Any, *, allow_unknown: bool = False) -> Tensor:
         """Return positions of cells in the data as the model sees it, shape (order, count)."""
         unfolded = isinstance(cells, TensorData) and cells.modes == self.modes
         if self.unfolding is None or (unfolded and cells.shape == self.shape):
-            return super().find_cells(cells)
-        return self.unfolding.unfold_cells(self.unfolding.find_cells(cells))
+            return super().find_cells(cells, allow_unknown=allow_unknown)
+        found = self.unfolding.find_cells(cells, allow_unknown=allow_unknown)
+        return self.unfolding.unfold_cells(found)
 
     def fold(self, tensor: Tensor) -> Tensor:
         """Return values of the model, with people along its mode, in the shape of the data."""
@@ -331,6 +343,12 @@ class Training(Axes):
         expected = people if penalized is None else len(penalized)
         if self.features is not None and len(self.features) != expected:
             raise ValueError(f"it has features of {len(self.features)} people, not of {expected}")
+
+
+def _rated(data: TensorData) -> Tensor | None:
+    """Return the cells that people have; None if these are all."""
+    complete = data.observed == prod(data.shape) and not data.zeros_count
+    return None if complete else data.cells
 
 
 def _offsets(record: dict[str, Any]) -> Offsets:
