@@ -12,7 +12,7 @@ Names, the default being all of them:
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
 * fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses
-* only with a CUDA device: gpu_iteration, gpu_criterion, gpu_fit
+* only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -274,6 +274,7 @@ BENCHMARKS = {
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,
     "gpu_criterion": gpu.gpu_criterion,
+    "gpu_khsic": gpu.gpu_khsic,
     "gpu_fit": gpu.gpu_fit,
 }
 

@@ -228,9 +228,12 @@ def _load_one(path: Path, classes: tuple[type, ...]) -> Frontier:
     for point in points:
         with reading(path / point.member.id / FACTORS_FILE, RUN_AGAIN):
             training.check(point.fit.cp.shape)
-    _warn_unfinished(path, record["settings"], points)
     points.sort(key=lambda p: p.member.order)
     with reading(file, RUN_AGAIN):
+        for part in ("audits", "certificates"):
+            if not isinstance(record["settings"][part], dict | None):
+                raise ValueError(f"its {part} must be settings by name")
+        _warn_unfinished(path, record["settings"], points)
         name = record["settings"]["name"]
         coverage, baseline = record["coverage"], record["baseline"]
         return Frontier(
@@ -246,9 +249,11 @@ def _load_one(path: Path, classes: tuple[type, ...]) -> Frontier:
 
 
 def _warn_unfinished(path: Path, settings: Mapping[str, Any], points: Iterable[Point]) -> None:
-    """Warn if fits lack the audits or errors that others of the frontier have."""
+    """Warn if fits lack the audits, errors or certificates that the frontier asks for."""
     sound = [point for point in points if point.fit.status is not Status.DIVERGED]
     wanted = {
+        "certificate": settings["certificates"] is not None
+        and sum(bool(p.member.noise) and p.certificate is None for p in sound),
         "audit": settings["audits"] is not None and sum(p.audit is None for p in sound),
         "errors of held-out entries": settings["test"] is not None
         and sum(p.evaluation is None for p in sound),
