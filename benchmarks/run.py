@@ -11,8 +11,8 @@ Names, the default being all of them:
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
-* fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses,
-  zeros_time, zeros_fairness
+* recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
+  and counts: losses, zeros_time, zeros_fairness
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -53,6 +53,7 @@ from benchmarks import (
     marks,
     models,
     ratings,
+    recommend,
     scores,
     solvers,
     zeros,
@@ -275,6 +276,7 @@ BENCHMARKS = {
     "oulad_blind": blind.oulad_blind,
     "adult_splits": blind_splits.adult_splits,
     "fair_scores": scores.fair_scores,
+    "recommend": recommend.recommend,
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,
     "gpu_criterion": gpu.gpu_criterion,

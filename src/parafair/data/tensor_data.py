@@ -32,11 +32,13 @@ from parafair.data.long_table import (
 )
 from parafair.data.modes import complete_labels, complete_modes
 from parafair.data.view import tensor_parts
+from parafair.data.xarrays import data_array
 from parafair.display import view
 from parafair.errors import unknown_choice
 
 if TYPE_CHECKING:
     import pandas
+    import xarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -359,6 +361,11 @@ class TensorData:
         columns = {name: labels[places] for name, labels, places in rows}
         columns[value] = self.entries.cpu().numpy()
         return frame_of(columns, for_what="TensorData.to_table")
+
+    def to_xarray(self) -> xarray.DataArray:
+        """Return all entries with names and labels, NaN where missing; `from_array` reads it."""
+        values = self.to_dense().values.cpu().numpy()
+        return data_array(values, self.modes, self.labels, for_what="TensorData.to_xarray")
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
