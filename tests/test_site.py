@@ -19,7 +19,7 @@ from parafair.testing import LossContract
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-# Fits and audits of a few seconds; the others run in the fast suite.
+# Scripts that the fast suite runs; the others take seconds each.
 FAST = ("05_custom_attacker",)
 
 
