@@ -12,8 +12,8 @@ Names, the default being all of them:
 * audits: power
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
-* fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses,
-  zeros_time, zeros_fairness
+* recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
+  and counts: losses, zeros_time, zeros_fairness
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -55,6 +55,7 @@ from benchmarks import (
     models,
     power,
     ratings,
+    recommend,
     scores,
     solvers,
     zeros,
@@ -277,6 +278,7 @@ BENCHMARKS = {
     "oulad_blind": blind.oulad_blind,
     "adult_splits": blind_splits.adult_splits,
     "fair_scores": scores.fair_scores,
+    "recommend": recommend.recommend,
     "power": power.power,
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,

@@ -29,6 +29,7 @@ NOT_CALLED = {
     "ParafairWarning": "a warning",
     "show_versions": "it has no arguments",
     "ParityLimit": "made by `parity_limit`; its methods are called",
+    "Rankings": "made by `evaluate_rankings`",
     "SensitiveFeatures": "its class methods are called",
     "Status": "an enumeration",
     "TensorData": "its class methods are called",

@@ -25,6 +25,21 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.slow
+def test_the_page_about_recommenders_shows_what_happens(capsys):
+    page = (ROOT / "docs" / "recommenders.md").read_text("utf-8")
+    names: dict[str, object] = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.S):
+        if "my/folder" not in code:  # the reader's own data
+            exec(compile(code, "recommenders.md", "exec"), names)
+    printed = capsys.readouterr().out
+    shown = re.findall(r"```text\n(.*?)```", page, re.S)
+    assert len(shown) == 3
+    # Other processors end in other local optima.
+    for text in shown:
+        assert text.splitlines()[0] in printed
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:transform embeds new people without regard to fairness")
 def test_the_example_about_adult_runs(real_data, monkeypatch, capsys):
     pytest.importorskip("fairlearn")

@@ -30,9 +30,17 @@ if TYPE_CHECKING:
         testing,
     )
     from parafair.algebra.cp_tensor import CPTensor
-    from parafair.audits import Audit, Measure, audit, audit_outputs, compare_scores
+    from parafair.audits import (
+        Audit,
+        Measure,
+        Rankings,
+        audit,
+        audit_outputs,
+        compare_scores,
+        evaluate_rankings,
+    )
     from parafair.data.sensitive import SensitiveFeatures
-    from parafair.data.splits import split_cells, split_people
+    from parafair.data.splits import split_by_time, split_cells, split_people
     from parafair.data.tensor_data import TensorData
     from parafair.environment import show_versions
     from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
@@ -54,9 +62,12 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "algebra.cp_tensor": ["CPTensor"],
-    "audits": ["Audit", "Measure", "audit", "audit_outputs", "compare_scores"],
+    "audits": [
+        "Audit", "Measure", "Rankings", "audit", "audit_outputs", "compare_scores",
+        "evaluate_rankings",
+    ],
     "data.sensitive": ["SensitiveFeatures"],
-    "data.splits": ["split_cells", "split_people"],
+    "data.splits": ["split_by_time", "split_cells", "split_people"],
     "data.tensor_data": ["TensorData"],
     "environment": ["show_versions"],
     "errors": ["ConvergenceWarning", "Interrupted", "ParafairWarning"],
@@ -86,6 +97,7 @@ __all__ = [
     "ParafairWarning",
     "ParityLimit",
     "Problem",
+    "Rankings",
     "SensitiveFeatures",
     "Status",
     "Stop",
@@ -103,6 +115,7 @@ __all__ = [
     "dependence",
     "encoders",
     "errors",
+    "evaluate_rankings",
     "frontier",
     "frontiers",
     "guarantees",
@@ -116,6 +129,7 @@ __all__ = [
     "report",
     "show_versions",
     "solvers",
+    "split_by_time",
     "split_cells",
     "split_people",
     "storage",

@@ -19,6 +19,7 @@ from tests.campaign.values import (
     ROWS,
     SEEDS,
     SHARES,
+    SIDES,
     SIZES,
     Sort,
     choice,
@@ -169,18 +170,9 @@ KINDS = choice(
 MISSING = choice(("'error'", "'exclude'"), ("'drop'", "None", "'Error'"))
 TAUS = choice(
     ("[0.0, 0.5, 1.0]", "(0.1,)", "np.linspace(0, 1, 3)"),
-    (
-        "[]",
-        "[-0.1]",
-        "[1.1]",
-        "['a']",
-        "0.5",
-        "[np.nan]",
-        "[[0.1], [0.2, 0.3]]",
-        "[True]",
-        "range(2)",
-    ),
-)
+    ("[]", "[-0.1]", "[1.1]", "['a']", "0.5", "[np.nan]", "[[0.1], [0.2, 0.3]]", "[True]",
+     "range(2)"),
+)  # fmt: skip
 THRESHOLDS = choice(("None", "0.0", "2"), ("'a'", "np.inf", "np.nan", "[1]", "1e300"))
 FACTORS = choice(
     ("[torch.eye(3), torch.ones(4, 3)]", "(torch.ones(2, 1), torch.ones(2, 1), torch.ones(3, 1))"),
@@ -238,6 +230,9 @@ SORTS: dict[str, Sort] = {
         ("()", "2", "(2, 99, 2)", "(9, 2, 2)", "(0, 2, 2)", "'222'", "(2.0, 2, 2)", "None"),
     ),
     "ridge": SIZES,
+    "side": SIDES,
+    "side_weight": SIZES,
+    "rows": ROWS,
     "center": FLAGS,
     "encoder": ENCODERS,
     "steps": COUNTS,
@@ -263,6 +258,18 @@ SORTS: dict[str, Sort] = {
     "on_candidate": CALLBACKS,
     "refine": FLAGS,
     "cells": CELLS,
+    "unknown": choice(("'error'", "'offsets'"), ("'ignore'", "None", "1", "True")),
+    "given": choice(("None", "{}"), ("{'date': 1}", "{'nope': 1}", "['date']", "{0: 1}", "1")),
+    "exclude": choice(("None", "'training'", "scores"), ("'rated'", "1", "tensor", "[]", "True")),
+    "rated": choice(("None", "scores"), ("tensor", "TensorData.from_array(np.eye(2))", "1")),
+    "negatives": choice(("None", "1", "2"), ("0", "99", "-1", "1.5", "True")),
+    "bootstraps": choice(("10", "20"), ("0", "-1", "1.5", "'a'")),
+    "times": NUMBERS,
+    "cv": choice(("None", "2"), ("0", "1", "99999", "2.5", "True", "'5'")),
+    "validation": choice(("0.1", "0.3"), ("0.0", "1", "-1", "scores", "tensor", "True", "np.nan")),
+    "users": choice(("10", "20"), ("0", "3", "-1", "2.5", "10**12", "True")),
+    "items": choice(("40", "50"), ("0", "39", "2.5", "10**12", "'a'")),
+    "size": choice(("'100k'", "'1m'"), ("'10m'", "100", "None")),
     "overwrite": FLAGS,
     "keep_exact": FLAGS,
     "target": FEATURES,

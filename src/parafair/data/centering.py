@@ -167,10 +167,14 @@ class Offsets:
         return found
 
     def at(self, indices: Tensor) -> Tensor:
-        """Return the offsets of some entries; indices (order, count)."""
+        """Return the offsets of some entries; indices (order, count).
+
+        An index of -1 is one without entries, whose offset is 0.
+        """
         total = indices.new_full((indices.shape[1],), self.mean, dtype=torch.float64)
         for mode, vector in self.by_mode.items():
-            total = total + vector.to(total)[indices[mode]]
+            with_last = torch.cat([vector.to(total), total.new_zeros(1)])
+            total = total + with_last[indices[mode]]
         return total
 
     def subtract(self, data: TensorData) -> TensorData:
