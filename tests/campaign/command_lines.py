@@ -21,6 +21,8 @@ RECIPES = (
     ("fit", "tensor.npy", *PEOPLE[:2], "--sensitive-columns", "group", *FAST, *OUT),
     ("fit", *TABLE, *PEOPLE, *FAST, *OUT),
     ("fit", "matrix.npy", "--method", "none", *FAST, *OUT),
+    ("fit", *TABLE, *PEOPLE, *FAST, *OUT, "--side", "people.csv", "--side-columns", "age"),
+    ("fit", "tensor.npy", "--method", "none", "--max-iter", "2", "--ranks", "2,2,2", *OUT),
     ("fit", "entries.tns", "--method", "none", *FAST, *OUT),
     ("tune", *TABLE, *PEOPLE, "--max-iter", "2", "--rank", "1,2", *OUT),
     ("audit", "run", *ATTACK),
@@ -74,7 +76,7 @@ OUTS = (
     "run", "curve", "notes.txt", "notes.txt/x", ".", "/proc/x", "/dev/null", "people.csv", "out/é",
     "out/" + "x" * 300, "out/new.svg", "out/new.png", "",
 )  # fmt: skip
-GIVEN_AS_PATH = {"--sensitive", "--data", "--target", "--exclude", "--validation"}
+GIVEN_AS_PATH = {"--sensitive", "--side", "--data", "--target", "--exclude", "--validation"}
 GIVEN_AS_OUT = {"--out", "--json", "--picture", "--page"}
 # Numbers of steps: a large one is a long wait, which is what was asked for.
 LONG = {"--max-iter", "--inner-steps", "--permutations", "--repeats"}

@@ -171,6 +171,7 @@ TARGETS = (
         for m in ("model", "labeled", "unfitted")
     ),
     *(of(f"{m}.inverse_transform", X=EIGHT_ROWS) for m in ("model", "labeled")),
+    *(of(f"{m}.predict_side") for m in ("model", "unfitted")),
     of("model.save", folder=OUTS),
     of("FairCP.load"),
     of("model.set_output", template="FairCP().set_output({})", weight=0.3),

@@ -1,8 +1,10 @@
 """Models of data whose absent entries are zeros."""
 
+import contextlib
 import re
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -148,3 +150,31 @@ def test_memory_does_not_grow_with_the_number_of_cells(loss):
         used.append(float(re.search(r"MiB ([\d.]+)", done.stdout)[1]))
     # A dense tensor of the larger shape has 22 GiB; factors grow by less than a MiB.
     assert used[1] < used[0] + 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["poisson", "negative-binomial", "huber"])
+@pytest.mark.parametrize("method", ["mean-matching", "hsic", "invariant"])
+def test_other_losses_have_non_negative_factors_with_every_kind_of_penalty(loss, method):
+    _, dense = zeros.pair("poisson", shape=(24, 6, 5))
+    groups = np.resize(["a", "b"], 24)
+    model = FairCP(2, method=method, loss=loss, non_negative=True, center=loss != "huber", noise=0)
+    small = "differences far below the resolution of the criterion"
+    warned = pytest.warns(match=small) if method == "invariant" else contextlib.nullcontext()
+    with warned:
+        model.fit(dense, sensitive_features=groups)
+    assert all((factor >= 0).all() for factor in model.cp_.factors)
+    objectives = [entry.objective for entry in model.fit_.history]
+    assert objectives[-1] < objectives[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["poisson", "bernoulli"])
+def test_tucker_models_have_other_losses(loss):
+    listed, dense = zeros.pair(loss, shape=(24, 6, 5))
+    for data, init in ((dense, "svd"), (listed, "uniform")):
+        model = FairTucker((2, 2, 2), method="none", loss=loss, init=init, ridge=1.0).fit(data)
+        objectives = [entry.objective for entry in model.fit_.history]
+        assert all(after <= before for before, after in pairwise(objectives))
+        assert model.fit_.residual < 0.9
+        assert model.predict([[0, 0, 0]]).item() > 0

@@ -14,11 +14,13 @@ from parafair.cli.options import MODEL, RESULT, TableOptions, option
 from parafair.cli.people import PeopleOptions
 from parafair.cli.runs import check_table_format, rows_as_table, write_table_file
 from parafair.cli.shell import echo
+from parafair.cli.side import SideOptions, read_new_side
 from parafair.cli.tensors import TensorOptions, error_prefix
 from parafair.data.frames import read_table
 from parafair.errors import missing_column
 from parafair.model.estimator import FairCP
 from parafair.model.predicting import UNKNOWN
+from parafair.model.tucker import FairTucker, load_model
 from parafair.storage import check_new_file
 
 Run = Annotated[Path, typer.Argument(help="A folder that `parafair fit` wrote.")]
@@ -49,8 +51,8 @@ def predict(
     unless --unknown is offsets.
     """
     check_table_result(result)
-    model = FairCP.load(run)
-    modes = model.training_.modes
+    model = load_model(run)
+    modes = model.training_.axes.modes
     table = read_table(cells, labels=modes)
     for name in modes:
         if name not in table.columns:
@@ -68,6 +70,7 @@ def transform(
     run: Run,
     tensor: TensorOptions,
     people: PeopleOptions,
+    side: SideOptions,
     result: TableOptions,
     refine: Annotated[
         bool,
@@ -94,13 +97,22 @@ def transform(
     --sensitive. With other runs and --sensitive their rows are shifted as the penalty shifted the
     people of the training most like them; without it they would be fitted to their entries alone,
     which is refused unless --allow-leak is given or the method is none. --modes, --value,
-    --duplicates, --absent, --key and --missing are those of the run unless given.
+    --duplicates, --absent, --key, --missing, --side-columns and --side-key are those of the run
+    unless given.
     """
     check_table_result(result)
-    model, inputs = FairCP.load(run), Inputs.read(run)
-    training = model.training_
+    model, inputs = load_model(run), Inputs.read(run)
+    training, axes = model.training_, model.training_.axes
     data = read_new(tensor, training, inputs)
-    labels, name = data.labels[training.mode], training.modes[training.mode]
+    labels, name = data.labels[axes.mode], axes.modes[axes.mode]
+    table = read_new_side(
+        side,
+        data,
+        axes,
+        inputs.side_options,
+        key=people.key or inputs.key,
+        labeled=tensor.has_labels,
+    )
     features = None
     if people.sensitive is not None:
         features = read_new_features(tensor, people, data, training, inputs)
@@ -111,12 +123,12 @@ def transform(
     elif not allow_leak:
         _check_safe(model)
     with error_prefix(tensor.tensor):
-        rows = model.transform(data, sensitive_features=features, refine=refine)
+        rows = model.transform(data, sensitive_features=features, side=table, refine=refine)
     write_table_file(rows_as_table(rows, labels, name), result)
     echo(f"embeddings of {len(rows):,} people written to {result.out}")
 
 
-def _check_safe(model: FairCP) -> None:
+def _check_safe(model: FairCP | FairTucker) -> None:
     """Raise if new people without features would get rows that may reveal their features."""
     if model.encoder_ is None and model.method != "none":
         raise ValueError(

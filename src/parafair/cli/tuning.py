@@ -14,7 +14,7 @@ from parafair.cli.command import command
 from parafair.cli.fitting import show_result
 from parafair.cli.held_out import HeldOutOptions, read_entries
 from parafair.cli.inputs import Inputs
-from parafair.cli.models import TUNE, GridOptions, StartOptions
+from parafair.cli.models import TUNE, GridOptions, StartOptions, make_model
 from parafair.cli.options import (
     DATA,
     FittedOptions,
@@ -24,10 +24,10 @@ from parafair.cli.options import (
 from parafair.cli.people import ModeOptions, load
 from parafair.cli.runs import HeldOut, certify_run, check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, progress
+from parafair.cli.side import SideOptions
 from parafair.cli.tensors import TensorOptions
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
-from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
 from parafair.model.tuning import Candidate, Tuning, default_grid
 from parafair.model.tuning import tune as choose
@@ -94,6 +94,7 @@ def tune(
     solver: StartOptions,
     split: SplitOptions,
     held: HeldOutOptions,
+    side: SideOptions,
     result: FittedOptions,
 ) -> None:
     """Try several settings and write the best as `parafair fit` would.
@@ -107,9 +108,10 @@ def tune(
     check_result(result)
     split.check()
     settings, grid = model.grid()
-    wanted = FairCP(**settings, **solver.settings())
-    Settings.of(wanted)  # wrong settings are refused before the data is read
-    loaded = load(tensor, people)
+    wanted = make_model(**settings, **solver.settings())
+    # Wrong settings are refused before the data is read.
+    Settings.of(wanted).check_side(side.side)
+    loaded = load(tensor, people, side)
     wanted.set_params(mode=loaded.mode)
     parts = held.split(loaded, tensor, solver.random_state)
     train = loaded.data if parts is None else parts.train
@@ -134,6 +136,7 @@ def tune(
                 train,
                 grid=grid,
                 sensitive_features=loaded.features,
+                side=loaded.side,
                 max_leakage=model.max_leakage,
                 random_state=solver.random_state,
                 on_candidate=show,
@@ -143,7 +146,7 @@ def tune(
         echo("interrupted; nothing was written")
         raise typer.Exit(INTERRUPTED) from error
     held_out = parts and HeldOut.of(held.record(), tuning.model, parts, loaded.features)
-    inputs = Inputs.of(tensor, people, **held.record())
+    inputs = Inputs.of(tensor, people, side, **held.record())
     record = _record(tuning, split, model.max_leakage)
     certify_run(result, tuning.model)
     write_run(result, tuning.model, inputs, held_out=held_out, tuning=record)

@@ -363,10 +363,7 @@ class TensorData:
         return frame_of(columns, for_what="TensorData.to_table")
 
     def to_xarray(self) -> xarray.DataArray:
-        """Return all entries as an array of xarray with names and labels, NaN where missing.
-
-        `from_array` reads it back: the same entries, names and labels.
-        """
+        """Return all entries with names and labels, NaN where missing; `from_array` reads it."""
         values = self.to_dense().values.cpu().numpy()
         return data_array(values, self.modes, self.labels, for_what="TensorData.to_xarray")
 

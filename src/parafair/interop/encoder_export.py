@@ -23,6 +23,7 @@ from parafair.encoders.learned import LearnedEncoder
 from parafair.encoders.linear import LinearEncoder
 from parafair.model.draws import words_of_cells
 from parafair.model.fitted import FittedCP
+from parafair.model.noise import Noise
 from parafair.storage import check_new_file, write_bytes
 
 # Readers compare it: a file of another format needs another reader.
@@ -111,8 +112,7 @@ def _of_noise(model: FittedCP) -> dict[str, NDArray[Any]]:
     """Return the arrays of the noise; the matrix is zero if the model has none."""
     training, rank = model.training_, model.cp_.rank
     matrix = model.fit_.noise.get(training.mode)
-    cells, last = words_of_cells(
-        training.shape, training.mode, key=model.noise_of_new_people.key_of_new_people(rank)
-    )
+    key = Noise.of_record(model.record_, training.secret).key_of_new_people(rank)
+    cells, last = words_of_cells(training.shape, training.mode, key=key)
     noise = np.zeros((rank, rank)) if matrix is None else matrix.double().cpu().numpy()
     return {"cells": cells, "last": last, "noise": noise}

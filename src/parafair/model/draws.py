@@ -23,12 +23,18 @@ STEP, FIRST, SECOND = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x
 Words = NDArray[np.uint64]
 
 
-def secret_of(data: TensorData) -> str:
+def secret_of(data: TensorData, side: TensorData | None = None) -> str:
     """Return a hash of all observed entries.
 
     It is the same for the same entries in any arrangement, dense or sparse, on any device; but not
     if zeros are listed or stored in one and not in the other.
+
+    Args:
+        data: The data.
+        side: A table of side information, whose entries count too; None for none.
     """
+    if side is not None:
+        return hashlib.sha256(f"{secret_of(data)} {secret_of(side)}".encode()).hexdigest()
     found = hashlib.sha256(repr(data.shape).encode())
     complete = data.observed == prod(data.shape) and not data.zeros_count
     if not complete:
@@ -46,7 +52,9 @@ def secret_for_new_people(secret: str) -> str:
     return hashlib.sha256(f"new people {secret}".encode()).hexdigest()
 
 
-def normals_of_people(data: TensorData, mode: int, count: int, *, key: str) -> NDArray[np.float64]:
+def normals_of_people(
+    data: TensorData, mode: int, count: int, *, key: str, side: TensorData | None = None
+) -> NDArray[np.float64]:
     """Return standard normal numbers for each person, shape (people, count).
 
     A person's numbers depend on the key and on that person's cells and entries alone, in any order.
@@ -57,14 +65,18 @@ def normals_of_people(data: TensorData, mode: int, count: int, *, key: str) -> N
         mode: The mode of the people.
         count: How many numbers each person gets.
         key: Any text. Without it nobody can draw the numbers again, even with the entries.
+        side: Further entries of theirs, people in rows; None for none.
     """
-    first, second = _hash_people(data, mode, _words_of(key))[:, :, None]
+    found = _hash_people(data, mode, _words_of(key))
+    if side is not None:
+        found = found + _hash_people(side, 0, _words_of(f"{key} side"))
+    first, second = found[:, :, None]
     steps = STEP * np.arange(1, count + 1, dtype=np.uint64)
     drawn = _mix(_mix(first + steps) ^ second)
     # 53 bits, in the middle of their interval: never 0 or 1.
     uniform = ((drawn >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    found: NDArray[np.float64] = ndtri(uniform)
-    return found
+    normals: NDArray[np.float64] = ndtri(uniform)
+    return normals
 
 
 def words_of_cells(shape: tuple[int, ...], mode: int, *, key: str) -> tuple[Words, Words]:

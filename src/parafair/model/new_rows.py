@@ -12,9 +12,11 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.least_squares import Block, NonNegativeBlock, squared_block
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.algebra.row_grams import add_grams
 from parafair.data.centering import Offsets
 from parafair.data.tensor_data import TensorData
 from parafair.losses import Loss, is_squared, needs_non_negative
+from parafair.model.side import NewSide
 from parafair.solvers.deviance import Deviance
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.rows import minimize_rows
@@ -34,6 +36,7 @@ class NewRows:
         loss: Its loss.
         offsets: Its offsets, part of the model if the loss has a link; None without any.
         non_negative: Whether rows are non-negative.
+        side: Side information of these people; None without any.
     """
 
     data: TensorData
@@ -43,6 +46,7 @@ class NewRows:
     loss: Loss
     offsets: Offsets | None
     non_negative: bool = False
+    side: NewSide | None = None
 
     def best(self) -> Tensor:
         """Return the rows that fit the entries best, shape (people, rank)."""
@@ -103,11 +107,10 @@ class NewRows:
     ) -> Block:
         """Return squared error and ridge as a function of the rows."""
         sums = self.data.observations.sums(others)
-        free = squared_block(
-            sums.target(self.mode),
-            sums.gram(self.mode),
-            norm_squared=norm_squared,
-            entries=entries,
-            ridge=ridge,
-        )
+        target, gram = sums.target(self.mode), sums.gram(self.mode)
+        if self.side is not None:
+            more, own, norm = self.side.sums(others[self.mode])
+            target, gram = target + more.to(target), add_grams(gram, own)
+            norm_squared += norm
+        free = squared_block(target, gram, norm_squared=norm_squared, entries=entries, ridge=ridge)
         return NonNegativeBlock.of(free) if self.non_negative else free

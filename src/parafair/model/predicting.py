@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -16,6 +15,7 @@ from parafair.algebra.sparse import values_at
 from parafair.arguments import one_of
 from parafair.data.arrays import as_tensor
 from parafair.losses import needs_non_negative
+from parafair.model.matrices import wants_frames
 from parafair.model.recommending import TRAINING, Recommender
 from parafair.model.training import Training
 
@@ -28,13 +28,6 @@ class PredictingCP:
 
     cp_: CPTensor
     training_: Training
-
-    @property
-    def wants_frames(self) -> bool:
-        """Whether `set_output`, of this model or of scikit-learn, asks for data frames."""
-        own = getattr(self, "_sklearn_output_config", {}).get("transform")
-        wanted = sklearn.get_config()["transform_output"] if own is None else own
-        return bool(wanted == "pandas")
 
     def predict(self, cells: Any, *, unknown: str = "error") -> NDArray[Any]:
         """Return the model's values at any cells, observed or missing.
@@ -97,7 +90,7 @@ class PredictingCP:
         factors = self._of_means(list(self.cp_.factors))
         recommender = Recommender.of(self.training_, factors, people, allowed)
         found = recommender.best(k, given=given, exclude=exclude)
-        return found.to_frame() if self.wants_frames else found
+        return found.to_frame() if wants_frames(self) else found
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the reconstructed tensor for given embeddings, with people along `mode`.

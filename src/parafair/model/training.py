@@ -19,6 +19,7 @@ from parafair.data.centering import Offsets
 from parafair.data.checks import check_values
 from parafair.data.long_table import Absent
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.side_columns import SideColumns
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.neighbors import nearest_trained
 from parafair.errors import ConvergenceWarning, warn
@@ -28,6 +29,7 @@ from parafair.model.axes import Axes
 from parafair.model.draws import secret_for_new_people
 from parafair.model.new_rows import NewRows
 from parafair.model.out_of_sample import refine_rows
+from parafair.model.side import NewSide, SideTraining, observed_of
 from parafair.model.unfolding import Unfolding
 from parafair.penalties import Penalty
 from parafair.solvers.problem import Problem
@@ -58,6 +60,7 @@ class Training(Axes):
         non_negative: Whether the rows of people are non-negative.
         unfolding: How the data was unfolded into the matrix that the model sees, which has the
             modes and labels above; None if it was not.
+        side: The side information; None without any.
         secret: That of new people, from which their noise follows; the noise of the training
             people does not follow from it. See `parafair.model.draws`.
         absent: What entries were that the data, if sparse, did not have: "missing" or "zero".
@@ -76,6 +79,7 @@ class Training(Axes):
     non_negative: bool = False
     unfolding: Unfolding | None = None
     absent: Absent = "missing"
+    side: SideTraining | None = None
     rated: Tensor | None = None
 
     @classmethod
@@ -85,6 +89,7 @@ class Training(Axes):
         offsets: Offsets | None,
         secret: str,
         unfolding: Unfolding | None = None,
+        columns: SideColumns | None = None,
     ) -> Training:
         """Return the metadata of a solved problem.
 
@@ -93,7 +98,11 @@ class Training(Axes):
             offsets: Offsets subtracted from the data; None without centering.
             secret: That of the training data; it is not kept.
             unfolding: How the data was unfolded; None if it was not.
+            columns: Columns of the side information; None without any.
         """
+        side = None
+        if columns is not None and problem.side is not None:
+            side = SideTraining.of(problem.side, columns, problem.norm_squared)
         penalized = problem.penalized
         return cls(
             mode=problem.mode,
@@ -109,6 +118,7 @@ class Training(Axes):
             non_negative=problem.mode in problem.non_negative,
             unfolding=unfolding,
             absent=problem.data.absent,
+            side=side,
             rated=_rated(problem.data),
         )
 
@@ -121,6 +131,11 @@ class Training(Axes):
         sizes = (f"{len(own):,} {name}" for own, name in zip(self.labels, self.modes, strict=True))
         features = "" if self.features is None else f", {self.features!r}"
         return f"Training({' x '.join(sizes)}, {self.entries:,} entries{features})"
+
+    @property
+    def axes(self) -> Axes:
+        """The modes of the data as it was given."""
+        return self if self.unfolding is None else self.unfolding
 
     def penalized_rows(self, embedding: Rows) -> Rows:
         """Return the rows of the penalized people, in the order of `features`."""
@@ -169,6 +184,7 @@ class Training(Axes):
         shifts: Tensor | None,
         features: SensitiveFeatures | None,
         penalty: Penalty | None,
+        side: NewSide | None = None,
     ) -> Tensor:
         """Return rows of new people; with features, shifted like those of the training people.
 
@@ -180,9 +196,10 @@ class Training(Axes):
             shifts: The shifts of the training people, as released.
             features: Features of the new people, encoded as in training.
             penalty: The penalty for joint refinement of the rows; None for no refinement.
+            side: Their side information; None without any.
         """
-        rows = self.new_rows(data, factors).best()
-        counts, trained = data.observations.counts(self.mode), factors[self.mode]
+        rows = self.new_rows(data, factors, side).best()
+        counts, trained = observed_of(data, self.mode, side), factors[self.mode]
         if shifts is not None and features is not None:
             present = (counts > 0).cpu().numpy()
             if features.has_features is not None:
@@ -193,15 +210,17 @@ class Training(Axes):
             if self.non_negative:
                 rows = rows.clamp_min_(0.0)
             if penalty is not None:
-                part = data.take(self.mode, people)
-                rows[people] = self._refine(part, factors, rows[people], theirs, penalty)
+                own = self.new_rows(
+                    data.take(self.mode, people), factors, side and side.take(people)
+                )
+                rows[people] = self._refine(own, rows[people], theirs, penalty)
         rows[counts == 0] = trained.mean(0)
         return rows
 
-    def new_rows(self, data: TensorData, factors: Factors) -> NewRows:
+    def new_rows(self, data: TensorData, factors: Factors, side: NewSide | None = None) -> NewRows:
         """Return the loss of new people as a function of their rows."""
         return NewRows(
-            data, factors, self.mode, self.ridge, self.loss, self.offsets, self.non_negative
+            data, factors, self.mode, self.ridge, self.loss, self.offsets, self.non_negative, side
         )
 
     def _shifts(
@@ -216,12 +235,7 @@ class Training(Axes):
         return shifts[nearest]
 
     def _refine(
-        self,
-        data: TensorData,
-        factors: Factors,
-        rows: Tensor,
-        features: SensitiveFeatures,
-        penalty: Penalty,
+        self, own: NewRows, rows: Tensor, features: SensitiveFeatures, penalty: Penalty
     ) -> Tensor:
         """Return rows that minimize the training objective over these people jointly."""
         for column in features.columns:
@@ -230,7 +244,6 @@ class Training(Axes):
                     f"refine=True needs people who differ in {column.name!r}, but all new people "
                     "have the same value; omit refine"
                 )
-        own = self.new_rows(data, factors)
         bound = penalty.bind(features, own.reference)
         refined, converged = refine_rows(own.blocks(), bound, rows)
         if not converged:
@@ -265,6 +278,7 @@ class Training(Axes):
             "non_negative": self.non_negative,
             "unfolding": self.unfolding and self.unfolding.to_record(),
             "absent": self.absent,
+            "side": self.side and self.side.to_record(),
         }
         write_record(folder / TRAINING_FILE, record)
 
@@ -301,6 +315,7 @@ class Training(Axes):
                 features=features and SensitiveFeatures.from_list(features),
                 penalized=None if penalized is None else np.asarray(penalized, np.intp),
                 unfolding=unfolding and Unfolding.from_record(unfolding),
+                side=record.get("side") and SideTraining.from_record(record["side"]),
             )
             found.check(sizes if shape is None else shape)
             return found

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from parafair.arguments import callback, instance_of, jobs, one_of, whole_number
+from parafair.arguments import callback, instance_of, jobs, one_of
 from parafair.audits import Audit, Verdict, audit, check_max_leakage, panel
 from parafair.audits.evaluation import root_mean_square
 from parafair.data.checks import as_data
 from parafair.data.frames import frame_of
-from parafair.data.modes import is_labeled
 from parafair.data.randomness import RandomState
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.splits import Split, align_entries, fold_cells, hold_out, split_cells
+from parafair.data.splits import Split
 from parafair.data.tensor_data import TensorData
 from parafair.display import view
 from parafair.errors import (
@@ -35,9 +34,12 @@ from parafair.errors import (
     warn_once,
 )
 from parafair.model.estimator import FairCP
+from parafair.model.fair_model import FairModel
 from parafair.model.preparation import Settings
 from parafair.model.ridge import grid_for, is_complete
 from parafair.model.strength import MAX_PEOPLE
+from parafair.model.tucker import FairTucker
+from parafair.model.validation import check_validation, validation_splits
 from parafair.model.view import tuning_parts
 from parafair.progress import check_verbose, tracked
 from parafair.records import plain
@@ -46,6 +48,7 @@ from parafair.solvers.ranks import check_rank
 if TYPE_CHECKING:
     import pandas
 
+Model = FairCP | FairTucker
 # The strongest ridge of the default grid, relative to the mean number of entries of a person.
 DEFAULT_STRONGEST = 10.0
 
@@ -97,7 +100,7 @@ class Tuning:
     candidates: tuple[Candidate, ...]
     best: Candidate
     verdict: Verdict | None
-    model: FairCP
+    model: FairCP | FairTucker
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{name}={value!r}" for name, value in self.best.settings.items())
@@ -125,12 +128,13 @@ class Tuning:
         return frame_of(self.to_list(), for_what="Tuning.to_frame")
 
 
-def tune(  # noqa: PLR0913  (what to hold out, and what to tell, are two arguments each)
-    model: FairCP,
+def tune(  # noqa: PLR0913  (each argument is a setting of its own)
+    model: FairCP | FairTucker,
     X: Any,
     *,
     grid: Grid | None = None,
     sensitive_features: Any = None,
+    side: Any = None,
     validation: Any = 0.1,
     cv: int | None = None,
     max_leakage: float | None = None,
@@ -152,6 +156,7 @@ def tune(  # noqa: PLR0913  (what to hold out, and what to tell, are two argumen
             ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``; or several grids. None
             for `default_grid`: ridges of 1, 3, 10, ... around the number of entries of a person.
         sensitive_features: As in `FairCP.fit`.
+        side: Side information, as in `FairCP.fit`; none of it is held out.
         validation: Share of the observed entries to hold out; or held-out entries of your own, as a
             `TensorData` with labels of X. The final model is fitted to X, not to these.
         cv: Number of folds for cross-validation: each fold is held out once, and the errors are of
@@ -168,18 +173,19 @@ def tune(  # noqa: PLR0913  (what to hold out, and what to tell, are two argumen
     >>> tuning.best.settings
     {'rank': 3}
     """
-    instance_of("model", model, FairCP, "make one, such as FairCP(2)")
+    instance_of("model", model, FairModel, "make one, such as FairCP(2)")
     jobs("n_jobs", n_jobs)
     callback("on_candidate", on_candidate)
     check_verbose(verbose)
     if max_leakage is not None:
         _check_audit(max_leakage, sensitive_features)
-    _check_validation(validation, cv)
-    grids = [] if grid is None else _check_grid(grid, max_leakage)
+    check_validation(validation, cv)
+    grids = [] if grid is None else _check_grid(grid, max_leakage, type(model))
     data = as_data(X)
+    Settings.of(model).check_side(side)
     grids = grids or list(ParameterGrid(default_grid(model, data)))
     models = [_candidate(model, settings, data) for settings in grids]
-    splits = _splits(data, validation, cv, random_state)
+    splits = validation_splits(data, validation, cv, random_state)
     with tracked("candidates", verbose) as bar:
 
         def tell(candidate: Candidate) -> None:
@@ -188,7 +194,7 @@ def tune(  # noqa: PLR0913  (what to hold out, and what to tell, are two argumen
                 on_candidate(candidate)
 
         tried = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(_try)(candidate, splits, sensitive_features) for candidate in models
+            delayed(_try)(candidate, splits, sensitive_features, side) for candidate in models
         )
         candidates: list[Candidate] = []
         embeddings: list[_Rows] = []
@@ -217,7 +223,7 @@ def tune(  # noqa: PLR0913  (what to hold out, and what to tell, are two argumen
         chosen = min(order, key=lambda k: _preference(candidates[k]))
         final = models[chosen].set_params(ridge=candidates[chosen].ridge)
         with hold_warnings() as warned:
-            final.fit(data, sensitive_features=sensitive_features)
+            final.fit(data, sensitive_features=sensitive_features, side=side)
         warn_once([*held, *warned], len(models) * len(splits) + 1, stacklevel=2)
     reached = None if max_leakage is None else _judge(final, max_leakage, random_state)
     return Tuning(tuple(candidates), candidates[chosen], reached, final)
@@ -236,7 +242,7 @@ def _check_audit(max_leakage: float, sensitive_features: Any) -> None:
         )
 
 
-def default_grid(model: FairCP, X: Any) -> dict[str, list[float]]:
+def default_grid(model: Model, X: Any) -> dict[str, list[float]]:
     """Return the ridges that `tune` tries by default, strongest first: ..., 10, 3, 1, ..., 0.
 
     They go from 10 times the mean number of entries of a person to a thousandth of it. A ridge is
@@ -251,47 +257,7 @@ def default_grid(model: FairCP, X: Any) -> dict[str, list[float]]:
     return {"ridge": grid_for(entries, strongest=DEFAULT_STRONGEST)}
 
 
-def _check_validation(validation: Any, cv: int | None) -> None:
-    """Raise unless it is clear what to hold out."""
-    if cv is not None:
-        whole_number("cv", cv, least=2)
-    if isinstance(validation, TensorData):
-        if cv is not None:
-            raise ValueError(
-                f"cv={cv} and validation data both say what to hold out; give one of them"
-            )
-    elif not 0 < _share(validation) < 1:
-        raise ValueError(
-            "validation must be a share between 0 and 1, such as 0.1, or a TensorData of held-out "
-            f"entries; got {shown(validation)}"
-        )
-
-
-def _share(value: Any) -> float:
-    """Return a share, or 0 for what is none."""
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return float(value) if number else 0.0
-
-
-def _splits(
-    data: TensorData, validation: Any, cv: int | None, random_state: RandomState
-) -> list[Split[TensorData]]:
-    """Return the parts to fit and to predict, one pair for each fit of a candidate."""
-    if cv is not None:
-        return fold_cells(data, cv, random_state=random_state)
-    if not isinstance(validation, TensorData):
-        return [split_cells(data, test_size=validation, random_state=random_state)]
-    labeled = is_labeled(data.modes, data.labels) and is_labeled(
-        validation.modes, validation.labels
-    )
-    try:
-        test = align_entries(validation, data, labeled=labeled)
-        return [Split(hold_out(data, test.cells), None, test)]
-    except ValueError as error:
-        raise ValueError(f"validation: {error}") from error
-
-
-def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
+def _check_grid(grid: Grid, max_leakage: float | None, kind: type) -> list[dict[str, Any]]:
     """Return all combinations of a grid; warn if error alone would select the strength."""
     try:
         grids = list(ParameterGrid(grid))
@@ -303,7 +269,7 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
             f"{{'rank': [4, 8]}}; got {shown(grid)}"
         )
     for name in {name for settings in grids for name in settings}:
-        one_of("a key of grid", name, signature(FairCP).parameters)
+        one_of("a key of grid", name, signature(kind).parameters)
     if max_leakage is None and len({str(settings.get("strength")) for settings in grids}) > 1:
         warn(
             "the grid has several strengths but max_leakage is not given: error alone selects the "
@@ -314,11 +280,12 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
     return grids
 
 
-def _candidate(model: FairCP, settings: Mapping[str, Any], data: TensorData) -> FairCP:
+def _candidate(model: Model, settings: Mapping[str, Any], data: TensorData) -> Model:
     """Return the model with some settings, checked."""
-    candidate: FairCP = clone(model).set_params(**settings)
+    candidate: Model = clone(model).set_params(**settings)
     Settings.of(candidate)
-    check_rank(candidate.rank, data.shape)
+    if candidate.unfolding_of(data) is None:
+        check_rank(candidate.rank, data.shape)
     if candidate.ridge == "auto" and is_complete(data):
         candidate.ridge = 0.0  # held-out entries are missing only for the comparison
     return candidate
@@ -335,7 +302,7 @@ def _preference(candidate: Candidate) -> tuple[float, ...]:
     return (float(leaks), (candidate.leakage or 0.0) if leaks else 0.0, candidate.rmse)
 
 
-def _judge(model: FairCP, max_leakage: float, random_state: Any) -> Verdict:
+def _judge(model: Model, max_leakage: float, random_state: Any) -> Verdict:
     """Audit the final model; warn if it does not pass."""
     result = _audit(_penalized(model), random_state)
     verdict = result.verdict(max_leakage)
@@ -363,14 +330,17 @@ def _audit(rows: _Rows, random_state: Any) -> Audit:
 
 
 def _try(
-    model: FairCP, splits: Sequence[Split[TensorData]], features: Any
+    model: Model, splits: Sequence[Split[TensorData]], features: Any, side: Any
 ) -> tuple[Candidate, _Rows, list[Held]]:
     """Fit to every training part and predict the rest.
 
     Also returns penalized rows, those of the first split, and warnings.
     """
     with hold_warnings() as held:
-        fits = [clone(model).fit(split.train, sensitive_features=features) for split in splits]
+        fits = [
+            clone(model).fit(split.train, sensitive_features=features, side=side)
+            for split in splits
+        ]
     errors = [
         fitted.predict(split.test) - split.test.entries.cpu().numpy().astype(np.float64)
         for fitted, split in zip(fits, splits, strict=True)
@@ -390,6 +360,6 @@ def _try(
     return candidate, _penalized(fits[0]), held
 
 
-def _penalized(model: FairCP) -> _Rows:
+def _penalized(model: Model) -> _Rows:
     """Return the rows of the penalized people, and their features."""
     return model.training_.penalized_rows(model.embedding_), model.training_.features

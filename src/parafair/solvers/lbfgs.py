@@ -316,8 +316,9 @@ def evaluate(problem: Problem, vector: Tensor) -> Point:
     penalty, slopes = problem.penalty_and_gradients(factors)
     for mode, slope in slopes.items():
         gradients[mode] += slope
+    side = problem.add_side(factors, gradients)
     gradient = flatten(pull_back(parameters, gradients, problem.structure))
-    return Point(vector, problem.objective(factors, value, penalty), gradient, slopes)
+    return Point(vector, problem.objective(factors, value, penalty, side), gradient, slopes)
 
 
 @dataclass(frozen=True, eq=False)

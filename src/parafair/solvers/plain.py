@@ -31,12 +31,14 @@ def plain_solver(problem: Problem) -> Solver[Any]:
 
     Blocks of squared errors are exact. Those of other losses are not, and each of them needs a pass
     over the entries, which gives quasi-Newton steps the gradients of all factors. The blocks of a
-    structured factor are slow if entries are missing. Those of a loss with the logarithm of a mean
-    take far longer steps: near a mean of zero, its slope is steep.
+    structured factor are slow if entries are missing. Side information holds the rows where they
+    are while their factor is fixed, so blocks end in swamps. Those of a loss with the logarithm of
+    a mean take far longer steps: near a mean of zero, its slope is steep.
     """
     if needs_non_negative(problem.loss):
         return BlockDescent()
-    return BlockDescent() if problem.is_squared and problem.structure is None else LBFGS()
+    exact = problem.is_squared and problem.structure is None and problem.table is None
+    return BlockDescent() if exact else LBFGS()
 
 
 def decompose_plain(
