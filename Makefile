@@ -46,11 +46,13 @@ readings: $(VENV)/.demo
 	$(BIN)/parafair reproduce readings --device cuda --n-jobs -1 \
 	    --out docs/data/readings --page docs/readings.md
 
+# The site, with the scripts of the gallery run; those that have not changed are not run again.
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going docs site
+	$(BIN)/python docs/links.py site
 
 clean:
-	rm -rf $(VENV) $(OLDEST) site demo
+	rm -rf $(VENV) $(OLDEST) site demo docs/api docs/gallery
 
 # The package with all extras; dependency groups need a recent pip.
 $(VENV)/.demo: pyproject.toml constraints.txt

@@ -9,6 +9,7 @@ Names, the default being all of them:
   fair_time
 * frontiers: batch, hypervolume; the paper's figures: reproduction
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
+* audits: power
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
@@ -52,6 +53,7 @@ from benchmarks import (
     losses,
     marks,
     models,
+    power,
     ratings,
     recommend,
     scores,
@@ -277,6 +279,7 @@ BENCHMARKS = {
     "adult_splits": blind_splits.adult_splits,
     "fair_scores": scores.fair_scores,
     "recommend": recommend.recommend,
+    "power": power.power,
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,
     "gpu_criterion": gpu.gpu_criterion,

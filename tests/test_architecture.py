@@ -57,6 +57,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_verdicts.py": "the one rule for what passes, everywhere",
     "test_process_state.py": "global state, which no public call changes",
     "test_public_names.py": "the public names",
+    "test_site.py": "the gallery, the home page and the links",
     "test_source_distribution.py": "the files of the source distribution",
     "dependence/test_what_khsic_guarantees.py": "the page of this name",
     "frontiers/test_cluster.py": "a frontier on a cluster",

@@ -112,7 +112,7 @@ class CPTensor:
         return self.weights.cpu().numpy(), [factor.cpu().numpy() for factor in self.factors]
 
     def reconstruct(self) -> Tensor:
-        """Return the full tensor, shape (..., *shape)."""
+        """Return the full tensor, shape ``(..., *shape)``."""
         first, *rest = self.factors
         return reconstruct([first * self.weights.unsqueeze(-2), *rest])
 

@@ -1,15 +1,15 @@
-"""A table of people beside a tensor: it completes few entries, and the embedding hides what it has.
+"""
+A table of people beside the tensor
+===================================
 
 150 people have few entries in a tensor of 8 subjects and 6 days, and five numbers each in a table
-that follows from the same rows. One more column of the table reveals the group. Run it with
-
-    python examples/13_side_information.py
-
-It takes half a minute on one core.
+that follows from the same rows. The table completes the entries. One more column of the table
+reveals the group, and a fair fit hides it again.
 """
 
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from parafair import FairCP, audit
@@ -36,14 +36,21 @@ def complete(tensor, table):
     observed[0] = False  # nothing is known of the first person but the table
     holes = np.where(observed, tensor, np.nan)
     print(f"{'side_weight':>11} {'ridge':>6} {'error':>7} {'of the first person':>20}")
-    for weight in (0, 0.1, 1, 10):
+    shown, weights = [], (0, 0.1, 1, 10)
+    for weight in weights:
         model = FairCP(3, method="none", n_init=5, side_weight=weight).fit(holes, side=table)
         found = model.inverse_transform(model.embedding_)
         errors = [
             np.linalg.norm((found - tensor)[cells]) / np.linalg.norm(tensor[cells])
             for cells in (~observed, np.s_[:1])
         ]
+        shown.append(errors)
         print(f"{weight:11g} {model.ridge_:6g} {errors[0]:7.3f} {errors[1]:20.3f}")
+    _, axis = plt.subplots(figsize=(5, 3), layout="constrained")
+    axis.plot([f"{weight:g}" for weight in weights], shown, marker="o")
+    axis.legend(["missing entries", "a person known by the table alone"], frameon=False)
+    axis.set(xlabel="side_weight", ylabel="relative error", ylim=(0, 1.1))
+    plt.show()
 
 
 def hide(tensor, table, groups):
@@ -73,3 +80,8 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# %%
+# **What you saw.** With the table, missing entries are predicted far better, and even a person
+# without entries gets a useful row. A column that reveals the group makes a plain embedding leak;
+# the fair one hides it at a small cost.
