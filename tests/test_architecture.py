@@ -15,7 +15,7 @@ TESTS = Path(__file__).parent
 # import each other.
 LAYERS = [
     {"errors", "interrupts", "records", "temporaries", "threads"},
-    {"arguments"},
+    {"arguments", "team"},
     {"storage"},
     {"stored"},
     {"algebra", "losses"},

@@ -24,6 +24,10 @@ class ConvergenceWarning(ParafairWarning, _SklearnConvergenceWarning):  # type: 
     """A fit stopped before it converged."""
 
 
+class TeamError(RuntimeError):
+    """The processes of a fit lost each other, or do not fit together."""
+
+
 # A warning that is not shown yet: its text and its category.
 Held = tuple[str, type[ParafairWarning]]
 _HELD: ContextVar[list[Held] | None] = ContextVar("held", default=None)
