@@ -153,13 +153,10 @@ class Team:
         return int(self.sum(torch.tensor([own], dtype=torch.long, device="cpu")))
 
     def mean(self, rows: Tensor) -> tuple[Tensor, int]:
-        """Return the mean of rows (..., n, rank) over all people, (..., 1, rank), and their number.
-
-        The rows have double precision, so that their number is exact.
-        """
+        """Return the mean of rows (..., n, rank) over all people, with n = 1, and their number."""
         if self._channel is None:
             return rows.mean(-2, keepdim=True), rows.shape[-2]
-        own = rows.new_tensor([rows.shape[-2]])
+        own = torch.tensor([rows.shape[-2]], dtype=torch.float64, device=rows.device)
         total, n = self.sums([rows.sum(-2, keepdim=True), own])
         return total / n, int(n)
 

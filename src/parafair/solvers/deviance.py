@@ -9,11 +9,13 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.entrywise import Entries, entries_of
+from parafair.algebra.shares import sum_slopes
 from parafair.arguments import instance_of
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_values
 from parafair.data.tensor_data import TensorData
 from parafair.losses import Loss, is_squared, null_deviance
+from parafair.team import ALONE, Team
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,21 +26,26 @@ class Deviance:
         loss: The loss ``f``.
         data: The data.
         intercepts: Offsets on the scale of the loss's link; None for none.
+        mode: The mode of the people.
+        team: All processes that have some of them.
     """
 
     loss: Loss
     data: TensorData
     intercepts: Offsets | None
+    mode: int = 0
+    team: Team = ALONE
 
     @cached_property
     def null(self) -> float:
-        """The deviance of the best constant."""
+        """The deviance of the best constant for the entries of this process."""
         return null_deviance(self.loss, self.data.observations.values)
 
     @cached_property
     def saturated(self) -> float:
         """The sum of the loss of a model that fits every entry."""
-        return float(self.loss.saturated(self.data.observations.values.double()).sum())
+        own = self.loss.saturated(self.data.observations.values.double()).sum()
+        return float(self.team.sum(own))
 
     @cached_property
     def entries(self) -> Entries:
@@ -59,12 +66,21 @@ class Deviance:
     def value(self, factors: Factors) -> Tensor:
         """Return the deviance in double precision, shape (batch,)."""
         value, _, _ = self.entries.slope_and_grams(self.loss, None, factors, self.fixed, 0)
-        return self.of_sum(value)
+        return self.of_sum(self.team.sum(value))
 
     def value_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
         """Return the deviance and half its gradient in every factor."""
         value, slopes = self.entries.value_and_slopes(self.loss, factors, self.fixed)
+        value, slopes = sum_slopes(self.team, self.mode, value, slopes)
         return self.of_sum(value), slopes
+
+    def margins(self, factors: Factors) -> list[Tensor]:
+        """Return the curvature of the loss, summed at each index of every mode, (batch, size)."""
+        found = self.entries.margins(self.loss.curvature, factors, self.fixed)
+        others = [other for other in range(len(found)) if other != self.mode]
+        for other, sums in zip(others, self.team.sums([found[o] for o in others]), strict=True):
+            found[other] = sums
+        return found
 
 
 def check_loss(loss: Loss, deviance: Deviance) -> None:

@@ -15,6 +15,7 @@ from parafair.solvers.compression import compressed_fits
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Stop
+from parafair.team import ALONE
 
 # A start need not have converged.
 STOP = Stop(max_iter=60, tol=1e-3, window=5)
@@ -45,7 +46,10 @@ def linked_starts(problem: Problem, starts: tuple[Tensor, ...]) -> tuple[Tensor,
     )
     # On the scale of a link, components have entries of both signs. From positive factors, least
     # squares ends in poor local optima.
-    starts = tuple(factor - factor.mean(-2, keepdim=True) for factor in starts)
+    starts = tuple(
+        factor - (problem.team if mode == problem.mode else ALONE).mean(factor)[0]
+        for mode, factor in enumerate(starts)
+    )
     try:
         fits = compressed_fits(linked, starts, stop=STOP)
         if fits is None:
@@ -68,4 +72,6 @@ def linked_data(problem: Problem) -> TensorData:
         linked = problem.offsets.subtract(linked)
     if linked.is_sparse or linked.coverage < FEW_MISSING:
         return linked
-    return linked.with_values(linked.values.nan_to_num(float(linked.values.nanmean())))
+    own = torch.stack([linked.values.nansum(), (~linked.values.isnan()).sum()])
+    total, count = problem.team.sum(own.double())
+    return linked.with_values(linked.values.nan_to_num(float(total / count)))

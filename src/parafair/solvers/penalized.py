@@ -3,19 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.arguments import instance_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.penalties import Penalty, ScorePenalty
 from parafair.penalties.base import is_scale_free
+from parafair.team import Share
 
 if TYPE_CHECKING:
     from parafair.solvers.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class SharedPeople(Share):
+    """The people of one process, and which of them are penalized.
+
+    Attributes:
+        sensitive: The features of the people of all processes; None without any.
+        features: Those of the penalized people of all processes.
+        penalized: Rows of the penalized people of this process; None for all of them.
+        among: Their positions among the penalized people of all processes, in ascending order.
+        everybody: Positions of the penalized people among all; None if everybody is.
+        null: The deviance of the best constant for all entries; 0 for the squared error.
+    """
+
+    sensitive: SensitiveFeatures | None
+    features: SensitiveFeatures | None
+    penalized: Tensor | None
+    among: Tensor
+    everybody: NDArray[np.intp] | None
+    null: float
+
+    def position_of_penalized(self, people: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return positions among all people from those among the penalized ones."""
+        return people if self.everybody is None else self.everybody[people]
+
+    @property
+    def own_features(self) -> SensitiveFeatures:
+        """The features of the penalized people of this process."""
+        assert self.features is not None
+        return self.features.take(self.among.numpy())
 
 
 def check_sensitive(problem: Problem) -> None:

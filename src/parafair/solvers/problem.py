@@ -10,8 +10,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import Factors, product_of
+from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.observed import Observations
+from parafair.algebra.shares import SharedObservations
 from parafair.algebra.tucker_tensor import Multilinear
 from parafair.arguments import real_number
 from parafair.data.centering import Offsets
@@ -19,17 +20,19 @@ from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.losses import Loss, is_squared, resolve_loss
-from parafair.penalties import BoundInvariant, BoundPenalty, BoundScores, Penalty, ScorePenalty
-from parafair.penalties.base import is_scale_free, moves_scale
-from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, scale_strength
+from parafair.penalties import BoundPenalty, BoundScores, Penalty, ScorePenalty
+from parafair.penalties.base import moves_scale
+from parafair.penalties.bound import deal_chunks, is_in_chunks, scale_strength
+from parafair.solvers.binding import bind_penalty
 from parafair.solvers.deviance import Deviance, check_loss
 from parafair.solvers.non_negative import check_non_negative
 from parafair.solvers.objective import Objective
-from parafair.solvers.penalized import check_sensitive, select_penalized
+from parafair.solvers.penalized import SharedPeople, check_sensitive, select_penalized
 from parafair.solvers.ranks import check_rank
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.scores import bind_scores, check_scores
 from parafair.solvers.sweep import Sweep
+from parafair.team import ALONE, Team
 
 # Below this many rounding errors of ||X||^2, the squared residual is computed from the entries.
 CANCELLATION = 1e3
@@ -64,6 +67,8 @@ class Problem:
             the loss is the squared error, and are intercepts on the scale of its link otherwise.
         non_negative: The modes whose factors are non-negative. If all are, so must be the entries.
         structure: The set of the second factor of a matrix with people in its rows; None for any.
+        share: The people of this process, which the data and `sensitive` have, and those of all
+            others; None if there are no others. See `parafair.solvers.sharing`.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
             penalty's; see `with_strengths`.
     """
@@ -79,6 +84,7 @@ class Problem:
     offsets: Offsets | None = None
     non_negative: tuple[int, ...] = ()
     structure: Multilinear | None = None
+    share: SharedPeople | None = None
     strengths: Tensor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +93,8 @@ class Problem:
                 f"data must be a TensorData, got {type(self.data).__name__}; use "
                 "TensorData.from_array"
             )
+        if self.share is not None:  # all was checked before it was shared
+            return
         check_scale(self.data)
         check_rank(self.rank, self.shape)
         self.data.find_mode(self.mode)
@@ -115,8 +123,16 @@ class Problem:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of the modes."""
-        return self.data.shape
+        """Sizes of the modes, the people of all processes included."""
+        if self.share is None:
+            return self.data.shape
+        before, after = self.data.shape[: self.mode], self.data.shape[self.mode + 1 :]
+        return (*before, self.share.people, *after)
+
+    @property
+    def team(self) -> Team:
+        """All processes that solve this problem."""
+        return ALONE if self.share is None else self.share.team
 
     @property
     def order(self) -> int:
@@ -130,13 +146,14 @@ class Problem:
 
     @property
     def observations(self) -> Observations:
-        """The observed entries."""
-        return self.data.observations
+        """The observed entries of the people of this process."""
+        own = self.data.observations
+        return own if self.share is None else SharedObservations(own, self.mode, self.team)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """``|X|``, the number of observed entries."""
-        return self.observations.values.numel()
+        return self.team.count(self.observations.values.numel())
 
     @property
     def prototype(self) -> Tensor:
@@ -146,6 +163,12 @@ class Problem:
     @cached_property
     def norm_squared(self) -> float:
         """``||X||**2`` over the observed entries."""
+        own = torch.tensor([self.own_norm_squared], dtype=torch.float64, device="cpu")
+        return float(self.team.sum(own))
+
+    @cached_property
+    def own_norm_squared(self) -> float:
+        """The same for the people of this process."""
         return float(torch.linalg.vector_norm(self.observations.values, dtype=torch.float64)) ** 2
 
     @cached_property
@@ -154,12 +177,14 @@ class Problem:
 
         That is ``||X||**2``, or the deviance of the best constant.
         """
-        return self.norm_squared if self.is_squared else self.deviance.null
+        if self.is_squared:
+            return self.norm_squared
+        return self.deviance.null if self.share is None else self.share.null
 
     @cached_property
     def deviance(self) -> Deviance:
         """The deviance of models, for a loss that is no squared error."""
-        return Deviance(self.loss, self.data, self.offsets)
+        return Deviance(self.loss, self.data, self.offsets, self.mode, self.team)
 
     @property
     def bound(self) -> BoundPenalty | None:
@@ -172,7 +197,7 @@ class Problem:
         if not isinstance(self.penalty, Penalty) or self.sensitive is None:
             return {}
         if self.strengths is None:
-            return self._bind(self.penalty)
+            return bind_penalty(self, self.penalty)
         return {
             mode: scale_strength(bound, self.strengths)
             for mode, bound in self._bound_at_strength_one.items()
@@ -181,7 +206,7 @@ class Problem:
     @cached_property
     def _bound_at_strength_one(self) -> dict[int, BoundPenalty]:
         assert isinstance(self.penalty, Penalty)
-        return self._bind(replace(self.penalty, strength=1.0))  # type: ignore[type-var]
+        return bind_penalty(self, replace(self.penalty, strength=1.0))  # type: ignore[type-var]
 
     @property
     def scores(self) -> BoundScores | None:
@@ -196,26 +221,6 @@ class Problem:
     def _bound_scores(self) -> BoundScores:
         assert isinstance(self.penalty, ScorePenalty)
         return bind_scores(self, self.penalty)
-
-    def _bind(self, penalty: Penalty) -> dict[int, BoundPenalty]:
-        found = {}
-        for mode, sensitive in self.sensitive_by_mode.items():
-            rows, features = self._select_penalized(mode, sensitive)
-            bound = penalty.bind(features, self._reference)
-            if is_scale_free(penalty) and not isinstance(bound, BoundInvariant):
-                raise TypeError(
-                    f"{type(penalty).__name__} is scale_free, but its bound penalty has no "
-                    "`basis`; return a parafair.penalties.BoundInvariant from bind"
-                )
-            found[mode] = bound if rows is None else restrict_rows(bound, rows, self.shape[mode])
-        return found
-
-    @property
-    def _reference(self) -> Tensor:
-        """Numbers with the units of the loss, from which a penalty takes its own."""
-        if self.is_squared:
-            return self.observations.values
-        return self.prototype.new_full((1,), (self.total / self.count) ** 0.5)
 
     def penalties(self, factors: Factors) -> Tensor | None:
         """Return the sum of the penalties of all modes, shape (batch,); None without any."""
@@ -240,7 +245,7 @@ class Problem:
 
     @property
     def penalized_features(self) -> SensitiveFeatures:
-        """The sensitive features of the penalized people."""
+        """The sensitive features of the penalized people of all processes."""
         assert self._penalized[1] is not None
         return self._penalized[1]
 
@@ -249,17 +254,20 @@ class Problem:
         if self.sensitive is None:
             empty = len(self.empty[self.mode]) > 0
             return (self._present(self.mode).nonzero().flatten() if empty else None), None
-        return self._select_penalized(self.mode, self.sensitive)
+        return self.select_penalized(self.mode, self.sensitive)
 
     def _present(self, mode: int) -> Tensor:
-        present = torch.ones(self.shape[mode], dtype=torch.bool, device=self.prototype.device)
+        present = torch.ones(self.data.shape[mode], dtype=torch.bool, device=self.prototype.device)
         present[self.empty[mode]] = False
         return present
 
-    def _select_penalized(
+    def select_penalized(
         self, mode: int, sensitive: SensitiveFeatures
     ) -> tuple[Tensor | None, SensitiveFeatures]:
         """Return the penalized positions of a mode, None for all, and their features."""
+        if self.share is not None and mode == self.mode:
+            assert self.share.features is not None
+            return self.share.penalized, self.share.features
         return select_penalized(self._present(mode), sensitive)
 
     def penalized_rows(self, factor: Tensor, mode: int | None = None) -> Tensor:
@@ -271,7 +279,7 @@ class Problem:
         """
         rows = self.penalized
         if mode is not None and mode != self.mode:
-            rows = self._select_penalized(mode, self.other_sensitive[mode])[0]
+            rows = self.select_penalized(mode, self.other_sensitive[mode])[0]
         return factor if rows is None else factor[..., rows, :]
 
     def with_strengths(self, strengths: Tensor) -> Problem:
@@ -298,6 +306,10 @@ class Problem:
         for name in names & set(self.__dict__):
             other.__dict__[name] = deal_chunks(getattr(self, name), deal)
         return other
+
+    def sum_people(self, part: Tensor, mode: int) -> Tensor:
+        """Return what is a sum over the rows of a mode, over all people if it is theirs."""
+        return self.team.sum(part) if mode == self.mode else part
 
     def take(self, members: Tensor) -> Problem:
         """Return the problem of some members of a batch."""
@@ -333,7 +345,8 @@ class Problem:
     def loss_of(self, factors: Factors) -> Tensor:
         """Return loss and ridge in double precision, shape (batch,)."""
         if self.is_squared:
-            return Sweep(self, factors).block(self.mode).value(factors[self.mode])
+            sweep = Sweep(self, factors)
+            return sweep.value(sweep.block(self.mode), self.mode)
         return self.deviance.value(factors) / self.count + self._shrinkage(factors)
 
     def value_and_gradients(self, factors: Factors) -> tuple[Objective, tuple[Tensor, ...]]:
@@ -356,7 +369,7 @@ class Problem:
             error, slopes = self.deviance.value_and_slopes(factors)
         gradients = [slope * (2 / self.count) for slope in slopes]
         for mode, factor in enumerate(factors):
-            ridge = ridge_diagonal(factors, mode, self.mode, self.ridge)
+            ridge = ridge_diagonal(factors, mode, self.mode, self.ridge, self.team)
             if ridge is not None:
                 gradients[mode] += factor * (ridge * (2 / self.count)).unsqueeze(-2)
         return error / self.count + self._shrinkage(factors), gradients
@@ -374,10 +387,12 @@ class Problem:
 
     def _shrinkage(self, factors: Factors) -> Tensor:
         """Return the value of the ridge in double precision, shape (batch,)."""
-        if not self.ridge:
+        doubles = [factor.double() for factor in factors]
+        own = ridge_diagonal(doubles, self.mode, self.mode, self.ridge)
+        if own is None:
             return factors[0].new_zeros(len(factors[0]), dtype=torch.float64)
-        sizes = product_of([factor.double().square().mean(-2) for factor in factors])
-        return self.ridge * self.shape[self.mode] / self.count * sizes.sum(-1)
+        squares = self.team.sum(doubles[self.mode].square().sum(-2))
+        return (own * squares).sum(-1) / self.count
 
     def objective(self, factors: Factors, value: Tensor, penalty: Tensor | None) -> Objective:
         """Return the objective, given the value of a block (loss and ridge) and the penalty.

@@ -40,8 +40,8 @@ class Sweep:
 
         If the loss is no squared error, these are weighted squares that touch it.
         """
-        problem = self.problem
-        ridge = ridge_diagonal(self.factors, mode, problem.mode, problem.ridge)
+        problem, people = self.problem, mode == self.problem.mode
+        ridge = ridge_diagonal(self.factors, mode, problem.mode, problem.ridge, problem.team)
         if self._sums is None:
             return tangent_block(
                 problem.deviance, self.factors, mode, ridge=ridge, damping=self.damping
@@ -49,7 +49,7 @@ class Sweep:
         free = squared_block(
             self._sums.target(mode),
             self._sums.gram(mode),
-            norm_squared=problem.norm_squared,
+            norm_squared=problem.own_norm_squared if people else problem.norm_squared,
             entries=problem.count,
             ridge=ridge,
         )
@@ -68,7 +68,15 @@ class Sweep:
         """
         if self._sums is None:
             return self.problem.loss_of(self.factors)
-        return block.value(self.factors[mode])
+        value = block.value(self.factors[mode])
+        return self.problem.team.sum(value) if mode == self.problem.mode else value
+
+    def best_multiple(self) -> Tensor:
+        """Return the multiple of the model with the smallest loss and ridge, shape (batch,)."""
+        people = self.problem.mode
+        # The block of another mode has the sums over the people of all processes.
+        mode = people if self.problem.team.is_alone else int(people == 0)
+        return self.block(mode).best_multiple(self.factors[mode])
 
     def refit_others(self, passes: int) -> None:
         """Fit all factors but that of the people, one after the other."""
