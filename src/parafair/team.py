@@ -152,6 +152,12 @@ class Team:
             return own
         return int(self.sum(torch.tensor([own], dtype=torch.long, device="cpu")))
 
+    def add(self, own: float) -> float:
+        """Return the sum of a number over all processes."""
+        if self._channel is None:
+            return own
+        return float(self.sum(torch.tensor([own], dtype=torch.float64, device="cpu")))
+
     def mean(self, rows: Tensor) -> tuple[Tensor, int]:
         """Return the mean of rows (..., n, rank) over all people, with n = 1, and their number."""
         if self._channel is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
@@ -43,10 +42,7 @@ class SharedObservations:
 
     def residual_squared(self, factors: Factors) -> float:
         """Return the squared error over the entries of all people."""
-        own = torch.tensor(
-            [self.own.residual_squared(factors)], dtype=torch.float64, device=self.values.device
-        )
-        return float(self.team.sum(own))
+        return self.team.add(self.own.residual_squared(factors))
 
     def error_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
         """Return the squared error and half its gradients, by one message."""

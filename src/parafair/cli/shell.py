@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -24,7 +25,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from parafair import __version__
-from parafair.errors import ParafairWarning
+from parafair.errors import ParafairWarning, TeamError, Terminated
 
 app = typer.Typer(
     name="parafair",
@@ -82,7 +83,7 @@ def visible(text: str) -> str:
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 output, errors = SafeConsole(), SafeConsole(stderr=True)
 
-INTERRUPTED, BAD_INPUT = 130, 2
+INTERRUPTED, TERMINATED, BAD_INPUT = 130, 143, 2
 
 
 def _show_version(wanted: bool) -> None:
@@ -108,10 +109,16 @@ def readable_errors() -> Iterator[None]:
         warnings.simplefilter("default", ParafairWarning)
         try:
             yield
-        except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
+        except (ValueError, TypeError, OSError, MemoryError, ImportError, TeamError) as error:
             text = str(error) or "not enough memory; use a smaller tensor"
-            errors.print(f"[bold red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True)
+            who = f"process {os.environ['RANK']}: " if "RANK" in os.environ else ""
+            errors.print(
+                f"{who}[bold red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True
+            )
             raise typer.Exit(BAD_INPUT) from error
+        except Terminated as error:
+            errors.print(escape(str(error)), highlight=False, soft_wrap=True)
+            raise typer.Exit(TERMINATED) from error
         except KeyboardInterrupt as error:
             errors.print("interrupted; nothing was written", highlight=False)
             raise typer.Exit(INTERRUPTED) from error

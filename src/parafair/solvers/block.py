@@ -14,6 +14,7 @@ from parafair.penalties import BlockMeans, BoundInvariant, BoundPenalty, BoundQu
 from parafair.solvers.majorize import Iterate, majorize
 from parafair.solvers.non_negative import project
 from parafair.solvers.objective import Objective
+from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
 from parafair.solvers.start import scale_down
 from parafair.solvers.sweep import Sweep
@@ -27,6 +28,7 @@ LEAST_CURVATURE = 1e-6
 CAUTION, MOST_CAUTION = 4.0, 12
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class BlockState:
     """State of block descent.

@@ -22,9 +22,11 @@ from parafair.errors import Interrupted
 from parafair.penalties import Transport
 from parafair.penalties.base import ScorePenalty, moves_scale
 from parafair.penalties.postprocessing import Postprocessing, SeededPostprocessing
+from parafair.solvers.checkpoints import stage
 from parafair.solvers.dealing import solve_dealt
 from parafair.solvers.decomposition import Decomposition, repair
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
+from parafair.solvers.packing import packed
 from parafair.solvers.precision import solve_single, solve_twice
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop, best
@@ -148,7 +150,7 @@ def decompose_from(
 
     counted = Counted(on_iteration)
     try:
-        first = _winners(problem, solver, plain=plain, stop=stop, counted=counted)
+        first = stage(lambda: _winners(problem, solver, plain=plain, stop=stop, counted=counted))
         solve = solve_dealt if problem.in_chunks else solve_twice
         solve(
             problem,
@@ -168,6 +170,7 @@ def decompose_from(
     return tuple(finished[member] for member in range(len(plain)))
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class Contender:
     """A start of a member, and its rough fits so far.

@@ -59,7 +59,8 @@ class Inner:
         eps = torch.finfo(steps.dtype).eps
         if self.team.is_alone:
             curvature: Tensor = (steps * changes).sum(-1)
-            return curvature > eps * steps.norm(dim=-1) * changes.norm(dim=-1)
+            least: Tensor = eps * steps.norm(dim=-1) * changes.norm(dim=-1)
+            return curvature > least
         both = torch.stack([steps, changes], -2)
         grams = self.products(both, both)
         lengths = grams.diagonal(dim1=-2, dim2=-1).sqrt().prod(-1)

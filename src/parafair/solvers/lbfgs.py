@@ -17,6 +17,7 @@ from parafair.solvers.block import carry_scale
 from parafair.solvers.inner import USUAL, Inner, Shapes
 from parafair.solvers.non_negative import held, project
 from parafair.solvers.objective import Objective
+from parafair.solvers.packing import packed
 from parafair.solvers.parameters import (
     parameter_shapes,
     pull_back,
@@ -36,6 +37,7 @@ ROUNDINGS = 10
 REFRESH = 5
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class LBFGSState:
     """State of L-BFGS.
@@ -54,7 +56,6 @@ class LBFGSState:
         structure: That of the problem.
         mode: The mode that carries the scale in `factors`.
         weights: The share of each row in the curvature of the loss.
-        inner: The inner product of vectors of parameters.
         age: Iterations since the weights were computed.
     """
 
@@ -70,7 +71,6 @@ class LBFGSState:
     structure: Multilinear | None
     mode: int
     weights: RowWeights
-    inner: Inner
     age: int = 0
 
     @property
@@ -169,7 +169,6 @@ class LBFGS:
             structure=problem.structure,
             mode=problem.mode,
             weights=RowWeights.of(problem, begin),
-            inner=Inner.of(problem),
         )
 
     def resume(self, problem: Problem, state: LBFGSState) -> LBFGSState:
@@ -186,24 +185,24 @@ class LBFGS:
 
     def step(self, problem: Problem, state: LBFGSState) -> LBFGSState:
         """Take one step; a second search follows for members that found none."""
-        start = state.point
+        start, inner = state.point, Inner.of(problem)
         before = unflatten(start.vector, state.shapes)
         if not problem.is_squared and state.age >= REFRESH:
             state = replace(state, weights=RowWeights.of(problem, before), age=0)
         parts = preconditioner(problem, before, state.curvature, state.weights)
         face = Face.of(problem, start, state.shapes)
-        pairs = face.pairs(state.steps, state.changes, state.inner)
+        pairs = face.pairs(state.steps, state.changes, inner)
 
         def solve(vector: Tensor) -> Tensor:
             rows = zip(parts, unflatten(vector, state.shapes), strict=True)
             return face.free(flatten([part.solve(factor) for part, factor in rows]))
 
-        direction = -inverse_times(face.free(start.gradient), *pairs, solve, state.inner)
+        direction = -inverse_times(face.free(start.gradient), *pairs, solve, inner)
         found = search(
             lambda members, vectors: evaluate(_some(problem, members, len(start.vector)), vectors),
             start,
             face.towards(start.vector, direction),
-            state.inner,
+            inner,
         )
         state = replace(
             state,
@@ -221,18 +220,19 @@ class LBFGS:
             step = after[mode] - before[mode]
             change = state.point.slopes[mode] - start.slopes[mode]
             curvature[mode] = parts[mode].estimate(step, change, value)
-        return self._remember(replace(state, curvature=curvature, age=state.age + 1), start)
+        state = replace(state, curvature=curvature, age=state.age + 1)
+        return self._remember(state, start, inner)
 
     def _restart(
         self, problem: Problem, state: LBFGSState, failed: Tensor, direction: Tensor
     ) -> LBFGSState:
         """Drop the differences of some members and search along the preconditioned gradient."""
-        start, some = state.point.take(failed), problem.take(failed)
+        start, some, inner = state.point.take(failed), problem.take(failed), Inner.of(problem)
         found = search(
             lambda members, vectors: evaluate(_some(some, members, len(failed)), vectors),
             start,
             direction,
-            state.inner,
+            inner,
         )
         # Components that cancel are larger than the data, and so is the rounding of their sum.
         parameters = unflatten(start.vector.double(), state.shapes)
@@ -243,7 +243,7 @@ class LBFGS:
             size = size + abs(problem.deviance.saturated) / problem.count
         size = size + products.abs().sum((-2, -1)) / prod(problem.shape)
         rounding = ROUNDINGS * torch.finfo(direction.dtype).eps * size
-        promised = -state.inner.dot(direction, start.gradient)
+        promised = -inner.dot(direction, start.gradient)
         settled = ~found.moved & (promised >= 0) & (promised <= rounding)
         keep = torch.ones_like(state.stalled).index_fill(0, failed, False)[:, None, None]
         return replace(
@@ -257,12 +257,12 @@ class LBFGS:
             settled=state.settled.index_copy(0, failed, settled),
         )
 
-    def _remember(self, state: LBFGSState, start: Point) -> LBFGSState:
+    def _remember(self, state: LBFGSState, start: Point, inner: Inner) -> LBFGSState:
         """Add the last step and the change of the gradient."""
         step = state.point.vector - start.vector
         change = state.point.gradient - start.gradient
         # The curvature must be positive beyond rounding.
-        curved = state.inner.is_curved(step, change).unsqueeze(-1)
+        curved = inner.is_curved(step, change).unsqueeze(-1)
         step, change = torch.where(curved, step, 0.0), torch.where(curved, change, 0.0)
         old = slice(max(0, state.steps.shape[1] + 1 - self.memory), None)
         return replace(

@@ -13,6 +13,7 @@ from parafair.algebra.cp_tensor import Factors, cross_gram, gram, khatri_rao
 from parafair.algebra.tucker_tensor import Multilinear, multiply
 from parafair.dependence.whitening import RIDGE, Standardized
 from parafair.penalties import BoundInvariant
+from parafair.solvers.packing import packed
 from parafair.solvers.parameters import to_factors
 from parafair.solvers.problem import Problem
 from parafair.team import ALONE, Team
@@ -33,6 +34,7 @@ LAST = 0.5
 LEAST_WEIGHT = 1e-3
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class RowWeights:
     """The share of each row in the curvature of the loss, over the mean of the rows of its mode.

@@ -29,7 +29,7 @@ from parafair.solvers.non_negative import check_non_negative
 from parafair.solvers.objective import Objective
 from parafair.solvers.penalized import SharedPeople, check_sensitive, select_penalized
 from parafair.solvers.ranks import check_rank
-from parafair.solvers.ridge import ridge_diagonal
+from parafair.solvers.ridge import ridge_diagonal, shrinkage
 from parafair.solvers.scores import bind_scores, check_scores
 from parafair.solvers.sweep import Sweep
 from parafair.team import ALONE, Team
@@ -67,8 +67,7 @@ class Problem:
             the loss is the squared error, and are intercepts on the scale of its link otherwise.
         non_negative: The modes whose factors are non-negative. If all are, so must be the entries.
         structure: The set of the second factor of a matrix with people in its rows; None for any.
-        share: The people of this process, which the data and `sensitive` have, and those of all
-            others; None if there are no others. See `parafair.solvers.sharing`.
+        share: The people of this process, of whom the data is; see `parafair.solvers.sharing`.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
             penalty's; see `with_strengths`.
     """
@@ -124,10 +123,9 @@ class Problem:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the modes, the people of all processes included."""
-        if self.share is None:
-            return self.data.shape
-        before, after = self.data.shape[: self.mode], self.data.shape[self.mode + 1 :]
-        return (*before, self.share.people, *after)
+        own, mode = self.data.shape, self.mode
+        people = own[mode] if self.share is None else self.share.people
+        return (*own[:mode], people, *own[mode + 1 :])
 
     @property
     def team(self) -> Team:
@@ -163,12 +161,11 @@ class Problem:
     @cached_property
     def norm_squared(self) -> float:
         """``||X||**2`` over the observed entries."""
-        own = torch.tensor([self.own_norm_squared], dtype=torch.float64, device="cpu")
-        return float(self.team.sum(own))
+        return self.team.add(self.own_norm_squared)
 
     @cached_property
     def own_norm_squared(self) -> float:
-        """The same for the people of this process."""
+        """The same of this process."""
         return float(torch.linalg.vector_norm(self.observations.values, dtype=torch.float64)) ** 2
 
     @cached_property
@@ -324,10 +321,10 @@ class Problem:
     @property
     def single(self) -> Problem:
         """This problem in single precision; itself if it has that, or would not gain from it."""
-        if self._single is None:
-            return self
         single = self._single
-        return single if self.strengths is None else single.with_strengths(self.strengths)
+        if single is None or self.strengths is None:
+            return single or self
+        return single.with_strengths(self.strengths)
 
     @cached_property
     def _single(self) -> Problem | None:
@@ -347,13 +344,12 @@ class Problem:
         if self.is_squared:
             sweep = Sweep(self, factors)
             return sweep.value(sweep.block(self.mode), self.mode)
-        return self.deviance.value(factors) / self.count + self._shrinkage(factors)
+        return self.deviance.value(factors) / self.count + shrinkage(factors, self)
 
     def value_and_gradients(self, factors: Factors) -> tuple[Objective, tuple[Tensor, ...]]:
         """Return the objective of factors of shape (batch, size, rank), and all its gradients.
 
-        For squared errors, the gradient in the factor ``A`` of a mode is ``2 (A G - M) / |X|``. The
-        ridge and the penalties of all modes are included.
+        In the factor ``A`` of a mode, that of squared errors is ``2 (A G - M) / |X|``.
         """
         value, gradients = self.loss_and_gradients(factors)
         penalty, slopes = self.penalty_and_gradients(factors)
@@ -372,7 +368,7 @@ class Problem:
             ridge = ridge_diagonal(factors, mode, self.mode, self.ridge, self.team)
             if ridge is not None:
                 gradients[mode] += factor * (ridge * (2 / self.count)).unsqueeze(-2)
-        return error / self.count + self._shrinkage(factors), gradients
+        return error / self.count + shrinkage(factors, self), gradients
 
     def penalty_and_gradients(self, factors: Factors) -> tuple[Tensor | None, dict[int, Tensor]]:
         """Return the sum of the penalties, None without any, and its gradient by mode."""
@@ -385,22 +381,13 @@ class Problem:
             values.append(value)
         return torch.stack(values).sum(0) if values else None, gradients
 
-    def _shrinkage(self, factors: Factors) -> Tensor:
-        """Return the value of the ridge in double precision, shape (batch,)."""
-        doubles = [factor.double() for factor in factors]
-        own = ridge_diagonal(doubles, self.mode, self.mode, self.ridge)
-        if own is None:
-            return factors[0].new_zeros(len(factors[0]), dtype=torch.float64)
-        squares = self.team.sum(doubles[self.mode].square().sum(-2))
-        return (own * squares).sum(-1) / self.count
-
     def objective(self, factors: Factors, value: Tensor, penalty: Tensor | None) -> Objective:
         """Return the objective, given the value of a block (loss and ridge) and the penalty.
 
         If the fit is so close that the loss of the block is only rounding error, it is computed
         again from the entries.
         """
-        held_back = self._shrinkage(factors)
+        held_back = shrinkage(factors, self)
         loss = value - held_back
         penalty = torch.zeros_like(loss) if penalty is None else penalty.double()
         if not self.is_squared:

@@ -14,6 +14,7 @@ from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import real_number, whole_number
 from parafair.solvers.objective import Objective
+from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.rows import minimize_rows
@@ -30,6 +31,7 @@ NOISE, OTHER_ROWS = "noise_", "noiseless_"
 FORMAT = 4
 
 
+@packed
 class Status(Enum):
     """Why a solver stopped, as text for reports."""
 
@@ -43,6 +45,7 @@ class Status(Enum):
     INTERRUPTED = "interrupted; these are the factors of the last finished iteration"
 
 
+@packed
 @dataclass(frozen=True)
 class Iteration:
     """One entry of a history: the objective after an iteration, and the time.
@@ -119,6 +122,7 @@ class Stop:
         return Status.RUNNING
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class Fit:
     """The decomposition that a solver found, and its history.

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from parafair.solvers.inner import USUAL, Inner
 from parafair.solvers.objective import Objective
+from parafair.solvers.packing import packed
 
 # A step must decrease the objective by this share of what the slope promises, and must reduce the
 # slope to this share. These are the usual values for quasi-Newton directions.
@@ -19,6 +20,7 @@ DECREASE, FLATTER = 1e-4, 0.9
 MOST_TRIALS, MOST_LONGER = 12, 3
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class Point:
     """Factors as one vector, with the objective and its gradient.
