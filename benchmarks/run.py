@@ -11,6 +11,7 @@ Names, the default being all of them:
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
+* several processes: many_processes
 * fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_fit
 
@@ -50,6 +51,7 @@ from benchmarks import (
     losses,
     marks,
     models,
+    processes,
     ratings,
     scores,
     solvers,
@@ -249,6 +251,7 @@ BENCHMARKS = {
     "chance_seeds": chance.chance_seeds,
     "chance_new": chance.chance_new,
     "chance_chunks": chunks.chance_chunks,
+    "many_processes": processes.many_processes,
     "baselines": fairness.baselines,
     "drift": fairness.drift,
     "fair_time": fairness.fair_time,

@@ -164,7 +164,8 @@ class Team:
             return rows.mean(-2, keepdim=True), rows.shape[-2]
         own = torch.tensor([rows.shape[-2]], dtype=torch.float64, device=rows.device)
         total, n = self.sums([rows.sum(-2, keepdim=True), own])
-        return total / n, int(n)
+        people = int(n)
+        return total / people, people
 
     def collect(self, rows: Tensor) -> list[Tensor]:
         """Return tensors of all processes that may differ in their first dimension."""
