@@ -52,7 +52,7 @@ def many_processes() -> Iterable[Row]:
             for each in found:
                 if isinstance(each, BaseException):
                     raise each
-            exact, seconds, messages, sent = found[0]
+            exact, _, messages, sent = found[0]
             expected = exact if expected is None else expected
             pairs = zip(exact, expected, strict=True)
             yield {

@@ -74,6 +74,19 @@ def test_a_process_without_people_of_a_group_takes_part(tmp_path):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+def test_one_missing_entry_concerns_all_processes(tmp_path):
+    tensor = TENSOR.copy()
+    tensor[39, 0, 0] = np.nan  # in the last process alone
+
+    def work(group):
+        model = FairCP(2, method="hsic", max_iter=5, tol=0.0, ridge=0.0)
+        return model.fit(tensor, sensitive_features=GROUPS, process_group=group).embedding_
+
+    expected = work(None)
+    for found in together(tmp_path, 2, work):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
 def test_a_process_that_fails_ends_the_others_with_a_message(tmp_path):
     def work(group):
         if distributed.get_rank(group) == 1:

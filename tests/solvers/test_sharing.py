@@ -105,7 +105,8 @@ def test_three_processes_have_the_objective_and_the_gradients_of_one(tmp_path, k
 
 
 def fitted(problem, group):
-    own, stop = shares(problem, group), Stop(max_iter=30)
+    # Where the objective is flat, rounding decides between factors that differ by 1e-8.
+    own, stop = shares(problem, group), Stop(max_iter=8)
     starts = make_starts(own, "uniform", count=2, seed=0)
     fits = decompose(own, BlockDescent(), starts=starts, stop=stop)
     return [gather_fit(own, fit) for fit in fits]

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.observed import Observations, Sums
+from parafair.algebra.observed import (
+    CompleteObservations,
+    MaskedObservations,
+    Observations,
+    Sums,
+)
 from parafair.algebra.row_grams import RowGrams
 from parafair.team import Team
 
@@ -57,6 +63,20 @@ class SharedObservations:
     def working_memory(self, rank: int) -> int:
         """Return about how many numbers the sums take per member of a batch."""
         return self.own.working_memory(rank)
+
+
+def share_entries(own: Observations, mode: int, team: Team, complete: bool) -> SharedObservations:
+    """Return the entries of a process, with the same kinds of sums as in all others.
+
+    Args:
+        own: The entries of the people of this process.
+        mode: The mode of the people.
+        team: All processes.
+        complete: Whether no process has missing entries.
+    """
+    if isinstance(own, CompleteObservations) and not complete:
+        own = MaskedObservations(own.values, torch.ones_like(own.values, dtype=torch.bool))
+    return SharedObservations(own, mode, team)
 
 
 class SharedSums:

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.algebra.observed import CompleteObservations
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.solvers.block import BlockDescent
@@ -58,7 +57,7 @@ def compressed_fits(
     """
     directions = DIRECTIONS * problem.rank
     kept = [directions if directions < n <= MOST_INDICES else n for n in problem.shape]
-    complete = isinstance(problem.data.observations, CompleteObservations)
+    complete = problem.count == prod(problem.shape) and not problem.data.is_sparse
     free = not problem.ridge and not problem.constrained
     if not complete or not free or LEAST_GAIN * prod(kept) > prod(problem.shape):
         return None

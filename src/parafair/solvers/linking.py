@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import torch
 from torch import Tensor
@@ -70,7 +71,7 @@ def linked_data(problem: Problem) -> TensorData:
     linked = problem.data.with_values(problem.loss.linked(problem.data.values))
     if problem.offsets is not None:
         linked = problem.offsets.subtract(linked)
-    if linked.is_sparse or linked.coverage < FEW_MISSING:
+    if linked.is_sparse or problem.count / prod(problem.shape) < FEW_MISSING:
         return linked
     own = torch.stack([linked.values.nansum(), (~linked.values.isnan()).sum()])
     total, count = problem.team.sum(own.double())

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 
 import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.observed import Observations
-from parafair.algebra.shares import SharedObservations
+from parafair.algebra.shares import share_entries
 from parafair.algebra.tucker_tensor import Multilinear
 from parafair.arguments import real_number
 from parafair.data.centering import Offsets
@@ -142,16 +143,16 @@ class Problem:
         """Whether a factor is constrained, so that blocks have no exact minimizers."""
         return bool(self.non_negative) or self.structure is not None
 
-    @property
+    @cached_property
     def observations(self) -> Observations:
         """The observed entries of the people of this process."""
-        own = self.data.observations
-        return own if self.share is None else SharedObservations(own, self.mode, self.team)
+        own, complete = self.data.observations, self.count == prod(self.shape)
+        return own if self.share is None else share_entries(own, self.mode, self.team, complete)
 
     @cached_property
     def count(self) -> int:
         """``|X|``, the number of observed entries."""
-        return self.team.count(self.observations.values.numel())
+        return self.team.count(self.data.observed)
 
     @property
     def prototype(self) -> Tensor:
@@ -280,10 +281,7 @@ class Problem:
         return factor if rows is None else factor[..., rows, :]
 
     def with_strengths(self, strengths: Tensor) -> Problem:
-        """Return this problem for a batch whose members differ in strength.
-
-        Computed sums are shared between both: the tensor is not read again.
-        """
+        """Return this problem for a batch whose members differ in strength; sums are shared."""
         if self.penalty is None:
             raise ValueError("strengths need a penalty, but the problem has none")
         # Computed now, so that all copies share them.
