@@ -26,6 +26,7 @@ from parafair.team import team_of
 Row = dict[str, object]
 
 SHAPE, RANK, STEPS, BEST_OF = (20, 20), 16, 5, 3
+PATIENCE = 3600
 PROCESSES_AND_THREADS = ((1, 1), (1, 2), (2, 1))
 
 
@@ -48,7 +49,7 @@ def many_processes() -> Iterable[Row]:
         expected: list[torch.Tensor] | None = None
         for processes, threads in PROCESSES_AND_THREADS:
             with tempfile.TemporaryDirectory() as folder:
-                found = together(Path(folder), processes, _Work(people, threads))
+                found = together(Path(folder), processes, _Work(people, threads), PATIENCE)
             for each in found:
                 if isinstance(each, BaseException):
                     raise each

@@ -6,17 +6,18 @@ import traceback
 
 from torch import distributed
 
-# Seconds until a process that does not answer is given up.
+# Usual seconds until a process that does not answer is given up.
 PATIENCE = 120
 
 
-def together(folder, size, work):
+def together(folder, size, work, patience=PATIENCE):
     """Return what `work(group)` returns in each of several forked processes, or its error.
 
     Args:
         folder: An empty folder, where the processes find each other.
         size: How many processes.
         work: The function; its result must survive pickling.
+        patience: Seconds until a process that does not answer is given up.
     """
     context = multiprocessing.get_context("fork")
     running = []
@@ -27,14 +28,14 @@ def together(folder, size, work):
         process.start()
         there.close()
         running.append((process, here))
-    found = [_receive(here) for _, here in running]
+    found = [_receive(here, patience) for _, here in running]
     for process, _ in running:
         process.join(PATIENCE)
     return found
 
 
-def _receive(pipe):
-    if not pipe.poll(PATIENCE):
+def _receive(pipe, patience):
+    if not pipe.poll(patience):
         return TimeoutError("a process did not answer")
     try:
         return pickle.loads(pipe.recv_bytes())
