@@ -24,11 +24,11 @@ from rich.progress import (
 from rich.segment import Segment
 from rich.text import Text
 
-from parafair import __version__
-from parafair.errors import ParafairWarning, TeamError, Terminated
+from parafair.cli.lazy import LazyGroup
 
 app = typer.Typer(
     name="parafair",
+    cls=LazyGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -88,6 +88,8 @@ INTERRUPTED, TERMINATED, BAD_INPUT = 130, 143, 2
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from parafair.version import __version__
+
         echo(f"parafair {__version__}")
         raise typer.Exit
 
@@ -105,6 +107,9 @@ def _options(
 @contextmanager
 def readable_errors() -> Iterator[None]:
     """Turn the library's errors and warnings into one line each."""
+    # Takes as long as scikit-learn.
+    from parafair.errors import ParafairWarning, TeamError, Terminated
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", ParafairWarning)
         try:

@@ -251,3 +251,10 @@ def _scatter(first: Tensor, second: Tensor, people: int, team: Team) -> Tensor:
     """Return ``first.T @ second`` over the number of people, with a small ridge."""
     ridge = RIDGE * identity(second.shape[-1], second)
     return team.sum(first.mT @ second) / people + ridge
+
+
+def principal_plane(rows: Tensor) -> Tensor:
+    """Return the two principal components of standardized rows, for a picture, shape (n, 2)."""
+    left, singular, _ = torch.linalg.svd(Standardized.of(rows).columns, full_matrices=False)
+    plane = (left * singular)[:, :2]
+    return torch.nn.functional.pad(plane, (0, 2 - plane.shape[1]))
