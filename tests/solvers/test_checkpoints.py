@@ -75,7 +75,7 @@ def test_a_fit_continues_with_the_same_result(tmp_path, after):
 
 def stopped(folder, **settings):
     """Write the checkpoint of a fit that was told to end."""
-    with pytest.raises(Terminated):
+    with pytest.raises(Terminated, match="stored a checkpoint in"):
         plain(**settings).fit(
             TENSOR, sensitive_features=GROUPS, checkpoint=folder, on_iteration=terminate_after(3)
         )
