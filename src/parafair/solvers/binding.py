@@ -9,6 +9,7 @@ from torch import Tensor
 from parafair.penalties import BoundInvariant, BoundPenalty, Penalty
 from parafair.penalties.base import is_scale_free
 from parafair.penalties.bound import BoundShared, restrict_rows
+from parafair.solvers.penalized import penalized_of
 
 if TYPE_CHECKING:
     from parafair.solvers.problem import Problem
@@ -18,7 +19,7 @@ def bind_penalty(problem: Problem, penalty: Penalty) -> dict[int, BoundPenalty]:
     """Return the bound penalty of each mode with sensitive features."""
     found = {}
     for mode, sensitive in problem.sensitive_by_mode.items():
-        rows, features = problem.select_penalized(mode, sensitive)
+        rows, features = penalized_of(problem, mode, sensitive)
         bound = penalty.bind(features, reference_of(problem))
         if is_scale_free(penalty) and not isinstance(bound, BoundInvariant):
             raise TypeError(

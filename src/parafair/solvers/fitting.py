@@ -25,6 +25,7 @@ from parafair.penalties.postprocessing import Postprocessing, SeededPostprocessi
 from parafair.solvers.checkpoints import stage
 from parafair.solvers.dealing import solve_dealt
 from parafair.solvers.decomposition import Decomposition, repair
+from parafair.solvers.inner import sum_people
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
 from parafair.solvers.packing import packed
 from parafair.solvers.precision import solve_single, solve_twice
@@ -338,6 +339,6 @@ def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:
         if shared or (len(empty) and (people or problem.structure is None)):
             own = factors[mode].sum(0) - factors[mode][empty].sum(0)
             count = len(factors[mode]) - len(empty)
-            mean = problem.sum_people(own, mode) / (problem.team.count(count) if people else count)
+            mean = sum_people(problem, own, mode) / (problem.team.count(count) if people else count)
             factors[mode] = factors[mode].index_copy(0, empty, mean.expand(len(empty), -1))
     return replace(cp, factors=tuple(factors))

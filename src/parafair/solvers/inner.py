@@ -74,5 +74,10 @@ class Inner:
         return vectors[..., self.people], others
 
 
+def sum_people(problem: Problem, part: Tensor, mode: int) -> Tensor:
+    """Return what is a sum over the rows of a mode, over all people if it is theirs."""
+    return problem.team.sum(part) if mode == problem.mode else part
+
+
 # Of vectors that one process has whole.
 USUAL = Inner(slice(0), ALONE)

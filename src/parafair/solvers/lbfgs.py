@@ -14,7 +14,7 @@ from parafair.algebra.tucker_tensor import Multilinear
 from parafair.arguments import whole_number
 from parafair.penalties import BoundInvariant
 from parafair.solvers.block import carry_scale
-from parafair.solvers.inner import USUAL, Inner, Shapes
+from parafair.solvers.inner import USUAL, Inner, Shapes, sum_people
 from parafair.solvers.non_negative import held, project
 from parafair.solvers.objective import Objective
 from parafair.solvers.packing import packed
@@ -237,7 +237,7 @@ class LBFGS:
         # Components that cancel are larger than the data, and so is the rounding of their sum.
         parameters = unflatten(start.vector.double(), state.shapes)
         factors = enumerate(to_factors(parameters, state.structure))
-        products = product_of([problem.sum_people(gram(f), mode) for mode, f in factors])
+        products = product_of([sum_people(problem, gram(f), mode) for mode, f in factors])
         size = problem.total / problem.count + start.objective.value
         if not problem.is_squared:
             size = size + abs(problem.deviance.saturated) / problem.count

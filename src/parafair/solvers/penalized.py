@@ -100,3 +100,25 @@ def select_penalized(
                 "observed entries, but is constant; drop the column, or add people"
             )
     return rows, features
+
+
+def penalized_of(
+    problem: Problem, mode: int, sensitive: SensitiveFeatures
+) -> tuple[Tensor | None, SensitiveFeatures]:
+    """Return the penalized rows of a mode in this process, None for all, and their features.
+
+    The features are those of all processes.
+    """
+    if problem.share is not None and mode == problem.mode:
+        assert problem.share.features is not None
+        return problem.share.penalized, problem.share.features
+    return select_penalized(has_entries(problem, mode), sensitive)
+
+
+def has_entries(problem: Problem, mode: int) -> Tensor:
+    """Tell which rows of a mode have observed entries, shape (n,)."""
+    present = torch.ones(
+        problem.data.shape[mode], dtype=torch.bool, device=problem.prototype.device
+    )
+    present[problem.empty[mode]] = False
+    return present

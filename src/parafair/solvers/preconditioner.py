@@ -13,6 +13,7 @@ from parafair.algebra.cp_tensor import Factors, cross_gram, gram, khatri_rao
 from parafair.algebra.tucker_tensor import Multilinear, multiply
 from parafair.dependence.whitening import RIDGE, Standardized
 from parafair.penalties import BoundInvariant
+from parafair.solvers.inner import sum_people
 from parafair.solvers.packing import packed
 from parafair.solvers.parameters import to_factors
 from parafair.solvers.problem import Problem
@@ -58,10 +59,10 @@ class RowWeights:
             return cls(tuple(_by_counts(problem, mode) for mode in range(problem.order)))
         margins, rows = problem.deviance.margins(factors), []
         for mode, sums in enumerate(margins):
-            mean = problem.sum_people(sums.sum(-1, keepdim=True), mode) / problem.shape[mode]
+            mean = sum_people(problem, sums.sum(-1, keepdim=True), mode) / problem.shape[mode]
             more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
             rows.append(((sums + more) / mean).clamp_min(LEAST_WEIGHT).unsqueeze(-1))
-        level = problem.sum_people(margins[0].sum(-1), 0) / problem.count
+        level = sum_people(problem, margins[0].sum(-1), 0) / problem.count
         return cls(tuple(rows), level)
 
     def take(self, members: Tensor) -> RowWeights:
@@ -78,7 +79,7 @@ class RowWeights:
         else:
             pairs = zip(factors, self.rows, strict=True)
             found = [gram(f if own is None else f * own.sqrt()) for f, own in pairs]
-        return [problem.sum_people(own, mode) for mode, own in enumerate(found)]
+        return [sum_people(problem, own, mode) for mode, own in enumerate(found)]
 
 
 def _by_counts(problem: Problem, mode: int) -> Tensor | None:

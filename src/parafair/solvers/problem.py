@@ -28,7 +28,7 @@ from parafair.solvers.binding import bind_penalty
 from parafair.solvers.deviance import Deviance, check_loss
 from parafair.solvers.non_negative import check_non_negative
 from parafair.solvers.objective import Objective
-from parafair.solvers.penalized import SharedPeople, check_sensitive, select_penalized
+from parafair.solvers.penalized import SharedPeople, check_sensitive, has_entries, penalized_of
 from parafair.solvers.ranks import check_rank
 from parafair.solvers.ridge import ridge_diagonal, shrinkage
 from parafair.solvers.scores import bind_scores, check_scores
@@ -251,22 +251,8 @@ class Problem:
     def _penalized(self) -> tuple[Tensor | None, SensitiveFeatures | None]:
         if self.sensitive is None:
             empty = len(self.empty[self.mode]) > 0
-            return (self._present(self.mode).nonzero().flatten() if empty else None), None
-        return self.select_penalized(self.mode, self.sensitive)
-
-    def _present(self, mode: int) -> Tensor:
-        present = torch.ones(self.data.shape[mode], dtype=torch.bool, device=self.prototype.device)
-        present[self.empty[mode]] = False
-        return present
-
-    def select_penalized(
-        self, mode: int, sensitive: SensitiveFeatures
-    ) -> tuple[Tensor | None, SensitiveFeatures]:
-        """Return the penalized positions of a mode, None for all, and their features."""
-        if self.share is not None and mode == self.mode:
-            assert self.share.features is not None
-            return self.share.penalized, self.share.features
-        return select_penalized(self._present(mode), sensitive)
+            return (has_entries(self, self.mode).nonzero().flatten() if empty else None), None
+        return penalized_of(self, self.mode, self.sensitive)
 
     def penalized_rows(self, factor: Tensor, mode: int | None = None) -> Tensor:
         """Return the penalized rows of a sensitive mode's factor, shape (..., people, rank).
@@ -277,7 +263,7 @@ class Problem:
         """
         rows = self.penalized
         if mode is not None and mode != self.mode:
-            rows = self.select_penalized(mode, self.other_sensitive[mode])[0]
+            rows = penalized_of(self, mode, self.other_sensitive[mode])[0]
         return factor if rows is None else factor[..., rows, :]
 
     def with_strengths(self, strengths: Tensor) -> Problem:
@@ -301,10 +287,6 @@ class Problem:
         for name in names & set(self.__dict__):
             other.__dict__[name] = deal_chunks(getattr(self, name), deal)
         return other
-
-    def sum_people(self, part: Tensor, mode: int) -> Tensor:
-        """Return what is a sum over the rows of a mode, over all people if it is theirs."""
-        return self.team.sum(part) if mode == self.mode else part
 
     def take(self, members: Tensor) -> Problem:
         """Return the problem of some members of a batch."""
