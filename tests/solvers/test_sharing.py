@@ -1,5 +1,7 @@
 """Several processes compute what one does: same objective, same gradients, same fits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -93,6 +95,16 @@ def test_two_processes_have_the_objective_and_the_gradients_of_one(tmp_path):
     for process in together(tmp_path, 2, work):
         for found, one in zip(process, expected, strict=True):
             check_equal(found, one, 1e-11)
+
+
+@pytest.mark.slow
+def test_single_precision_stays_single(tmp_path):
+    whole = problem_of("complete", Invariant(chunk_size=CHUNK), people=800)
+    problem = replace(whole, data=whole.data.to(dtype="float32"))
+    expected = objective_and_gradients(problem, None)
+    for found in together(tmp_path, 2, lambda group: objective_and_gradients(problem, group)):
+        assert found[1].dtype == torch.float32
+        check_equal(found, expected, 1e-4)
 
 
 @pytest.mark.slow

@@ -58,8 +58,8 @@ class Journal:
         self._path = [0]
         self._saved = monotonic()
 
-    def read(self, like: torch.device) -> None:
-        """Read the checkpoint in the folder, if there is one."""
+    def read(self, device: torch.device) -> None:
+        """Read the checkpoint in the folder, if there is one, to a device."""
         current = self.folder / CURRENT_FILE
         if not current.exists():
             return
@@ -67,7 +67,7 @@ class Journal:
         check_same_settings(self.folder, record["settings"], self.settings)
         self.number = int(record["number"])
         own = self._place(self.number)
-        arrays = {name: a.to(like) for name, a in read_arrays(own / ARRAYS_FILE).items()}
+        arrays = {name: a.to(device) for name, a in read_arrays(own / ARRAYS_FILE).items()}
         state = read_record(own / STATE_FILE, file_format=FORMAT)
         with reading(own / STATE_FILE, AGAIN):
             self._done = {key: unpack(each, arrays) for key, each in state["done"].items()}
@@ -150,7 +150,12 @@ class Journal:
 
 @contextmanager
 def checkpointing(
-    folder: Path | None, *, seconds: float, team: Team, settings: Mapping[str, Any], device: Any
+    folder: Path | None,
+    *,
+    seconds: float,
+    team: Team,
+    settings: Mapping[str, Any],
+    device: torch.device,
 ) -> Iterator[None]:
     """Store checkpoints of the fit in this block, and continue from one that is there.
 
