@@ -15,7 +15,7 @@ from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.observed import Observations
 from parafair.algebra.shares import share_entries
 from parafair.algebra.tucker_tensor import Multilinear
-from parafair.arguments import real_number
+from parafair.arguments import instance_of, real_number
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
@@ -94,6 +94,8 @@ class Problem:
                 "TensorData.from_array"
             )
         if self.share is not None:  # all was checked before it was shared
+            remedy = "use parafair.solvers.sharing.share_problem, or None"
+            instance_of("share", self.share, SharedPeople, remedy)
             return
         check_scale(self.data)
         check_rank(self.rank, self.shape)
