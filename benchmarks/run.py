@@ -9,10 +9,12 @@ Names, the default being all of them:
   fair_time
 * frontiers: batch, hypervolume; the paper's figures: reproduction
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
+* audits: power
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
 * several processes: many_processes
-* fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses
+* recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
+  and counts: losses, zeros_time, zeros_fairness
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -52,10 +54,13 @@ from benchmarks import (
     losses,
     marks,
     models,
+    power,
     processes,
     ratings,
+    recommend,
     scores,
     solvers,
+    zeros,
 )
 from benchmarks import reproduction as figures
 from benchmarks.alone import alone
@@ -262,6 +267,8 @@ BENCHMARKS = {
     "completion": completion.completion,
     "sparse_sums": completion.sparse_sums,
     "losses": losses.losses,
+    "zeros_time": zeros.zeros_time,
+    "zeros_fairness": zeros.zeros_fairness,
     "ridge": ratings.ridge,
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,
@@ -274,6 +281,8 @@ BENCHMARKS = {
     "oulad_blind": blind.oulad_blind,
     "adult_splits": blind_splits.adult_splits,
     "fair_scores": scores.fair_scores,
+    "recommend": recommend.recommend,
+    "power": power.power,
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,
     "gpu_criterion": gpu.gpu_criterion,

@@ -1,7 +1,19 @@
-"""The numbers and the figure of docs/what-khsic-guarantees.md.
-
-python examples/03_what_khsic_guarantees.py [folder] [--quick]
 """
+What a small KHSIC does and does not guarantee
+==============================================
+
+The numbers and the figure of :doc:`the page of this name </what-khsic-guarantees>`. It is not run
+when the site is built: it takes minutes. Run it with
+
+.. code-block:: sh
+
+    python examples/03_what_khsic_guarantees.py [folder] [--quick]
+
+.. image:: /images/khsic_guarantees.png
+   :alt: Accuracy of attackers against the criterion
+"""
+
+# sphinx_gallery_thumbnail_path = 'images/khsic_guarantees.png'
 
 import argparse
 import json

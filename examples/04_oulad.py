@@ -1,14 +1,21 @@
-"""What students' marks reveal about them, and what it costs to hide it.
+"""
+Marks of the Open University
+============================
 
-Fits the marks of the Open University (OULAD), students x modules x assessments, without a penalty,
-with FATR and with our criterion. Measures the error of held-out marks and the leakage of training
-and of new students. Run it with
+What students' marks reveal about them, and what it costs to hide it. Fits the marks of the Open
+University (OULAD), students x modules x assessments, without a penalty, with FATR and with our
+criterion. Measures the error of held-out marks and the leakage of training and of new students.
+It is not run when the site is built: it needs the data and some minutes for each attribute.
+:doc:`What it found </oulad>` has a page. Run it with
+
+.. code-block:: sh
 
     python examples/04_oulad.py --data FOLDER
 
-FOLDER holds oulad/*.csv; without --data the files are downloaded. Each attribute takes some minutes
-on two cores.
+FOLDER holds the tables ``oulad/*.csv``; without --data the files are downloaded.
 """
+
+# sphinx_gallery_thumbnail_path = 'images/oulad.png'
 
 import argparse
 from time import perf_counter

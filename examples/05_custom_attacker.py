@@ -1,4 +1,10 @@
-"""An attacker of one's own: naive Bayes, which predicts categories only."""
+"""
+An attacker of your own
+=======================
+
+Naive Bayes, which predicts categories only. An attacker is a function from a seed to a scikit-learn
+estimator.
+"""
 
 from sklearn.naive_bayes import GaussianNB
 
@@ -14,7 +20,12 @@ def make_classifier(seed):
 
 BAYES = Attacker(make_classifier, None, stage="quick")
 
+# %%
+# It is used by its name, alone or beside the registered ones.
+
 if __name__ == "__main__":
+    import matplotlib.pyplot as plt
+
     from parafair import FairCP, audit, datasets
 
     data = datasets.synthetic(seed=0, shape=(60, 20, 15))
@@ -27,3 +38,15 @@ if __name__ == "__main__":
     )
     print(f"residual {model.fit_.residual:.3f}")
     print(found)
+
+    _, axis = plt.subplots(figsize=(6, 2.2), layout="constrained")
+    for row in found.attackers:
+        ends = [[row.value - row.low], [row.high - row.value]]
+        axis.errorbar(row.value, row.input, xerr=ends, fmt="o", color="#0072b2", capsize=4)
+    axis.axvline(0.5, color="0.4", linestyle="--")
+    axis.set(xlabel="balanced accuracy of naive Bayes, by input", xlim=(0.4, 1.05))
+    plt.show()
+
+# %%
+# **What you saw.** Naive Bayes alone knows the group of everybody in a plain embedding. :doc:`Add
+# an attacker </add-an-attacker>` says how to register and test it.

@@ -1,4 +1,9 @@
-"""A custom data set: visits of customers to shops, with their age."""
+"""
+A data set of your own
+======================
+
+Visits of customers to shops, with their age. A data set is a function that returns a `Dataset`.
+"""
 
 import numpy as np
 
@@ -28,7 +33,12 @@ def visits(seed: int = 0, *, customers: int = 60) -> Dataset:
     )
 
 
+# %%
+# The decorator registered it, so the shell knows it too, where it is part of the package.
+
 if __name__ == "__main__":
+    import matplotlib.pyplot as plt
+
     from parafair import FairCP, audit
 
     data = visits()
@@ -42,3 +52,15 @@ if __name__ == "__main__":
         repeats=1,
     )
     print(found)
+
+    figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    young = data.sensitive_features == "under 40"
+    for mine, color, name in ((young, "#004488", "under 40"), (~young, "#ddaa33", "40 or over")):
+        axis.plot(data.tensor[mine].mean((0, 2)), "o-", color=color, label=name)
+    axis.set(xlabel="shop", ylabel="mean visits")
+    axis.legend(frameon=False)
+    plt.show()
+
+# %%
+# **What you saw.** Age decides where people shop, and the fair embedding does not tell it.
+# :doc:`Add a data set </add-a-data-set>` says how to register and test one.

@@ -1,9 +1,22 @@
-"""The theorem about KHSIC and noise, with numbers on the paper's synthetic data.
+"""
+The theorem about KHSIC and noise
+=================================
+
+KHSIC with noise bounds every attacker, with numbers on the paper's synthetic data. :doc:`The page
+about it </theorem>` has the statement, the proof and this table. It is not run when the site is
+built: it takes minutes. Run it with
+
+.. code-block:: sh
 
     python examples/08_theorem.py FOLDER
 
-writes FOLDER/theorem.json. The page docs/theorem.md has the statement, the proof and this table.
+It writes FOLDER/theorem.json and draws it:
+
+.. image:: /images/theorem.png
+   :alt: The computed advantage of the best attacker between the bounds of the theorem
 """
+
+# sphinx_gallery_thumbnail_path = 'images/theorem.png'
 
 import json
 import sys

@@ -1,17 +1,22 @@
-"""Embeddings of people in a census without their sex, and what a model of their income loses.
+"""
+A census without the sex, and a model of the income
+===================================================
 
 Embeds a sample of Adult (80 standardized columns) without fairness, with fair PCA, with our
 criterion, and with an encoder that needs nobody's sex. Attackers guess the sex of new people, after
 they have seen the fitted people ("leakage") or other new people ("within new"). A classifier of the
 income is trained on the embedding of the fitted people, and fairlearn compares its answers for new
-women and men.
-Run it with
+women and men. It is not run when the site is built: it needs the data. Run it with
+
+.. code-block:: sh
 
     python examples/09_adult.py --data FOLDER
 
 FOLDER holds adult/adult.data and adult/adult.test; without --data the files are downloaded. It
 takes one to two minutes on one core.
 """
+
+# sphinx_gallery_thumbnail_path = 'images/adult.png'
 
 import argparse
 from time import perf_counter

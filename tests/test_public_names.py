@@ -114,8 +114,8 @@ def documented():
         yield from re.findall(r"\w+", " ".join(re.findall(r"```python\n(.*?)```", text, re.S)))
         prose = re.sub(r"```.*?```", "", text, flags=re.S)
         yield from re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", prose)))
-        # Members that the page of the API lists.
-        yield from re.findall(r"\w+", " ".join(re.findall(r"members: \[(.*)\]", text)))
+        # Names that the page of the API lists.
+        yield from re.findall(r"^   ~parafair\.(\w+)$", text, re.M)
     for example in sorted((ROOT / "examples").glob("*.py")):
         tree = ast.parse(example.read_text("utf-8"))
         yield from (name for name, _ in [*names_read_elsewhere(tree), *methods_read(tree)])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         errors,
         frontiers,
         guarantees,
+        interop,
         losses,
         model,
         paper,
@@ -29,10 +30,19 @@ if TYPE_CHECKING:
         testing,
     )
     from parafair.algebra.cp_tensor import CPTensor
-    from parafair.audits import Audit, Measure, audit, audit_outputs, compare_scores
+    from parafair.audits import (
+        Audit,
+        Measure,
+        Rankings,
+        audit,
+        audit_outputs,
+        compare_scores,
+        evaluate_rankings,
+    )
     from parafair.data.sensitive import SensitiveFeatures
-    from parafair.data.splits import split_cells, split_people
+    from parafair.data.splits import split_by_time, split_cells, split_people
     from parafair.data.tensor_data import TensorData
+    from parafair.environment import show_versions
     from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
     from parafair.frontiers import Frontier, frontier
     from parafair.guarantees import (
@@ -52,10 +62,14 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "algebra.cp_tensor": ["CPTensor"],
-    "audits": ["Audit", "Measure", "audit", "audit_outputs", "compare_scores"],
+    "audits": [
+        "Audit", "Measure", "Rankings", "audit", "audit_outputs", "compare_scores",
+        "evaluate_rankings",
+    ],
     "data.sensitive": ["SensitiveFeatures"],
-    "data.splits": ["split_cells", "split_people"],
+    "data.splits": ["split_by_time", "split_cells", "split_people"],
     "data.tensor_data": ["TensorData"],
+    "environment": ["show_versions"],
     "errors": ["ConvergenceWarning", "Interrupted", "ParafairWarning"],
     "frontiers": ["Frontier", "frontier"],
     "guarantees": [
@@ -83,6 +97,7 @@ __all__ = [
     "ParafairWarning",
     "ParityLimit",
     "Problem",
+    "Rankings",
     "SensitiveFeatures",
     "Status",
     "Stop",
@@ -100,9 +115,11 @@ __all__ = [
     "dependence",
     "encoders",
     "errors",
+    "evaluate_rankings",
     "frontier",
     "frontiers",
     "guarantees",
+    "interop",
     "losses",
     "model",
     "paper",
@@ -110,7 +127,9 @@ __all__ = [
     "penalties",
     "people_needed",
     "report",
+    "show_versions",
     "solvers",
+    "split_by_time",
     "split_cells",
     "split_people",
     "storage",

@@ -74,17 +74,15 @@ def contraceptive(folder: str | Path | None = None, *, values: str = "answers") 
     The sensitive feature is the answer to "now working?". The other nine columns, including the
     method of contraception, are the data: ages in years, codes as numbers.
 
-    | column | values |
-    |---|---|
-    | `wife_age` | 16 to 49, years |
-    | `wife_education`, `husband_education` | 1 low to 4 high |
-    | `children` | 0 to 16, number ever born |
-    | `wife_islam` | 0 other religion, 1 Islam |
-    | `husband_occupation` | 1 high to 4 low |
-    | `living_standard` | 1 low to 4 high |
-    | `media_exposure` | 0 good, 1 not good |
-    | `contraception` | 1 none, 2 long-term, 3 short-term |
-    | sensitive: `wife_working` | "working" (code 0, 25.05 %), "not working" (code 1, 74.95 %) |
+    - `wife_age`: 16 to 49, years
+    - `wife_education`, `husband_education`: 1 low to 4 high
+    - `children`: 0 to 16, number ever born
+    - `wife_islam`: 0 other religion, 1 Islam
+    - `husband_occupation`: 1 high to 4 low
+    - `living_standard`: 1 low to 4 high
+    - `media_exposure`: 0 good, 1 not good
+    - `contraception`: 1 none, 2 long-term, 3 short-term
+    - sensitive: `wife_working`: "working" (code 0, 25.05 %), "not working" (code 1, 74.95 %)
 
     Kim and Gittens call code 1 "working". According to the description of the data it means "no".
 

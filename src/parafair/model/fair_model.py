@@ -12,6 +12,7 @@ from parafair.algebra.cp_tensor import CPTensor
 from parafair.arguments import as_path, callback, classes_of, real_number
 from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
+from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.learned import Learned
 from parafair.encoders.result import load_fit
@@ -34,6 +35,7 @@ from parafair.model.progress import print_audits, print_iterations, print_line, 
 from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge
 from parafair.model.shown import ShownModel
+from parafair.model.side import warn_of_proxies
 from parafair.model.strength import OnAudit, select_strength
 from parafair.model.task import Task
 from parafair.model.together import check_same, check_together, identity_of
@@ -67,6 +69,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
     non_negative: bool | Sequence[int | str]
     ridge: Ridge
     center: bool
+    side_weight: float
     solver: str | Solver[Any]
     init: InitName | CPTensor | Sequence[Any]
     n_init: int | Literal["auto"]
@@ -84,12 +87,13 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         return None
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(
+    def fit(  # noqa: PLR0913  (one method does all)
         self,
         X: Any,
         y: Any = None,
         *,
         sensitive_features: Any = None,
+        side: Any = None,
         held_out: tuple[Any, Any] | None = None,
         on_iteration: OnIteration | None = None,
         on_trial: OnTrial | None = None,
@@ -108,6 +112,11 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
                 `SensitiveFeatures` with the kind of each column. Required unless method is "none".
                 A dictionary from modes to features penalizes several modes at once; `mode` must be
                 one of them.
+            side: Side information: a table of numbers, people x columns, that shares the people's
+                factor, with `side_weight`. A data frame, array or `TensorData`; NaN is missing.
+                Columns are standardized. If X has labels of people too, rows are matched by label,
+                and people without a row have no side information; otherwise by position. People
+                without entries in X get rows from it alone. It must not be a sensitive feature.
             held_out: With ``guarantee="population"``: entries, as for `transform`, and sensitive
                 features of people of the same population who are not in X.
             on_iteration: Called after each iteration with its number and the objective.
@@ -137,18 +146,21 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
             check_together(settings)
         callback("on_iteration", on_iteration)
         callback("on_trial", on_trial)
+        settings.check_side(side)
         check_held_out(held_out, settings)
         self._forget()
         check_order(sensitive_features, index_of(X))
+        side = match_index(side, X)
         data = self._validate(X, reset=True)
         identity: dict[str, Any] = {}
         if folder is not None or not team.is_alone:
-            identity = identity_of(settings, data, sensitive_features)
+            identity = identity_of(settings, data, sensitive_features, side)
             check_same(team, identity)
-        task = settings.bind(data, sensitive_features)
+        task = settings.bind(data, sensitive_features, side)
         problem = task.problem
         warn_empty(problem)
         warn_without_effect(settings, problem.order)
+        warn_of_proxies(problem, task.columns, stacklevel=2)
         task.warn_small_groups(stacklevel=2)
         self._tell_ridge(task)
         penalty = problem.penalty
@@ -275,9 +287,11 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         model._keep([fit], record, training)
         return model
 
-    def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
+    def fit_transform(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, side: Any = None
+    ) -> Any:
         """Decompose a tensor and return the embedding of its people."""
-        model = self.fit(X, y, sensitive_features=sensitive_features)
+        model = self.fit(X, y, sensitive_features=sensitive_features, side=side)
         training = model.training_
         return model._labeled(model.embedding_, training.modes, training.labels)
 

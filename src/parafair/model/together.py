@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from parafair.data.sensitive import SensitiveFeatures
@@ -53,13 +54,16 @@ def check_together(settings: Settings) -> None:
             )
 
 
-def identity_of(settings: Settings, data: TensorData, features: Any) -> dict[str, Any]:
+def identity_of(
+    settings: Settings, data: TensorData, features: Any, side: Any = None
+) -> dict[str, Any]:
     """Return what a fit follows from, as plain values: settings, data and versions.
 
     Args:
         settings: The settings.
         data: All data.
         features: The sensitive features as they were given.
+        side: The side information as it was given.
     """
     params = {
         name: _short(plain(value))
@@ -72,6 +76,7 @@ def identity_of(settings: Settings, data: TensorData, features: Any) -> dict[str
         "shape": list(data.shape),
         "data": secret_of(data),
         "sensitive_features": "none" if features is None else _digest(features),
+        "side": "none" if side is None else _of_table(side),
         "versions": current_versions(),
     }
 
@@ -105,3 +110,8 @@ def _digest(features: Any) -> str:
     by_mode = features if isinstance(features, Mapping) else {"people": features}
     records = {str(m): plain(SensitiveFeatures.of(f).to_list()) for m, f in by_mode.items()}
     return hashlib.sha256(json.dumps(records).encode()).hexdigest()
+
+
+def _of_table(table: Any) -> str:
+    """Return a hash of the entries of a table."""
+    return hashlib.sha256(repr(np.asarray(table, dtype=object).tolist()).encode()).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from parafair.arguments import instance_of
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.penalties import Penalty, ScorePenalty
 from parafair.penalties.base import is_scale_free
 from parafair.team import Share
@@ -50,6 +52,73 @@ class SharedPeople(Share):
         """The features of the penalized people of this process."""
         assert self.features is not None
         return self.features.take(self.among.numpy())
+
+
+class PenalizedPeople:
+    """The part of a problem that says whose rows its penalties are about.
+
+    Attributes:
+        data: The data of the people of this process.
+        mode: The mode of the people.
+        sensitive: Their sensitive features.
+        other_sensitive: Those of other modes.
+        share: The people of this process; None for everybody.
+    """
+
+    data: TensorData
+    mode: int
+    sensitive: SensitiveFeatures | None
+    other_sensitive: Mapping[int, SensitiveFeatures]
+    share: SharedPeople | None
+
+    @cached_property
+    def empty(self) -> dict[int, Tensor]:
+        """For each mode, the positions without anything observed."""
+        raise NotImplementedError
+
+    @property
+    def sensitive_modes(self) -> tuple[int, ...]:
+        """The modes with sensitive features."""
+        return tuple(self.sensitive_by_mode)
+
+    @property
+    def sensitive_by_mode(self) -> dict[int, SensitiveFeatures]:
+        """The sensitive features of each mode with any."""
+        own = {} if self.sensitive is None else {self.mode: self.sensitive}
+        return {**own, **self.other_sensitive}
+
+    @property
+    def penalized(self) -> Tensor | None:
+        """Positions of the penalized people; None for everybody.
+
+        People without sensitive features or without observed entries are not penalized.
+        """
+        return self._penalized[0]
+
+    @property
+    def penalized_features(self) -> SensitiveFeatures:
+        """The sensitive features of the penalized people of all processes."""
+        assert self._penalized[1] is not None
+        return self._penalized[1]
+
+    @cached_property
+    def _penalized(self) -> tuple[Tensor | None, SensitiveFeatures | None]:
+        if self.sensitive is None:
+            empty = len(self.empty[self.mode]) > 0
+            return (has_entries(self, self.mode).nonzero().flatten() if empty else None), None
+        return penalized_of(self, self.mode, self.sensitive)
+
+    def penalized_rows(self, factor: Tensor, mode: int | None = None) -> Tensor:
+        """Return the penalized rows of a sensitive mode's factor, shape (..., people, rank).
+
+        Args:
+            factor: The factor, shape (..., n, rank).
+            mode: Its mode; None for the mode of the people.
+        """
+        rows = self.penalized
+        if mode is not None and mode != self.mode:
+            rows = penalized_of(self, mode, self.other_sensitive[mode])[0]
+        return factor if rows is None else factor[..., rows, :]
 
 
 def check_sensitive(problem: Problem) -> None:
@@ -103,7 +172,7 @@ def select_penalized(
 
 
 def penalized_of(
-    problem: Problem, mode: int, sensitive: SensitiveFeatures
+    problem: PenalizedPeople, mode: int, sensitive: SensitiveFeatures
 ) -> tuple[Tensor | None, SensitiveFeatures]:
     """Return the penalized rows of a mode in this process, None for all, and their features.
 
@@ -115,10 +184,9 @@ def penalized_of(
     return select_penalized(has_entries(problem, mode), sensitive)
 
 
-def has_entries(problem: Problem, mode: int) -> Tensor:
+def has_entries(problem: PenalizedPeople, mode: int) -> Tensor:
     """Tell which rows of a mode have observed entries, shape (n,)."""
-    present = torch.ones(
-        problem.data.shape[mode], dtype=torch.bool, device=problem.prototype.device
-    )
-    present[problem.empty[mode]] = False
+    empty = problem.empty[mode]
+    present = torch.ones(problem.data.shape[mode], dtype=torch.bool, device=empty.device)
+    present[empty] = False
     return present

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, product_of
 from parafair.team import ALONE, Team
-
-if TYPE_CHECKING:
-    from parafair.solvers.problem import Problem
 
 
 def ridge_diagonal(
@@ -37,11 +32,10 @@ def ridge_diagonal(
     return ridge * share * product_of([mean.squeeze(-2) for mean, _ in means.values()])
 
 
-def shrinkage(factors: Factors, problem: Problem) -> Tensor:
-    """Return the value of the ridge of a problem in double precision, shape (batch,)."""
+def ridge_value(factors: Factors, people: int, ridge: float, team: Team = ALONE) -> Tensor:
+    """Return the squared error on the ridge's extra entries, in double precision, (batch,)."""
     doubles = [factor.double() for factor in factors]
-    own = ridge_diagonal(doubles, problem.mode, problem.mode, problem.ridge)
+    own = ridge_diagonal(doubles, people, people, ridge)
     if own is None:
         return factors[0].new_zeros(len(factors[0]), dtype=torch.float64)
-    squares = problem.team.sum(doubles[problem.mode].square().sum(-2))
-    return (own * squares).sum(-1) / problem.count
+    return (own * team.sum(doubles[people].square().sum(-2))).sum(-1)

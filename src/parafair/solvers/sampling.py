@@ -72,13 +72,13 @@ def take_sample(problem: Problem) -> tuple[NDArray[np.intp], Problem]:
     """
     features = problem.penalized_features
     drawn = features.sample(SAMPLE, np.random.RandomState(0))
-    places = drawn
     if problem.share is not None:
         places = problem.share.position_of_penalized(drawn)
-    elif problem.penalized is not None:
-        places = problem.penalized.cpu().numpy()[drawn]
-    data = gather_people(problem, places)
-    few = replace(problem, data=data, sensitive=features.take(drawn), share=None)
+        data = gather_people(problem, places)
+        few = replace(problem, data=data, sensitive=features.take(drawn), share=None)
+    else:
+        places = drawn if problem.penalized is None else problem.penalized.cpu().numpy()[drawn]
+        few = problem.of_people(places, features.take(drawn))
     if problem.strengths is not None:
         few = few.with_strengths(problem.strengths)
     return places, few
@@ -120,10 +120,17 @@ def carry_over(
     """
     mode, factors = problem.mode, list(fit.cp.factors)
     sampled = factors[mode]
-    factors[mode] = sampled.new_zeros(problem.data.shape[mode], sampled.shape[-1])
+    share = problem.share
+    here, where = torch.from_numpy(places), torch.arange(len(places), device="cpu")
+    if share is not None:
+        here, where = _here(share, places)
+    here, where = here.to(sampled.device), where.to(sampled.device)
+    # The best factor of side information depends on the rows; zeros count for nothing there.
+    nobody = sampled.new_zeros(problem.data.shape[mode], sampled.shape[-1])
+    factors[mode] = nobody.index_copy(0, here, sampled[where])
     block = Sweep(problem, [factor[None] for factor in factors]).block(mode)
     rows = block.minimizer(QuadraticForm.zero(block.target))[0]
-    everybody, share = problem.penalized_rows(rows), problem.share
+    everybody = problem.penalized_rows(rows)
     theirs = problem.penalized_features if share is None else share.own_features
     plain = rows_of(problem, rows.unsqueeze(0), places)[0]
     nearest = nearest_trained(everybody, theirs, plain=plain, trained_features=features)
@@ -131,9 +138,6 @@ def carry_over(
     moved = everybody + shifts[torch.from_numpy(nearest).to(rows.device)]
     penalized = problem.penalized
     rows = moved if penalized is None else rows.index_copy(0, penalized, moved)
-    here, where = torch.from_numpy(places), torch.arange(len(places), device="cpu")
-    if share is not None:
-        here, where = _here(share, places)
-    factors[mode] = rows.index_copy(0, here.to(rows.device), sampled[where.to(rows.device)])
+    factors[mode] = rows.index_copy(0, here, sampled[where])
     factors = list(project(problem.non_negative, factors))
     return replace(fit, cp=CPTensor.from_factors(factors))

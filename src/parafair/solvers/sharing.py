@@ -37,6 +37,11 @@ def share_problem(problem: Problem, team: Team) -> Problem:
     """
     if team.is_alone:
         return problem
+    for name, given in (("side", problem.side), ("absent='zero'", problem.data.zeros_count)):
+        if given:
+            raise ValueError(
+                f"process_group does not support {name}; leave process_group out, or {name}"
+            )
     parts = parts_of(problem)
     count = int(parts.max()) + 1
     if count < team.size:

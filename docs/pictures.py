@@ -1,0 +1,98 @@
+"""Draw pictures of the site: of the home page, and of examples that the build does not run.
+
+    python docs/pictures.py
+
+reads docs/data/theorem.json and the tables of docs/oulad.md and docs/unknown-groups.md. The picture
+of the home page is that of its code, which is run.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.decomposition import PCA
+
+from parafair import FairCP, datasets
+
+DOCS = Path(__file__).parent
+BLUE, ORANGE = "#0072b2", "#d55e00"
+
+
+def table(page, first):
+    """Return the rows of the table of a page whose first column has this heading."""
+    text = (DOCS / page).read_text("utf-8")
+    block = re.search(rf"^\| {first} .*\n(?:\|.*\n)+", text, re.M)[0]
+    lines = block.splitlines()[2:]
+    return [[cell.strip(" *`") for cell in line.strip("|").split("|")] for line in lines]
+
+
+def theorem(axis):
+    """Draw the bounds of the theorem around the computed advantage."""
+    rows = json.loads((DOCS / "data" / "theorem.json").read_text("utf-8"))
+    for place, row in enumerate(rows):
+        axis.plot(
+            [place, place],
+            [row["lower"], row["upper"]],
+            color="0.6",
+            linewidth=6,
+            solid_capstyle="butt",
+        )
+        axis.plot(place, row["computed"], "o", color=BLUE)
+    names = [f"rank {row['rank']}\n{row['method']}\nnoise {row['noise']:g}" for row in rows]
+    axis.set_xticks(range(len(rows)), names, fontsize=7)
+    axis.set(ylabel="advantage of the best attacker", ylim=(0, 0.52))
+    axis.set_title("computed (dots), between the bounds of the theorem (bars)")
+
+
+def oulad(axis):
+    """Draw error against leakage for gender."""
+    for _, method, error, leakage, _ in table("oulad.md", "attribute")[:4]:
+        color = BLUE if method.startswith("ours") else ORANGE
+        axis.plot(float(error), float(leakage), "o", color=color, markersize=9)
+        place = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center"}
+        axis.annotate(method.replace("strength ", ""), (float(error), float(leakage)), **place)
+    axis.set(xlabel="RMSE of held-out marks", ylabel="leakage of the gender", ylim=(-0.02, 0.33))
+    axis.set_title("marks of the Open University")
+
+
+def adult(axis):
+    """Draw the income's AUC against the leakage of the sex."""
+    for name, _, leakage, _, auc, *_ in table("unknown-groups.md", "model"):
+        color = BLUE if name.startswith(("encoder", "strength", "the same")) else ORANGE
+        axis.plot(float(auc), float(leakage), "o", color=color, markersize=8)
+    axis.set(xlabel="AUC of the income", ylabel="leakage of the sex")
+    axis.set_title("census data Adult: ours (blue), others (orange)")
+
+
+def home():
+    """Draw the rows of the code on the home page, for both methods."""
+    data = datasets.marks(students=300)
+    gender = data.sensitive_features["gender"].to_numpy()
+    figure, axes = plt.subplots(2, 1, figsize=(4.4, 5.6), layout="constrained")
+    for axis, (method, title) in zip(axes, (("none", "plain"), ("invariant", "fair")), strict=True):
+        model = FairCP(rank=2, method=method, center=True, ridge=1)
+        model.fit(data.tensor, sensitive_features=gender)
+        rows = PCA(whiten=True).fit_transform(model.embedding_)
+        # The horizontal direction is the one in which a linear attacker sees most.
+        apart = rows[gender == "m"].mean(0) - rows[gender == "f"].mean(0)
+        turn = np.array([[apart[0], -apart[1]], [apart[1], apart[0]]]) / np.linalg.norm(apart)
+        for group, color, marker in (("f", "#004488", "o"), ("m", "#ddaa33", "^")):
+            places = (rows @ turn)[gender == group].T
+            axis.scatter(*places, c=color, marker=marker, s=16, alpha=0.8, label=group)
+            axis.axvline(places[0].mean(), color=color, linewidth=2)
+        axis.set(title=f'{title}: method="{method}"', xticks=[], yticks=[])
+        axis.set(xlim=(-3.2, 3.2), ylim=(-3.2, 3.2))
+    axes[0].legend(frameon=False, loc="lower left", title="gender")
+    axes[1].set_xlabel("lines: the mean of each gender")
+    figure.savefig(DOCS / "images" / "home.png", dpi=130)
+
+
+if __name__ == "__main__":
+    home()
+    for draw in (theorem, oulad, adult):
+        figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
+        draw(axis)
+        axis.spines[["top", "right"]].set_visible(False)
+        figure.savefig(DOCS / "images" / f"{draw.__name__}.png", dpi=120)
