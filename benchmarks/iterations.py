@@ -12,7 +12,8 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.chunks import CHUNK_PEOPLE
 from parafair.dependence.scales import PAIR_GAMMAS, ROW_GAMMAS, spectrum
-from parafair.dependence.views import MOST_PAIRED, compare_columns, compare_rows
+from parafair.dependence.views import compare_columns, compare_rows
+from parafair.dependence.waves import MOST_PAIRED
 from parafair.dependence.whitening import RowViews
 from parafair.penalties import Invariant
 from parafair.solvers import LBFGS

@@ -12,6 +12,7 @@ Names, the default being all of them:
 * audits: power
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
+* several processes: many_processes
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
   and counts: losses, zeros_time, zeros_fairness
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
@@ -54,6 +55,7 @@ from benchmarks import (
     marks,
     models,
     power,
+    processes,
     ratings,
     recommend,
     scores,
@@ -255,6 +257,7 @@ BENCHMARKS = {
     "chance_seeds": chance.chance_seeds,
     "chance_new": chance.chance_new,
     "chance_chunks": chunks.chance_chunks,
+    "many_processes": processes.many_processes,
     "baselines": fairness.baselines,
     "drift": fairness.drift,
     "fair_time": fairness.fair_time,

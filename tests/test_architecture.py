@@ -16,7 +16,7 @@ TESTS = Path(__file__).parent
 LAYERS = [
     {"display", "errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
     {"environment"},
-    {"arguments"},
+    {"arguments", "team"},
     {"progress"},
     {"storage"},
     {"pictures", "stored"},

@@ -24,6 +24,14 @@ class ConvergenceWarning(ParafairWarning, _SklearnConvergenceWarning):  # type: 
     """A fit stopped before it converged."""
 
 
+class TeamError(RuntimeError):
+    """The processes of a fit lost each other, or do not fit together."""
+
+
+class Terminated(RuntimeError):  # noqa: N818  (like Interrupted)
+    """SIGTERM during a fit with a checkpoint, which is stored."""
+
+
 # A warning that is not shown yet: its text and its category.
 Held = tuple[str, type[ParafairWarning]]
 _HELD: ContextVar[list[Held] | None] = ContextVar("held", default=None)

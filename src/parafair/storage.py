@@ -383,18 +383,19 @@ def check_same_settings(path: Path, before: Mapping[str, Any], now: Mapping[str,
     Raises:
         ValueError: If they differ; the message names the first differences.
     """
-    changes = list(_changes(before, plain(now)))
-    if changes:
+    found = list(changes(before, plain(now)))
+    if found:
         raise ValueError(
-            f"{path} holds results with other settings ({'; '.join(changes[:3])}); choose another "
+            f"{path} holds results with other settings ({'; '.join(found[:3])}); choose another "
             "folder, or repeat its settings to continue it"
         )
 
 
-def _changes(before: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> Iterator[str]:
+def changes(before: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """Yield the differences between settings as text; `within` names what they are part of."""
     for name in {**before, **now}:
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            yield from _changes(old, new, f"{within}{name} ")
+            yield from changes(old, new, f"{within}{name} ")
         elif old != new:
             yield f"{within}{name}: {old!r} there, {new!r} now"

@@ -368,7 +368,7 @@ def test_a_batch_in_chunks_is_its_members():
 def test_people_in_parts_are_the_same(monkeypatch):
     measure = criterion(chunk_size=25)
     whole = measure.value_and_gradient(ROWS)
-    monkeypatch.setattr("parafair.dependence.views.WAVE_BYTES", {"cpu": 10_000})
+    monkeypatch.setattr("parafair.dependence.waves.WAVE_BYTES", {"cpu": 10_000})
     monkeypatch.setattr("parafair.dependence.views.GRAM_BYTES", {"cpu": 1})
     for part, expected in zip(measure.value_and_gradient(ROWS), whole, strict=True):
         torch.testing.assert_close(part, expected)

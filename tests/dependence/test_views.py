@@ -23,7 +23,7 @@ def test_people_with_equal_features_are_summed_up_together(columns, monkeypatch)
         found.value_and_gradient(rows), one_by_one.value_and_gradient(rows), strict=True
     ):
         torch.testing.assert_close(part, expected)
-    monkeypatch.setattr("parafair.dependence.views.WAVE_BYTES", {"cpu": 100_000})
+    monkeypatch.setattr("parafair.dependence.waves.WAVE_BYTES", {"cpu": 100_000})
     in_parts = found.value_and_gradient(rows)
     for part, expected in zip(in_parts, one_by_one.value_and_gradient(rows), strict=True):
         torch.testing.assert_close(part, expected)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from parafair.team import ALONE, Team
+
 
 @dataclass(frozen=True, eq=False)
 class QuadraticForm:
@@ -16,11 +18,13 @@ class QuadraticForm:
         directions: ``Q``, orthonormal columns, shape (n, k); k may be 0.
         values: Non-negative, shape (k,), or (batch, k) with different values for each member.
         ridge: Non-negative multiple of the identity.
+        team: All processes; each has some of the rows of the directions and of a factor.
     """
 
     directions: Tensor
     values: Tensor
     ridge: float = 0.0
+    team: Team = ALONE
 
     @classmethod
     def from_columns(cls, columns: Tensor, ridge: float = 0.0) -> QuadraticForm:
@@ -41,13 +45,20 @@ class QuadraticForm:
             return self.values.new_full(self.values.shape[:-1], self.ridge)
         return self.values.amax(-1) + self.ridge
 
+    def along(self, factor: Tensor) -> Tensor:
+        """Return ``Q.T @ A``, shape (..., k, rank)."""
+        return self.team.sum(self.directions.mT @ factor)
+
     def apply(self, factor: Tensor) -> Tensor:
         """Return ``L @ A``, shape (..., n, rank)."""
-        inside = self.directions.mT @ factor
+        inside = self.along(factor)
         return self.directions @ (self.values.unsqueeze(-1) * inside) + self.ridge * factor
 
     def value(self, factor: Tensor) -> Tensor:
         """Return ``trace(A.T @ L @ A)``, shape (...)."""
         # A sum of squares, which rounding cannot make negative.
-        inside = self.values.sqrt().unsqueeze(-1) * (self.directions.mT @ factor)
-        return inside.square().sum((-2, -1)) + self.ridge * factor.square().sum((-2, -1))
+        inside = self.values.sqrt().unsqueeze(-1) * self.along(factor)
+        found = inside.square().sum((-2, -1))
+        if self.ridge:
+            found = found + self.ridge * self.team.sum(factor.square().sum((-2, -1)))
+        return found

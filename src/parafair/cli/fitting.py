@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import typer
 
 from parafair.cli.command import command
@@ -10,6 +13,7 @@ from parafair.cli.inputs import Inputs
 from parafair.cli.models import ModelOptions, StartOptions, make_model
 from parafair.cli.options import FittedOptions
 from parafair.cli.people import Loaded, ModeOptions, load
+from parafair.cli.processes import CheckpointOptions, process_group, writes_files
 from parafair.cli.runs import HeldOut, certify_run, check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, output, progress
 from parafair.cli.side import SideOptions
@@ -33,6 +37,7 @@ def fit(
     result: FittedOptions,
     held: HeldOutOptions,
     side: SideOptions,
+    stored: CheckpointOptions,
 ) -> None:
     """Decompose a tensor and write the embedding, the factors and a record of the fit.
 
@@ -40,7 +45,9 @@ def fit(
     other mode, the model itself, inputs.json (where the data came from), certificate.json if the
     fit has noise and, with --test-size or --test, evaluation.json. With --side it has
     side_factor.csv, with --ranks core.csv. It has no rows without noise unless --keep-exact asks
-    for them. Ctrl-C stops after the last finished iteration and writes that.
+    for them. Ctrl-C stops after the last finished iteration and writes that. Several
+    processes fit one model together if torchrun starts them: torchrun --nproc-per-node 4 -m
+    parafair fit ...
     """
     check_result(result)
     wanted = make_model(**model.settings(), **solver.settings())
@@ -49,7 +56,13 @@ def fit(
     loaded = load(tensor, people, side)
     wanted.set_params(mode=loaded.mode)
     split = held.split(loaded, tensor, solver.random_state)
-    interrupted = _fit(wanted, loaded.data if split is None else split.train, loaded)
+    with process_group(solver.device) as group:
+        given = {**stored.settings(), "process_group": group}
+        data = loaded.data if split is None else split.train
+        interrupted = _fit(wanted, data, loaded, given)
+        writes = writes_files(group)
+    if not writes:
+        return
     held_out = split and HeldOut.of(held.record(), wanted, split, loaded.features)
     inputs = Inputs.of(tensor, people, side, **held.record())
     certify_run(result, wanted)
@@ -84,8 +97,17 @@ def _measure(model: FairCP | FairTucker) -> str:
     return "residual" if is_squared(loss) else loss.measure
 
 
-def _fit(model: FairCP | FairTucker, data: TensorData, loaded: Loaded) -> bool:
-    """Fit with a bar; return whether it was interrupted."""
+def _fit(
+    model: FairCP | FairTucker, data: TensorData, loaded: Loaded, given: Mapping[str, Any]
+) -> bool:
+    """Fit with a bar; return whether it was interrupted.
+
+    Args:
+        model: The model.
+        data: The data.
+        loaded: The people.
+        given: Further arguments of `FairCP.fit`.
+    """
     try:
         with progress("fitting", model.max_iter) as bar:
 
@@ -103,6 +125,7 @@ def _fit(model: FairCP | FairTucker, data: TensorData, loaded: Loaded) -> bool:
                 on_iteration=on_iteration,
                 on_trial=lambda trial: bar.echo(str(trial)),
                 on_audit=lambda done, total: bar(done, total, "attackers of an audit"),
+                **given,
             )
     except Interrupted as interruption:
         if interruption.strength is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -82,7 +83,7 @@ def visible(text: str) -> str:
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 output, errors = SafeConsole(), SafeConsole(stderr=True)
 
-INTERRUPTED, BAD_INPUT = 130, 2
+INTERRUPTED, TERMINATED, BAD_INPUT = 130, 143, 2
 
 
 def _show_version(wanted: bool) -> None:
@@ -106,16 +107,23 @@ def _options(
 @contextmanager
 def readable_errors() -> Iterator[None]:
     """Turn the library's errors and warnings into one line each."""
-    from parafair.errors import ParafairWarning  # takes as long as scikit-learn
+    # Takes as long as scikit-learn.
+    from parafair.errors import ParafairWarning, TeamError, Terminated
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", ParafairWarning)
         try:
             yield
-        except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
+        except (ValueError, TypeError, OSError, MemoryError, ImportError, TeamError) as error:
             text = str(error) or "not enough memory; use a smaller tensor"
-            errors.print(f"[bold red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True)
+            who = f"process {os.environ['RANK']}: " if "RANK" in os.environ else ""
+            errors.print(
+                f"{who}[bold red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True
+            )
             raise typer.Exit(BAD_INPUT) from error
+        except Terminated as error:
+            errors.print(escape(str(error)), highlight=False, soft_wrap=True)
+            raise typer.Exit(TERMINATED) from error
         except KeyboardInterrupt as error:
             errors.print("interrupted; nothing was written", highlight=False)
             raise typer.Exit(INTERRUPTED) from error

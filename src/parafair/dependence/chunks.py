@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.data.sensitive import SensitiveFeatures
@@ -11,6 +12,10 @@ from parafair.data.sensitive import SensitiveFeatures
 # Default number of people in a chunk. Chunks grow, up to MOST_GROWTH times, if they have fewer
 # members of a group than FEWEST_OF_A_GROUP.
 CHUNK_PEOPLE, MOST_GROWTH, FEWEST_OF_A_GROUP = 1000, 20, 20
+
+# Chunks in a part. People change chunks within their part alone, so each of several processes can
+# have whole parts, and the chunks do not depend on how many processes there are.
+PART_CHUNKS = 8
 
 
 def chunk_count(sensitive: SensitiveFeatures, chunk_size: int) -> int:
@@ -33,12 +38,19 @@ def chunk_count(sensitive: SensitiveFeatures, chunk_size: int) -> int:
     return max(1, fewest, min(wanted, rarest // FEWEST_OF_A_GROUP))
 
 
+def parts_of_chunks(chunks: int) -> NDArray[np.intp]:
+    """Return the part of each chunk: one part, or as many as have at least `PART_CHUNKS`."""
+    parts = max(1, chunks // PART_CHUNKS)
+    found: NDArray[np.intp] = np.arange(chunks) * parts // chunks
+    return found
+
+
 def stratify(sensitive: SensitiveFeatures, chunks: int, deal: int = 0) -> tuple[Tensor, ...]:
     """Return the positions of the people in each chunk, which has its share of every group.
 
     People are sorted by categories, then by numbers, with ties in a fixed random order. They are
     assigned to the chunks in turn; with another deal, as many of them at a time as there are
-    chunks in random order.
+    chunks in random order, but everybody stays in the same part.
 
     Args:
         sensitive: The features.
@@ -54,5 +66,7 @@ def stratify(sensitive: SensitiveFeatures, chunks: int, deal: int = 0) -> tuple[
     order = drawn[np.lexsort([column.values[drawn] for column in reversed(columns)])]
     if deal:
         keys = np.random.default_rng(deal).random(n)
-        order = order[np.lexsort((keys, np.arange(n) // chunks))]
+        position = np.arange(n)
+        part = parts_of_chunks(chunks)[position % chunks]
+        order = order[np.lexsort((keys, part, position // chunks))]
     return tuple(torch.from_numpy(np.sort(order[chunk::chunks])) for chunk in range(chunks))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,9 +17,8 @@ from torch import Tensor
 from parafair.arguments import whole_number
 from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.chunks import CHUNK_PEOPLE, chunk_count, stratify
+from parafair.dependence.chunks import CHUNK_PEOPLE, chunk_count, parts_of_chunks, stratify
 from parafair.dependence.scales import (
-    Level,
     column_levels,
     compress,
     compression_slope,
@@ -28,29 +26,21 @@ from parafair.dependence.scales import (
     robust_levels,
     row_levels,
 )
-from parafair.dependence.views import (
-    MOST_PAIRED,
-    column_sums,
-    compare_columns,
-    compare_rows,
-    row_sums,
-)
+from parafair.dependence.score import Scorer, Scorers
+from parafair.dependence.views import column_sums, compare_columns, compare_rows, row_sums
+from parafair.dependence.waves import MOST_PAIRED
 from parafair.dependence.weights import Alike, Weights, feature_factors
 from parafair.dependence.whitening import RowViews, Standardized
+from parafair.team import ALONE, Team
 
 # Shares of whole rows, single columns and pairs of columns in the criterion.
 SHARES = (0.4, 0.3, 0.3)
-
-# The criterion is quadratic in a statistic up to about this many standard deviations, and linear
-# beyond. A sharper bend is slower to minimize, and gains nothing: what matters is that the
-# statistics end far below one standard deviation.
-BEND = 4.0
 
 # The unit of the criterion is its value for the features, in at most this many columns.
 REFERENCE_COLUMNS = 4
 
 # What a criterion is given; the rest follows.
-SETTINGS = ("sensitive", "prototype", "chunk_size", "deal", "rotation_free")
+SETTINGS = ("sensitive", "prototype", "chunk_size", "deal", "rotation_free", "own", "team")
 
 # Permutations of a test that are computed together.
 PERMUTED_AT_ONCE = 20
@@ -84,72 +74,6 @@ class PermutationTest:
 
 
 @dataclass(frozen=True, eq=False)
-class Scorer:
-    """The part of one view in the criterion, as a function of its sums over pairs of people.
-
-    Attributes:
-        weights: The weights of the features.
-        deviation: Standard deviation of each statistic over permutations, shape (chunks, kernels,
-            features).
-        size: Size of each statistic if the kernel were that of the feature, of the same shape.
-        share: Share of a single statistic in the criterion.
-    """
-
-    weights: Weights
-    deviation: Tensor
-    size: Tensor
-    share: float
-
-    @classmethod
-    def of(cls, weights: Weights, levels: tuple[Level, ...], share: float) -> Scorer:
-        """Return the scorer of a view whose kernels have these levels.
-
-        Args:
-            weights: The weights of the features.
-            levels: One for each kernel.
-            share: Share of the view in the criterion.
-        """
-        deviation = torch.stack([weights.deviation(level) for level in levels], 1)
-        size = torch.stack([weights.size(level) for level in levels], 1).expand_as(deviation)
-        return cls(weights, deviation, size, share / deviation.numel())
-
-    def take(self, chunks: slice) -> Scorer:
-        """Return the part for some chunks."""
-        return replace(
-            self,
-            weights=self.weights.take(chunks),
-            deviation=self.deviation[chunks],
-            size=self.size[chunks],
-        )
-
-    def score(self, sums: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the score, shape (...), and its derivative in the sums.
-
-        Args:
-            sums: Those of each column of the weights, shape (..., chunks, kernels, r).
-        """
-        relative = self.deviations(sums) / BEND
-        root = (relative.square() + 1).sqrt()
-        # sqrt(x^2 + 1) - 1 without cancellation
-        value = relative.square() / (root + 1) * BEND * self.deviation / self.size
-        slopes = (relative / (root * self.size)) @ self.weights.coefficients
-        return self.share * value.sum((-3, -2, -1)), self.share * slopes
-
-    def deviations(self, sums: Tensor) -> Tensor:
-        """Return the statistics divided by their standard deviations over permutations."""
-        return self.weights.statistic(sums) / self.deviation
-
-
-class Scorers(NamedTuple):
-    """The scorer of each view."""
-
-    rows: Scorer
-    robust: Scorer
-    columns: Scorer
-    pairs: Scorer
-
-
-@dataclass(frozen=True, eq=False)
 class Criterion:
     """Dependence between rows and sensitive features: 0 at chance, 1 for the features themselves.
 
@@ -168,13 +92,16 @@ class Criterion:
     columns (SHARES[2]; of the first 12 if there are more).
 
     Attributes:
-        sensitive: The features.
+        sensitive: The features of all people.
         prototype: A tensor with the dtype and device to use.
         chunk_size: Chunk size for pairs of whole rows; more people are split into chunks.
         deal: Which people are in a chunk together; see `stratify`.
         rotation_free: Whether whole whitened rows in the usual units are the only view. The
             criterion then does not change when columns are mixed by any invertible matrix, as is
             right for embeddings whose columns have no meaning of their own.
+        own: Positions of the people whose rows this process has, in ascending order: those of
+            whole parts, see `parts`. None for everybody.
+        team: All processes, which have the rows of everybody together.
     """
 
     sensitive: SensitiveFeatures
@@ -182,10 +109,12 @@ class Criterion:
     chunk_size: int = CHUNK_PEOPLE
     deal: int = 0
     rotation_free: bool = False
+    own: Tensor | None = None
+    team: Team = ALONE
 
     @cached_property
-    def places(self) -> Tensor:
-        """Positions of the people in each chunk, shape (chunks, people).
+    def chunks(self) -> Tensor:
+        """Positions of all people in each chunk, shape (chunks, people).
 
         Chunks differ in size by at most one person. The last place of a smaller chunk repeats its
         first person, without weight. Within one of several chunks, people who are alike follow each
@@ -194,11 +123,49 @@ class Criterion:
         count = chunk_count(self.sensitive, self.chunk_size)
         chunks = stratify(self.sensitive, count, self.deal)
         if self.alike is not None and len(chunks) > 1:
-            back = self.alike.back.cpu()
+            back = self.alike.back
             chunks = tuple(part[back[part].argsort()] for part in chunks)
         size = max(map(len, chunks))
         filled = [torch.cat([part, part[: size - len(part)]]) for part in chunks]
-        return torch.stack(filled).to(self.prototype.device)
+        return torch.stack(filled)
+
+    @property
+    def parts(self) -> Tensor:
+        """The part of each person. With other chunks, people are in the same parts."""
+        part = torch.from_numpy(parts_of_chunks(len(self.chunks)))
+        found = torch.empty(len(self.sensitive), dtype=torch.long, device="cpu")
+        return found.scatter_(
+            0, self.chunks.flatten(), part.repeat_interleave(self.chunks.shape[1])
+        )
+
+    def of_people(self, own: Tensor, team: Team) -> Criterion:
+        """Return the criterion of a process that has the rows of some people.
+
+        Args:
+            own: Their positions, in ascending order; all people of some parts.
+            team: All processes.
+        """
+        return replace(self, own=own, team=team)
+
+    @cached_property
+    def _mine(self) -> slice:
+        """The chunks of this process."""
+        if self.own is None:
+            return slice(None)
+        mine = torch.isin(self.chunks[:, 0], self.own).nonzero().flatten()
+        return slice(int(mine[0]), int(mine[-1]) + 1)
+
+    @cached_property
+    def places(self) -> Tensor:
+        """Rows of the people in each chunk of this process, shape (chunks, people)."""
+        places = self.chunks[self._mine]
+        if self.own is not None:
+            places = torch.searchsorted(self.own, places)
+        return places.to(self.prototype.device)
+
+    def _of_own(self, rows: Tensor) -> Tensor:
+        """Return the rows of the people of this process, of those of all."""
+        return rows if self.own is None else rows[self.own.to(rows.device)]
 
     def with_deal(self, deal: int) -> Criterion:
         """Return the criterion with chunks of other people; each number is another choice.
@@ -211,52 +178,59 @@ class Criterion:
             other.__dict__["reference"] = self.reference
             return other
         # Computed now, so that both share them.
-        self.places, self.runs, self.row_weights, self.column_weights, self.reference  # noqa: B018
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if k not in SETTINGS})
-        sizes = torch.tensor(self.alike.sizes, dtype=torch.long, device="cpu")
-        group = torch.repeat_interleave(sizes)[self.alike.back.cpu()]
+        self.chunks, self.runs, self.row_weights, self.column_weights, self.reference  # noqa: B018
+        kept = {k: v for k, v in self.__dict__.items() if k not in (*SETTINGS, "places")}
+        other.__dict__.update(kept)
+        group = self.parts * len(self.alike.sizes) + self.alike.groups
         drawn = torch.from_numpy(np.random.default_rng(deal).permutation(len(group)))
         taken = torch.empty_like(drawn)
         taken[group.argsort(stable=True)] = drawn[group[drawn].argsort(stable=True)]
-        other.__dict__["places"] = taken.to(self.places.device)[self.places]
+        other.__dict__["chunks"] = taken[self.chunks]
         return other
 
     @cached_property
     def runs(self) -> tuple[tuple[int, ...], ...] | None:
         """How many people who are alike follow each other, in each chunk; None if few do."""
-        if self.alike is None or len(self.places) == 1:
+        if self.alike is None or len(self.chunks) == 1:
             return None
-        sizes = torch.tensor(self.alike.sizes, dtype=torch.long, device="cpu")
-        group = torch.repeat_interleave(sizes)[self.alike.back.cpu()]
         found = []
-        for own in group[self.places.cpu()]:
+        for own in self.alike.groups[self.chunks[self._mine]]:
             own[-1] = own[-2]  # may repeat the first person
             found.append(tuple(torch.unique_consecutive(own, return_counts=True)[1].tolist()))
         return tuple(found)
 
     @cached_property
     def row_weights(self) -> Weights:
-        """The weights of pairs of people within each chunk."""
-        places = self.places.cpu()
-        present = torch.ones_like(places, dtype=torch.bool)
-        chunks, size = places.shape
+        """The weights of pairs of people within each chunk of this process."""
+        chunks, size = self.chunks.shape
+        present = torch.ones_like(self.chunks, dtype=torch.bool)
         present[:, -1] = torch.arange(chunks, device="cpu") < len(self.sensitive) - chunks * (
             size - 1
         )
-        return Weights.of(self._factors, places, present).to(self.prototype)
+        mine = self._mine
+        return Weights.of(self._factors, self.chunks[mine], present[mine]).to(self.prototype)
 
     @cached_property
     def column_weights(self) -> Weights:
         """The weights of all pairs of people, as a single chunk."""
         everybody = torch.arange(len(self.sensitive), device="cpu").unsqueeze(0)
         present = torch.ones_like(everybody, dtype=torch.bool)
-        return Weights.of(self._factors, everybody, present).to(self.prototype)
+        found = Weights.of(self._factors, everybody, present)
+        own = replace(found, columns=self._of_own(found.columns[0]).unsqueeze(0))
+        return own.to(self.prototype)
 
     @cached_property
     def alike(self) -> Alike | None:
         """People with equal features, if there are many of them."""
-        found = Alike.of(self.sensitive)
-        return None if found is None else found.to(self.prototype.device)
+        return Alike.of(self.sensitive)
+
+    @cached_property
+    def _alike_here(self) -> Alike | None:
+        """Those of them whose rows this process has."""
+        if self.alike is None:
+            return None
+        own = self.alike if self.own is None else self.alike.take(self.own)
+        return own.to(self.prototype.device)
 
     @cached_property
     def _factors(self) -> list[Tensor]:
@@ -269,14 +243,16 @@ class Criterion:
     def scorers(self, rank: int) -> tuple[Scorer, ...]:
         """Return the scorer of each view, for rows of this rank; `Scorers` if there are all."""
         if rank not in self._scorers and self.rotation_free:
-            self._scorers[rank] = (Scorer.of(self.row_weights, row_levels(rank), 1.0),)
+            here = len(self.places) / len(self.chunks)
+            self._scorers[rank] = (Scorer.of(self.row_weights, row_levels(rank), here),)
         elif rank not in self._scorers:
             shares = SHARES if rank > 1 else (*SHARES[:2], 0.0)  # one column has no pairs
             rows, columns, pairs = (share / sum(shares) for share in shares)
             own, paired = self.column_weights, min(rank, MOST_PAIRED)
+            half = rows / 2 * len(self.places) / len(self.chunks)
             self._scorers[rank] = Scorers(
-                Scorer.of(self.row_weights, row_levels(rank), rows / 2),
-                Scorer.of(self.row_weights, robust_levels(rank), rows / 2),
+                Scorer.of(self.row_weights, row_levels(rank), half),
+                Scorer.of(self.row_weights, robust_levels(rank), half),
                 Scorer.of(own, column_levels(), columns / (2 * rank)),
                 Scorer.of(own, pair_levels(), pairs / max(1, paired * (paired - 1))),
             )
@@ -290,7 +266,7 @@ class Criterion:
             # Many categories: their leading directions are enough for a unit, and far cheaper.
             vectors, values, _ = torch.linalg.svd(encoded - encoded.mean(0), full_matrices=False)
             encoded = (vectors * values)[:, :REFERENCE_COLUMNS]
-        return float(self._score(encoded)[0]) or 1.0
+        return float(self._score(self._of_own(encoded))[0]) or 1.0
 
     def value_and_gradient(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the criterion of each member, shape (...), and its gradient in the rows."""
@@ -301,29 +277,29 @@ class Criterion:
         """Return the criterion and its gradient, not divided by the reference."""
         if self.rotation_free:
             return self._score_rows(rows)
-        views = RowViews(rows.reshape(-1, *rows.shape[-2:]))
+        views = RowViews(rows.reshape(-1, *rows.shape[-2:]), self.team)
         scorers = self.scorers(rows.shape[-1])
         assert isinstance(scorers, Scorers)
         whitened, robust = self._rows(views)
         usual, for_whitened = compare_rows(whitened, scorers.rows, self.places, self.runs)
         middle, for_robust = compare_rows(robust, scorers.robust, self.places, self.runs)
         single, for_columns = compare_columns(
-            self._columns(views), scorers.columns, scorers.pairs, self.alike
+            self._columns(views), scorers.columns, scorers.pairs, self._alike_here, self.team
         )
         for_components, through_robust = for_columns.double().chunk(2, -1)
         through_robust = through_robust + for_robust.double() * compression_slope(views.robust)
         gradient = views.pull_back(for_whitened.double(), through_robust, for_components)
-        value = (usual + middle + single).reshape(rows.shape[:-2])
+        value = (self.team.sum(usual + middle) + single).reshape(rows.shape[:-2])
         return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
 
     def _score_rows(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the same for whole whitened rows alone."""
-        standard = Standardized.of(rows.reshape(-1, *rows.shape[-2:]))
+        standard = Standardized.of(rows.reshape(-1, *rows.shape[-2:]), self.team)
         whitened = standard.whitened.to(self.prototype.dtype)
         (scorer,) = self.scorers(rows.shape[-1])
         value, slope = compare_rows(whitened, scorer, self.places, self.runs)
         gradient = standard.pull_back(slope.double(), torch.zeros_like(standard.columns))
-        value = value.reshape(rows.shape[:-2])
+        value = self.team.sum(value).reshape(rows.shape[:-2])
         return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
 
     def deviations(self, rows: Tensor) -> Tensor:
@@ -348,7 +324,7 @@ class Criterion:
             random_state: Seed of the permutations.
         """
         whole_number("permutations", permutations)
-        if len(self.places) > 1:
+        if len(self.chunks) > 1:
             whole = replace(self, chunk_size=len(rows))
             return whole.permuted(rows, permutations=permutations, random_state=random_state)
         random = as_random(random_state)

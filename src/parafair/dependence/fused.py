@@ -15,7 +15,7 @@ from torch import Tensor
 from parafair.dependence.scales import ROW_GAMMAS
 
 if TYPE_CHECKING:
-    from parafair.dependence.views import Score
+    from parafair.dependence.score import Score
 
 try:
     from parafair.dependence import row_kernels

@@ -155,6 +155,19 @@ class Alike:
         order = torch.argsort(groups, stable=True)
         return cls(order, torch.argsort(order), tuple(sizes.tolist()))
 
+    @property
+    def groups(self) -> Tensor:
+        """The number of the combination of values of each person, shape (n,)."""
+        sizes = torch.tensor(self.sizes, dtype=torch.long, device=self.back.device)
+        return torch.repeat_interleave(sizes)[self.back]
+
+    def take(self, people: Tensor) -> Alike:
+        """Return some of the people; a combination that none of them has stays, of size 0."""
+        groups = self.groups[people]
+        order = torch.argsort(groups, stable=True)
+        sizes = torch.bincount(groups, minlength=len(self.sizes))
+        return Alike(order, torch.argsort(order), tuple(sizes.tolist()))
+
     def to(self, device: torch.device) -> Alike:
         """Return the same on another device."""
         return Alike(self.order.to(device), self.back.to(device), self.sizes)

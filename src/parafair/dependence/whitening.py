@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.devices import identity
+from parafair.team import ALONE, Team
 
 # Variances of whitened directions below this share of the largest are rounding error.
 RIDGE = 1e-12
@@ -26,6 +27,8 @@ class Standardized(NamedTuple):
         spread: Standard deviations of the columns, shape (..., 1, rank).
         scales: Roots of the eigenvalues of the columns' correlations, shape (..., rank).
         vectors: Eigenvectors of the correlations, shape (..., rank, rank).
+        people: How many rows there are, those of other processes included.
+        team: All processes.
     """
 
     whitened: Tensor
@@ -33,19 +36,27 @@ class Standardized(NamedTuple):
     spread: Tensor
     scales: Tensor
     vectors: Tensor
+    people: int
+    team: Team
 
     @classmethod
-    def of(cls, rows: Tensor) -> Standardized:
-        """Standardize rows, shape (..., n, rank); a constant column becomes zero."""
+    def of(cls, rows: Tensor, team: Team = ALONE) -> Standardized:
+        """Standardize rows, shape (..., n, rank); a constant column becomes zero.
+
+        Args:
+            rows: The rows of this process.
+            team: All processes whose rows are standardized together.
+        """
         rows = rows.double()
-        centered = rows - rows.mean(-2, keepdim=True)
+        mean, people = team.mean(rows)
+        centered = rows - mean
         # Divide by the largest entry first: squares must neither overflow nor vanish.
-        size = centered.abs().amax(-2, keepdim=True)
+        size = team.largest(centered.abs().amax(-2, keepdim=True))
         size = torch.where(size > 0, size, torch.ones_like(size))
-        relative = (centered / size).square().mean(-2, keepdim=True).sqrt()
+        relative = team.mean((centered / size).square())[0].sqrt()
         spread = size * torch.where(relative > 0, relative, torch.ones_like(relative))
         columns = centered / spread
-        correlations = columns.mT @ columns / rows.shape[-2]
+        correlations = team.sum(columns.mT @ columns) / people
         # A member that has overflowed must become NaN without failing the whole batch.
         finite = torch.isfinite(correlations).all(-1, keepdim=True).all(-2, keepdim=True)
         values, vectors = torch.linalg.eigh(correlations.where(finite, 0.0))
@@ -53,7 +64,7 @@ class Standardized(NamedTuple):
         scales = (values.clamp_min(0) + RIDGE).sqrt()
         # The symmetric root: unlike eigenvectors, it does not jump when eigenvalues meet.
         root = (vectors / scales.unsqueeze(-2)) @ vectors.mT
-        return cls(columns @ root, columns, spread, scales, vectors)
+        return cls(columns @ root, columns, spread, scales, vectors, people, team)
 
     @property
     def basis(self) -> Tensor:
@@ -66,26 +77,28 @@ class Standardized(NamedTuple):
         The derivative of ``C^(-1/2)`` in the eigenvectors of ``C`` is entrywise, with the divided
         differences ``-1 / (s_i s_j (s_i + s_j))`` of ``1 / s``, which need no subtraction.
         """
-        n, vectors = self.columns.shape[-2], self.vectors
+        vectors = self.vectors
         one, two = self.scales.unsqueeze(-1), self.scales.unsqueeze(-2)
-        inner = vectors.mT @ (self.columns.mT @ for_whitened) @ vectors
-        inner = -(inner + inner.mT) / (n * one * two * (one + two))
+        inner = vectors.mT @ self.team.sum(self.columns.mT @ for_whitened) @ vectors
+        inner = -(inner + inner.mT) / (self.people * one * two * (one + two))
         gradient = (for_whitened @ vectors / two + self.columns @ vectors @ inner) @ vectors.mT
         gradient = gradient + for_columns
-        along = (self.columns * gradient).mean(-2, keepdim=True)
+        along = self.team.mean(self.columns * gradient)[0]
         gradient = (gradient - self.columns * along) / self.spread
-        return gradient - gradient.mean(-2, keepdim=True)
+        return gradient - self.team.mean(gradient)[0]
 
 
-def spread_basis(rows: Tensor) -> Tensor:
+def spread_basis(rows: Tensor, team: Team = ALONE) -> Tensor:
     """Return the matrix ``B`` such that ``normal @ B`` has the covariance of rows, (rank, rank).
 
     A constant column has no spread: its column of the matrix is zero.
 
     Args:
         rows: The rows whose covariance is taken, shape (n, rank).
+        team: All processes that have some of these rows.
     """
-    return Standardized.of(rows).basis.masked_fill((rows == rows[:1]).all(0), 0.0)
+    constant = team.largest(rows.amax(0)) == -team.largest(-rows.amin(0))
+    return Standardized.of(rows, team).basis.masked_fill(constant, 0.0)
 
 
 class RowViews:
@@ -111,9 +124,9 @@ class RowViews:
     robust: Tensor
     components: Tensor
 
-    def __init__(self, rows: Tensor) -> None:
-        self._usual = Standardized.of(rows)
-        self._robust = RobustUnits(self._usual.columns)
+    def __init__(self, rows: Tensor, team: Team = ALONE) -> None:
+        self._usual = Standardized.of(rows, team)
+        self._robust = RobustUnits(self._usual.columns, self._usual.people, team)
         self.whitened = self._usual.whitened
         self.robust, self.components = self._robust.whitened, self._robust.columns
 
@@ -131,15 +144,21 @@ class Reweighting(NamedTuple):
         inverse: That of the Cholesky factor of their scatter, shape (batch, rank, rank).
         weights: The new weight of each person, shape (batch, n, 1).
         after: Rows without their weighted mean, shape (batch, n, rank).
+        total: The sum of the weights of all people, shape (batch, 1, 1).
+        people: How many people there are.
+        team: All processes.
     """
 
     before: Tensor
     inverse: Tensor
     weights: Tensor
     after: Tensor
+    total: Tensor
+    people: int
+    team: Team
 
     @classmethod
-    def of(cls, centered: Tensor, scatter: Tensor) -> Reweighting:
+    def of(cls, centered: Tensor, scatter: Tensor, people: int, team: Team) -> Reweighting:
         """Return the step from these rows and their scatter."""
         rank = centered.shape[-1]
         lower = torch.linalg.cholesky(scatter)
@@ -147,30 +166,30 @@ class Reweighting(NamedTuple):
         inverse = torch.linalg.solve_triangular(lower, identity(rank, lower), upper=False)
         distances = (centered @ inverse.mT).square().sum(-1, keepdim=True)
         weights = (rank + FREEDOM) / (FREEDOM + distances)
-        mean = weights.mT @ centered / weights.sum(-2, keepdim=True)
-        return cls(centered, inverse, weights, centered - mean)
+        summed, total = team.sums([weights.mT @ centered, weights.sum(-2, keepdim=True)])
+        return cls(centered, inverse, weights, centered - summed / total, total, people, team)
 
     @property
     def scatter(self) -> Tensor:
         """The weighted scatter after the step."""
-        return _scatter(self.weights * self.after, self.after)
+        return _scatter(self.weights * self.after, self.after, self.people, self.team)
 
     def pull_back(self, for_after: Tensor, for_scatter: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradients in `before` and in its scatter from those in `after` and its own.
 
         Gradients in a scatter are symmetric.
         """
-        n, rank = self.before.shape[-2:]
-        through = self.after @ for_scatter / n
+        rank = self.before.shape[-1]
+        through = self.after @ for_scatter / self.people
         for_after = for_after + 2 * self.weights * through
         for_weights = (through * self.after).sum(-1, keepdim=True)
-        for_mean = -for_after.sum(-2, keepdim=True) / self.weights.sum(-2, keepdim=True)
+        for_mean = -self.team.sum(for_after.sum(-2, keepdim=True)) / self.total
         for_weights = for_weights + self.after @ for_mean.mT
         for_distances = -for_weights * self.weights.square() / (rank + FREEDOM)
         precision = self.inverse.mT @ self.inverse
         near = self.before @ precision
         for_before = for_after + self.weights * for_mean + 2 * for_distances * near
-        return for_before, -(for_distances * near).mT @ near
+        return for_before, -self.team.sum((for_distances * near).mT @ near)
 
 
 class RobustUnits:
@@ -184,14 +203,16 @@ class RobustUnits:
     whitened: Tensor
     columns: Tensor
 
-    def __init__(self, columns: Tensor) -> None:
+    def __init__(self, columns: Tensor, people: int, team: Team = ALONE) -> None:
+        self._people, self._team = people, team
         # A member that has overflowed must become NaN without failing the whole batch.
-        finite = torch.isfinite(columns).all(-1, keepdim=True).all(-2, keepdim=True)
+        broken = ~torch.isfinite(columns).all(-1, keepdim=True).all(-2, keepdim=True)
+        finite = team.sum(broken.long()) == 0
         centered = columns.where(finite, 0.0)
-        scatter = _scatter(centered, centered)
+        scatter = _scatter(centered, centered, people, team)
         self._steps: list[Reweighting] = []
         for _ in range(REWEIGHTINGS):
-            step = Reweighting.of(centered, scatter)
+            step = Reweighting.of(centered, scatter, people, team)
             centered, scatter = step.after, step.scatter
             self._steps.append(step)
         self._spread = scatter.diagonal(dim1=-2, dim2=-1).sqrt().unsqueeze(-2)
@@ -208,12 +229,12 @@ class RobustUnits:
         """Return the gradient in the given columns from the gradients in both outputs."""
         columns, spread, vectors = self._columns, self._spread, self._vectors
         one, two = self._scales.unsqueeze(-1), self._scales.unsqueeze(-2)
-        for_root = columns.mT @ for_whitened
+        for_root = self._team.sum(columns.mT @ for_whitened)
         for_root = (for_root + for_root.mT) / 2
         inner = -(vectors.mT @ for_root @ vectors) / (one * two * (one + two))
         for_correlations = vectors @ inner @ vectors.mT
         for_columns = for_columns + for_whitened @ self._root
-        for_spread = (for_columns * columns).sum(-2, keepdim=True)
+        for_spread = self._team.sum((for_columns * columns).sum(-2, keepdim=True))
         for_spread = for_spread + 2 * (for_correlations * self._correlations).sum(-2, keepdim=True)
         for_scatter = for_correlations / (spread.mT * spread)
         along = (for_spread / (2 * spread.square())).squeeze(-2)
@@ -222,15 +243,14 @@ class RobustUnits:
         for step in reversed(self._steps):
             gradient, for_scatter = step.pull_back(gradient, for_scatter)
         begin = self._steps[0].before
-        found: Tensor = gradient + 2 * begin @ for_scatter / begin.shape[-2]
+        found: Tensor = gradient + 2 * begin @ for_scatter / self._people
         return found
 
 
-def _scatter(first: Tensor, second: Tensor) -> Tensor:
+def _scatter(first: Tensor, second: Tensor, people: int, team: Team) -> Tensor:
     """Return ``first.T @ second`` over the number of people, with a small ridge."""
-    n, rank = second.shape[-2:]
-    found: Tensor = first.mT @ second / n + RIDGE * identity(rank, second)
-    return found
+    ridge = RIDGE * identity(second.shape[-1], second)
+    return team.sum(first.mT @ second) / people + ridge
 
 
 def principal_plane(rows: Tensor) -> Tensor:

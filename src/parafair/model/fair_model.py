@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.arguments import as_path, callback, classes_of
+from parafair.arguments import as_path, callback, classes_of, real_number
 from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.side_columns import match_index
@@ -38,14 +38,18 @@ from parafair.model.shown import ShownModel
 from parafair.model.side import warn_of_proxies
 from parafair.model.strength import OnAudit, select_strength
 from parafair.model.task import Task
+from parafair.model.together import check_same, check_together, identity_of
 from parafair.model.training import Training
 from parafair.model.trials import OnTrial, Selection
 from parafair.model.unfolding import Unfolding
 from parafair.solvers import Fit, Solver, Status
+from parafair.solvers.checkpoints import check_checkpoint, checkpointing
 from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import Counted, OnIteration
+from parafair.solvers.sharing import gather_fit
 from parafair.stored import is_stored, reading
+from parafair.team import team_of
 
 # Relative rounding error of an objective in single precision.
 ROUNDING = 1e-6
@@ -83,7 +87,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         return None
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(
+    def fit(  # noqa: PLR0913  (one method does all)
         self,
         X: Any,
         y: Any = None,
@@ -94,6 +98,9 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         on_iteration: OnIteration | None = None,
         on_trial: OnTrial | None = None,
         on_audit: OnAudit | None = None,
+        process_group: Any = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_minutes: float = 10.0,
     ) -> Self:
         """Decompose a tensor.
 
@@ -116,11 +123,27 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
             on_trial: With ``strength="auto"``, called after each trial.
             on_audit: With ``strength="auto"``, called after each attacker of an audit with the
                 number of finished attackers and the number of all.
+            process_group: A process group of torch, whose processes all call this with the same
+                data and settings and fit one model together. Each keeps the entries and rows of a
+                share of the people; afterwards, all of them have the whole model. None for this
+                process alone. See `docs/many-machines.md`.
+            checkpoint: A folder, where the state of the fit is stored every few minutes and on
+                SIGTERM. If the folder has one, the fit continues there, with the same result. It
+                has rows without noise, and is removed when the fit is complete.
+            checkpoint_minutes: Minutes from one checkpoint to the next.
 
         Raises:
             Interrupted: On Ctrl-C, with the attributes set from the last finished iteration.
+            Terminated: On SIGTERM, if there is a checkpoint.
+            TeamError: If another process of the process group failed.
         """
-        settings = Settings.of(self)
+        settings, team = Settings.of(self), team_of(process_group)
+        folder = None if checkpoint is None else as_path("checkpoint", checkpoint)
+        real_number("checkpoint_minutes", checkpoint_minutes, above=0)
+        if folder is not None:
+            check_checkpoint(folder)
+        if not team.is_alone:
+            check_together(settings)
         callback("on_iteration", on_iteration)
         callback("on_trial", on_trial)
         settings.check_side(side)
@@ -128,7 +151,12 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         self._forget()
         check_order(sensitive_features, index_of(X))
         side = match_index(side, X)
-        task = settings.bind(self._validate(X, reset=True), sensitive_features, side)
+        data = self._validate(X, reset=True)
+        identity: dict[str, Any] = {}
+        if folder is not None or not team.is_alone:
+            identity = identity_of(settings, data, sensitive_features, side)
+            check_same(team, identity)
+        task = settings.bind(data, sensitive_features, side)
         problem = task.problem
         warn_empty(problem)
         warn_without_effect(settings, problem.order)
@@ -142,14 +170,25 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
             self.get_params(deep=False), problem, seed=settings.seed, noise=noise.level
         )
         training = task.training
+        task = task.share(team)
+        problem = task.problem
         callbacks = FitCallbacks(self, X, y)
-        on_iteration = callbacks.before(print_iterations(self.verbose, on_iteration))
+        printed = print_iterations(0 if team.rank else self.verbose, on_iteration)
+        on_iteration = callbacks.before(printed)
+        stored = checkpointing(
+            folder,
+            seconds=60 * checkpoint_minutes,
+            team=team,
+            settings={**identity, "processes": team.size},
+            device=problem.prototype.device,
+        )
         try:
             if settings.automatic:
                 on_trial = print_trials(self.verbose, on_trial)
                 on_audit = print_audits(self.verbose, on_audit)
                 keep = partial(self._certify_population, held_out, record, training)
-                selection = self._select(task, keep, on_iteration, on_trial, on_audit)
+                with stored:
+                    selection = self._select(task, keep, on_iteration, on_trial, on_audit)
                 record = replace(
                     record,
                     strength=selection.strength,
@@ -158,9 +197,12 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
                 )
                 fits: tuple[Fit, ...] = (selection.fit,)
             else:
-                found = task.fit(on_iteration)
-                fits = tuple(noise.release(problem, fit) for fit in found)
+                with stored:
+                    found = task.fit(on_iteration)
+                fits = tuple(gather_fit(problem, noise.release(problem, fit)) for fit in found)
         except Interrupted as interruption:
+            if not team.is_alone:  # each process is elsewhere
+                raise
             fit = interruption.fit
             if interruption.strength is not None:
                 level = settings.noise_at(interruption.strength)

@@ -35,6 +35,7 @@ from parafair.solvers.fitting import fill_empty
 from parafair.solvers.non_negative import project
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
+from parafair.team import ALONE, Share, Team
 
 if TYPE_CHECKING:
     from parafair.model.record import Record
@@ -138,12 +139,20 @@ class Noise:
         if not self.level or not problem.sensitive_modes:
             return _with_shifts(problem, fit)
         exact = {mode: fit.cp.factors[mode] for mode in problem.sensitive_modes}
-        matrices = {m: self.matrix(problem.penalized_rows(rows, m)) for m, rows in exact.items()}
+        shares = {problem.mode: problem.share}
+        matrices = {
+            mode: self.matrix(
+                problem.penalized_rows(rows, mode), problem.team if mode == problem.mode else ALONE
+            )
+            for mode, rows in exact.items()
+        }
         factors = list(fit.cp.factors)
         for mode, rows in exact.items():
-            factors[mode] = rows + self._of_training(rows, mode, matrices[mode])
+            noise = self._of_training(rows, mode, matrices[mode], shares.get(mode))
+            factors[mode] = rows + noise
         cp = fill_empty(problem, CPTensor.from_factors(factors))
-        if not all(torch.isfinite(factor).all() for factor in cp.factors):
+        broken = not all(torch.isfinite(factor).all() for factor in cp.factors)
+        if problem.team.count(broken):
             return _with_shifts(problem, fit)  # a diverged fit with entries near the largest number
         people = exact.pop(problem.mode)
         if exact and fit.plain is not None:
@@ -153,8 +162,9 @@ class Noise:
         released = _with_shifts(problem, fit).with_factors(problem, cp.factors)
         shifts = released.shifts
         if shifts is not None:
-            like = problem.penalized_rows(shifts)
-            shifts = shifts + self._of_shifts(shifts, [matrices[problem.mode], self.matrix(like)])
+            like = self.matrix(problem.penalized_rows(shifts), problem.team)
+            drawn = self._of_shifts(shifts, [matrices[problem.mode], like], problem.share)
+            shifts = shifts + drawn
         return replace(
             released, noise=matrices, shifts=shifts, noiseless=people, noiseless_others=exact
         )
@@ -204,27 +214,31 @@ class Noise:
         """Return the key that the noise of new people follows from, with their entries."""
         return f"{self._settings(rank)} {self.secret}"
 
-    def matrix(self, like: Tensor) -> Tensor:
+    def matrix(self, like: Tensor, team: Team = ALONE) -> Tensor:
         """Return what standard normal rows are multiplied with, shape (rank, rank).
 
         Args:
             like: Penalized training rows without noise, which set its covariance.
+            team: All processes that have some of them.
         """
-        return self.level * spread_basis(like)
+        return self.level * spread_basis(like, team)
 
-    def _of_training(self, rows: Tensor, mode: int, matrix: Tensor) -> Tensor:
+    def _of_training(
+        self, rows: Tensor, mode: int, matrix: Tensor, share: Share | None = None
+    ) -> Tensor:
         """Return the noise of the training rows of a mode."""
-        return self._drawn(rows, (mode,), matrix)
+        return self._drawn(rows, (mode,), matrix, share)
 
-    def _of_shifts(self, shifts: Tensor, matrices: Sequence[Tensor]) -> Tensor:
+    def _of_shifts(self, shifts: Tensor, matrices: Sequence[Tensor], share: Share | None) -> Tensor:
         """Return the noise of the shifts, independent of that of the rows.
 
         Args:
             shifts: The shifts.
             matrices: Those of the noise of the rows, and of the shifts as if they were rows: shifts
                 far larger than the rows would tell more of them than smaller ones.
+            share: The people of this process; None for everybody.
         """
-        drawn = (self._drawn(shifts, (*SHIFTS_KEY, k), m) for k, m in enumerate(matrices))
+        drawn = (self._drawn(shifts, (*SHIFTS_KEY, k), m, share) for k, m in enumerate(matrices))
         return SHARE_OF_SHIFTS * sum(drawn, torch.zeros_like(shifts))
 
     def _settings(self, rank: int) -> str:
@@ -232,11 +246,20 @@ class Noise:
         strength = None if self.strength is None else float(self.strength)
         return f"{self.seed} {float(self.level)!r} {strength!r} {rank}"
 
-    def _drawn(self, rows: Tensor, key: tuple[int, ...], matrix: Tensor) -> Tensor:
-        """Return noise that follows from the seed, the secret and a key."""
+    def _drawn(
+        self, rows: Tensor, key: tuple[int, ...], matrix: Tensor, share: Share | None
+    ) -> Tensor:
+        """Return noise that follows from the seed, the secret and a key.
+
+        It is drawn for everybody, so that it does not depend on the number of processes.
+        """
         entropy = [*self._settings(rows.shape[-1]).encode(), *self.secret.encode()]
         random = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-        return _scaled(random.standard_normal(tuple(rows.shape)), matrix.to(rows.device)).to(rows)
+        shape = tuple(rows.shape) if share is None else (share.people, *rows.shape[1:])
+        drawn = random.standard_normal(shape)
+        if share is not None:
+            drawn = drawn[share.places]
+        return _scaled(drawn, matrix.to(rows.device)).to(rows)
 
 
 def _scaled(drawn: NDArray[np.float64], matrix: Tensor) -> Tensor:

@@ -28,11 +28,14 @@ from parafair.solvers import (
     decompose_from,
     decompose_plain,
 )
+from parafair.solvers.checkpoints import stage
 from parafair.solvers.fitting import starts_plain
 from parafair.solvers.init import make_starts
 from parafair.solvers.linking import linked_starts
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.problem import Problem
+from parafair.solvers.sharing import share_problem
+from parafair.team import Team
 
 if TYPE_CHECKING:
     from parafair.model.preparation import Settings
@@ -67,6 +70,10 @@ class Task:
     def training(self) -> Training:
         """What a fitted model keeps of its data."""
         return Training.of(self.problem, self.offsets, self.secret, self.unfolding, self.columns)
+
+    def share(self, team: Team) -> Task:
+        """Return the part of the fit that this process runs."""
+        return replace(self, problem=share_problem(self.problem, team))
 
     def seen(self, data: TensorData) -> TensorData:
         """Return data of the same people as the model sees it."""
@@ -189,13 +196,17 @@ class Task:
 
     def fit_plain(self, on_iteration: OnIteration | None = None) -> Fit:
         """Return the plain decomposition, the best of all starts."""
-        (fit,) = decompose_plain(
-            self.problem,
-            starts=self.starts(),
-            each=self.settings.n_init,
-            stop=self.settings.stop,
-            on_iteration=on_iteration,
-        )
+
+        def compute() -> tuple[Fit, ...]:
+            return decompose_plain(
+                self.problem,
+                starts=self.starts(),
+                each=self.settings.n_init,
+                stop=self.settings.stop,
+                on_iteration=on_iteration,
+            )
+
+        (fit,) = stage(compute)
         return fit
 
     def starts_of(self, seeds: list[int]) -> tuple[Tensor, ...]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.team import Team
 
 
 @runtime_checkable
@@ -47,11 +48,38 @@ class BoundChunks(BoundPenalty, Protocol):
         """Return the penalty with chunks of other people; each number is another choice."""
 
 
+@runtime_checkable
+class BoundShared(BoundPenalty, Protocol):
+    """A bound penalty that several processes compute together, each with some of the people."""
+
+    @property
+    def parts(self) -> Tensor | None:
+        """The part of each person, (n,): a process has whole parts; None if any people will do."""
+
+    def of_people(self, own: Tensor, team: Team) -> BoundPenalty:
+        """Return the penalty as a function of the rows of some people, in this process.
+
+        Args:
+            own: Their positions, in ascending order.
+            team: All processes.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class BoundQuadratic:
     """A penalty equal to ``trace(A.T @ L @ A)``; its block is solved exactly."""
 
     form: QuadraticForm
+
+    @property
+    def parts(self) -> None:
+        """None: its statistics are sums over people."""
+        return
+
+    def of_people(self, own: Tensor, team: Team) -> BoundQuadratic:
+        """Return the penalty of a process that has the rows of some people."""
+        directions = self.form.directions[own.to(self.form.directions.device)]
+        return BoundQuadratic(replace(self.form, directions=directions, team=team))
 
     def value(self, factor: Tensor) -> Tensor:
         """Return the value of each member, shape (...)."""

@@ -13,6 +13,7 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.chunks import CHUNK_PEOPLE, chunk_count
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.whitening import Standardized
+from parafair.team import Team
 
 # In smaller chunks, random differences between groups are larger than dependence.
 SMALLEST_CHUNK = 50
@@ -79,11 +80,20 @@ class BoundCriterion:
     @property
     def in_chunks(self) -> bool:
         """Whether people are compared in several chunks."""
-        return len(self.criterion.places) > 1
+        return len(self.criterion.chunks) > 1
 
     def with_deal(self, deal: int) -> BoundCriterion:
         """Return the penalty with chunks of other people."""
         return replace(self, criterion=self.criterion.with_deal(deal))
+
+    @property
+    def parts(self) -> Tensor:
+        """The part of each person; a process has all people of a part."""
+        return self.criterion.parts
+
+    def of_people(self, own: Tensor, team: Team) -> BoundCriterion:
+        """Return the penalty of a process that has the rows of some people."""
+        return replace(self, criterion=self.criterion.of_people(own, team))
 
     def value(self, factor: Tensor) -> Tensor:
         """Return the value of each member, shape (...)."""
@@ -96,4 +106,4 @@ class BoundCriterion:
 
     def basis(self, factor: Tensor) -> Tensor:
         """Return the map from whitened rows to the factor, shape (..., rank, rank)."""
-        return Standardized.of(factor).basis.to(factor.dtype)
+        return Standardized.of(factor, self.criterion.team).basis.to(factor.dtype)

@@ -14,9 +14,11 @@ from parafair.penalties import BlockMeans, BoundInvariant, BoundPenalty, BoundQu
 from parafair.solvers.majorize import Iterate, majorize
 from parafair.solvers.non_negative import project
 from parafair.solvers.objective import Objective
+from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
 from parafair.solvers.start import scale_down
 from parafair.solvers.sweep import Sweep
+from parafair.team import ALONE, Team
 
 # The penalty is never assumed flatter than this share of the loss's curvature.
 LEAST_CURVATURE = 1e-6
@@ -26,6 +28,7 @@ LEAST_CURVATURE = 1e-6
 CAUTION, MOST_CAUTION = 4.0, 12
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class BlockState:
     """State of block descent.
@@ -135,7 +138,7 @@ class BlockDescent:
         elif problem.ridge:
             factor = block.minimizer(QuadraticForm.zero(factor))
         else:
-            factor = factor * block.best_multiple(factor)[:, None, None]
+            factor = factor * sweep.best_multiple()[:, None, None]
         sweep.replace(problem.mode, factor)
         ones = factor.new_ones(len(factor))
         zero = torch.zeros_like(ones, dtype=torch.long)
@@ -212,7 +215,10 @@ class BlockDescent:
         exact = bound is None and free
         if exact:
             # Exact updates do not depend on the scale; unit columns are better conditioned.
-            begin = tuple(map(unit_columns, begin))
+            teams = [
+                problem.team if mode == problem.mode else ALONE for mode in range(problem.order)
+            ]
+            begin = tuple(map(unit_columns, begin, teams))
         sweep = Sweep(problem, begin, state.damping)
         for mode in range(problem.order):
             if mode == problem.mode:
@@ -304,9 +310,14 @@ class BlockDescent:
         return point.factor, point.value, replace(state, curvature=adapted, stalls=stalls)
 
 
-def unit_columns(factor: Tensor) -> Tensor:
-    """Return the factor with columns of root mean square 1; zero columns stay zero."""
-    return factor / _column_scale(factor).unsqueeze(-2)
+def unit_columns(factor: Tensor, team: Team = ALONE) -> Tensor:
+    """Return the factor with columns of root mean square 1; zero columns stay zero.
+
+    Args:
+        factor: The factor.
+        team: All processes that have some of its rows.
+    """
+    return factor / _column_scale(factor, team)
 
 
 def carry_scale(factors: tuple[Tensor, ...], mode: int) -> tuple[Tensor, ...]:
@@ -314,11 +325,11 @@ def carry_scale(factors: tuple[Tensor, ...], mode: int) -> tuple[Tensor, ...]:
     units, carrier = [], factors[mode]
     for factor in factors:
         units.append(unit_columns(factor))
-        carrier = carrier * _column_scale(factor).unsqueeze(-2)
-    units[mode] = carrier / _column_scale(factors[mode]).unsqueeze(-2)
+        carrier = carrier * _column_scale(factor)
+    units[mode] = carrier / _column_scale(factors[mode])
     return tuple(units)
 
 
-def _column_scale(factor: Tensor) -> Tensor:
-    scale = factor.square().mean(-2).sqrt()
+def _column_scale(factor: Tensor, team: Team = ALONE) -> Tensor:
+    scale = team.mean(factor.square())[0].sqrt()
     return torch.where(scale > 0, scale, torch.ones_like(scale))

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.algebra.observed import CompleteObservations
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.solvers.block import BlockDescent
@@ -22,6 +21,7 @@ from parafair.solvers.init import make_starts
 from parafair.solvers.loop import OnIteration, solve_batch
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Stop
+from parafair.solvers.sharing import gather_problem, own_rows
 
 # Directions kept of each mode, for each component.
 DIRECTIONS = 3
@@ -57,16 +57,33 @@ def compressed_fits(
     """
     directions = DIRECTIONS * problem.rank
     kept = [directions if directions < n <= MOST_INDICES else n for n in problem.shape]
-    complete = isinstance(problem.observations, CompleteObservations)
+    complete = problem.count == prod(problem.shape) and not problem.data.is_sparse
     free = not problem.ridge and not problem.constrained and problem.table is None
     if not complete or not free or LEAST_GAIN * prod(kept) > prod(problem.shape):
         return None
+    if problem.share is not None and kept[problem.mode] < problem.shape[problem.mode]:
+        # So few people that every process can have all of them.
+        rows = problem.share.whole(starts[problem.mode].movedim(1, 0)).movedim(0, 1)
+        begun = (*starts[: problem.mode], rows, *starts[problem.mode + 1 :])
+        whole = gather_problem(problem)
+        few = compressed_fits(whole, begun, stop=stop, more=more, on_iteration=on_iteration)
+        assert few is not None
+        own = [own_rows(problem, fit.cp.factors) for fit in few]
+        pairs = zip(few, own, strict=True)
+        return tuple(replace(fit, cp=CPTensor.from_factors(factors)) for fit, factors in pairs)
     tensor = problem.data.values
-    bases = [_directions(tensor, mode, count) for mode, count in enumerate(kept)]
+    bases = [
+        None if count == n else _directions(problem, mode, count)
+        for mode, (count, n) in enumerate(zip(kept, problem.shape, strict=True))
+    ]
     for basis in bases:  # each contraction moves the next mode to the front
-        tensor = torch.tensordot(tensor, basis, ([0], [0]))
-    small = replace(problem, data=TensorData(tensor), sensitive=None)
-    begun = tuple(basis.mT @ start for basis, start in zip(bases, starts, strict=True))
+        moved = tensor.movedim(0, -1)
+        tensor = moved if basis is None else moved @ basis
+    small = replace(problem, data=TensorData(tensor.contiguous()), sensitive=None)
+    begun = tuple(
+        start if basis is None else basis.mT @ start
+        for basis, start in zip(bases, starts, strict=True)
+    )
     if more:
         others = make_starts(small, "normal", count=more, seed=0)
         begun = tuple(torch.cat(both) for both in zip(begun, others, strict=True))
@@ -84,17 +101,20 @@ def compressed_fits(
     return tuple(replace(fit, cp=_expanded(fit.cp, bases)) for fit in found)
 
 
-def _expanded(cp: CPTensor, bases: list[Tensor]) -> CPTensor:
+def _expanded(cp: CPTensor, bases: list[Tensor | None]) -> CPTensor:
     """Return a decomposition of the compressed tensor in the original units."""
     return CPTensor.from_factors(
-        [basis @ factor for basis, factor in zip(bases, cp.factors, strict=True)]
+        [
+            factor if basis is None else basis @ factor
+            for basis, factor in zip(bases, cp.factors, strict=True)
+        ]
     )
 
 
-def _directions(tensor: Tensor, mode: int, count: int) -> Tensor:
+def _directions(problem: Problem, mode: int, count: int) -> Tensor:
     """Return the first left singular vectors of an unfolding, shape (size, count)."""
-    unfolded = tensor.movedim(mode, 0).flatten(1)
-    if count == len(unfolded):
-        return torch.eye(count, dtype=tensor.dtype, device=tensor.device)
-    vectors: Tensor = torch.linalg.eigh(unfolded @ unfolded.mT)[1]
+    unfolded = problem.data.values.movedim(mode, 0).flatten(1)
+    # That of the people is of one process alone.
+    gram = problem.team.sum(unfolded @ unfolded.mT)
+    vectors: Tensor = torch.linalg.eigh(gram)[1]
     return vectors[:, -count:]

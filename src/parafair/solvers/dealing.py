@@ -10,7 +10,7 @@ chunks that were never fitted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from parafair.errors import Interrupted
+from parafair.solvers.checkpoints import current_journal, without_journal
 from parafair.solvers.loop import (
     Counted,
     OnFit,
@@ -27,6 +28,7 @@ from parafair.solvers.loop import (
     State,
     solve_batch,
 )
+from parafair.solvers.packing import is_packed, packed
 from parafair.solvers.precision import in_precision_of
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop
@@ -59,27 +61,37 @@ def solve_dealt(
     factors = tuple(factor.to(rough.prototype.dtype) for factor in starts)
     fits: tuple[Fit, ...] = ()
     judged = [rough.evaluate(factors).value]
-    for deal in count(1):
+    journal, first = current_journal(), 1
+    key = "" if journal is None else journal.begin()
+    stored: Dealt | None = None if journal is None else journal.state(key)
+    if stored is not None:
+        first, fits, judged, lasting.last = stored.deal + 1, stored.fits, stored.judged, stored.last
+        factors = _stacked(fits)
+    for deal in count(first):
         last = min(deal * ITERATIONS, stop.max_iter)
         try:
-            fits = solve_batch(
-                rough.with_deal(deal),
-                lasting,
-                starts=factors,
-                stop=replace(stop, max_iter=last, tol=0.0),
-                on_iteration=counted.later(),
-                before=fits,
-            )
+            with without_journal():
+                fits = solve_batch(
+                    rough.with_deal(deal),
+                    lasting,
+                    starts=factors,
+                    stop=replace(stop, max_iter=last, tol=0.0),
+                    on_iteration=counted.later(),
+                    before=fits,
+                )
         except Interrupted as interruption:
             raise Interrupted(in_precision_of(interruption.fit, problem)) from interruption
         if any(fit.status is not Status.OUT_OF_ITERATIONS for fit in fits):
             lasting.last = None  # it is not the state of all members
-        factors = tuple(torch.stack(m) for m in zip(*(f.cp.factors for f in fits), strict=True))
+        factors = _stacked(fits)
         judged.append(rough.evaluate(factors).value)
         settled = _settled(judged, stop)
         ended = all(fit.status in (Status.DIVERGED, Status.OUT_OF_TIME) for fit in fits)
         if settled or ended or last == stop.max_iter:
             break
+        if journal is not None:
+            now = Dealt(deal, fits, judged, lasting.last if is_packed(lasting.last) else None)
+            journal.offer(key, lambda: now)  # noqa: B023
     found = []
     for member, fit in enumerate(fits):
         if settled and fit.status is not Status.DIVERGED:
@@ -91,6 +103,29 @@ def solve_dealt(
         if on_fit is not None:
             on_fit(member, found[-1])
     return tuple(found)
+
+
+@packed
+@dataclass(frozen=True, eq=False)
+class Dealt:
+    """A solve after some deals.
+
+    Attributes:
+        deal: The last deal.
+        fits: The fits after it.
+        judged: The objective after each deal, and before the first.
+        last: The state of the solver; None to begin anew.
+    """
+
+    deal: int
+    fits: tuple[Fit, ...]
+    judged: list[Tensor]
+    last: Any
+
+
+def _stacked(fits: Sequence[Fit]) -> tuple[Tensor, ...]:
+    """Return the factors of fits as one batch."""
+    return tuple(torch.stack(mode) for mode in zip(*(f.cp.factors for f in fits), strict=True))
 
 
 class Lasting:

@@ -10,12 +10,14 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.entrywise import Entries
+from parafair.algebra.shares import sum_slopes
 from parafair.algebra.zero_entries import ZeroLoss, all_entries_of, closed_zeros
 from parafair.arguments import instance_of
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_values
 from parafair.data.tensor_data import TensorData
 from parafair.losses import LOSSES, Loss, is_squared, null_deviance
+from parafair.team import ALONE, Team
 
 # Cells at which a loss without a closed form of its zeros is computed, at most.
 MOST_CELLS = 2**31
@@ -29,15 +31,19 @@ class Deviance:
         loss: The loss ``f``.
         data: The data.
         intercepts: Offsets on the scale of the loss's link; None for none.
+        mode: The mode of the people.
+        team: All processes that have some of them.
     """
 
     loss: Loss
     data: TensorData
     intercepts: Offsets | None
+    mode: int = 0
+    team: Team = ALONE
 
     @cached_property
     def null(self) -> float:
-        """The deviance of the best constant."""
+        """The deviance of the best constant for the entries of this process."""
         return null_deviance(self.loss, self._values, zeros=self._zeros)
 
     @cached_property
@@ -46,7 +52,7 @@ class Deviance:
         found = float(self.loss.saturated(self._values.double()).sum())
         if self._zeros:
             found += self._zeros * float(self.loss.saturated(self._values.new_zeros(1).double()))
-        return found
+        return self.team.add(found)
 
     @property
     def _values(self) -> Tensor:
@@ -76,12 +82,21 @@ class Deviance:
     def value(self, factors: Factors) -> Tensor:
         """Return the deviance in double precision, shape (batch,)."""
         value, _, _ = self.entries.slope_and_grams(self.loss, None, factors, self.fixed, 0)
-        return self.of_sum(value)
+        return self.of_sum(self.team.sum(value))
 
     def value_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
         """Return the deviance and half its gradient in every factor."""
         value, slopes = self.entries.value_and_slopes(self.loss, factors, self.fixed)
+        value, slopes = sum_slopes(self.team, self.mode, value, slopes)
         return self.of_sum(value), slopes
+
+    def margins(self, factors: Factors) -> list[Tensor]:
+        """Return the curvature of the loss, summed at each index of every mode, (batch, size)."""
+        found = self.entries.margins(self.loss, factors, self.fixed)
+        others = [other for other in range(len(found)) if other != self.mode]
+        for other, sums in zip(others, self.team.sums([found[o] for o in others]), strict=True):
+            found[other] = sums
+        return found
 
 
 def check_zeros(loss: Loss, shape: tuple[int, ...]) -> None:

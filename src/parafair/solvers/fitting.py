@@ -22,13 +22,17 @@ from parafair.errors import Interrupted
 from parafair.penalties import Transport
 from parafair.penalties.base import ScorePenalty, moves_scale
 from parafair.penalties.postprocessing import Postprocessing, SeededPostprocessing
+from parafair.solvers.checkpoints import stage
 from parafair.solvers.dealing import solve_dealt
 from parafair.solvers.decomposition import Decomposition, repair
+from parafair.solvers.inner import sum_people
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
+from parafair.solvers.packing import packed
 from parafair.solvers.precision import solve_single, solve_twice
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop, best
 from parafair.solvers.sampling import LEAST_PEOPLE, solve_sample
+from parafair.solvers.sharing import gather_fit, gather_problem, own_rows
 
 # The repair of more people takes longer than the fit.
 MOST_REPAIRED = 1000
@@ -147,7 +151,7 @@ def decompose_from(
 
     counted = Counted(on_iteration)
     try:
-        first = _winners(problem, solver, plain=plain, stop=stop, counted=counted)
+        first = stage(lambda: _winners(problem, solver, plain=plain, stop=stop, counted=counted))
         solve = solve_dealt if problem.in_chunks else solve_twice
         solve(
             problem,
@@ -167,6 +171,7 @@ def decompose_from(
     return tuple(finished[member] for member in range(len(plain)))
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class Contender:
     """A start of a member, and its rough fits so far.
@@ -283,7 +288,7 @@ def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] 
     strengths = [problem.penalty.strength] * len(plain)
     if problem.strengths is not None:
         strengths = problem.strengths.tolist()
-    unpenalized = replace(problem, penalty=None, other_sensitive={})
+    unpenalized = gather_problem(replace(problem, penalty=None, other_sensitive={}))
     repaired: dict[int, tuple[Tensor, ...]] = {}
     found: list[tuple[Tensor, ...] | None] = []
     for fit, strength in zip(plain, strengths, strict=True):
@@ -291,7 +296,8 @@ def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] 
             found.append(None)
             continue
         if id(fit) not in repaired:
-            repaired[id(fit)] = repair(unpenalized, fit.cp.factors)
+            factors = gather_fit(problem, fit).cp.factors
+            repaired[id(fit)] = own_rows(problem, repair(unpenalized, factors))
         found.append(repaired[id(fit)])
     return found
 
@@ -327,8 +333,12 @@ def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:
     """
     factors = list(cp.factors)
     for mode, empty in problem.empty.items():
-        if len(empty) and (mode == problem.mode or problem.structure is None):
-            mean = factors[mode].sum(0) - factors[mode][empty].sum(0)
-            mean = mean / (len(factors[mode]) - len(empty))
+        people = mode == problem.mode
+        # Others may have people without entries.
+        shared = people and not problem.team.is_alone
+        if shared or (len(empty) and (people or problem.structure is None)):
+            own = factors[mode].sum(0) - factors[mode][empty].sum(0)
+            count = len(factors[mode]) - len(empty)
+            mean = sum_people(problem, own, mode) / (problem.team.count(count) if people else count)
             factors[mode] = factors[mode].index_copy(0, empty, mean.expand(len(empty), -1))
     return replace(cp, factors=tuple(factors))

@@ -15,10 +15,12 @@ from parafair.dependence.gram import WHOLE_BYTES, tile_size
 from parafair.errors import shown
 from parafair.penalties import BoundPenalty, BoundQuadratic, ScorePenalty
 from parafair.solvers.objective import Objective
+from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
 from parafair.solvers.sweep import Sweep
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class GradientState:
     """State of Algorithm 1."""

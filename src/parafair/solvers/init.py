@@ -13,6 +13,7 @@ from parafair.arguments import items, one_of, to_numpy, whole_number
 from parafair.data.arrays import to_tensor
 from parafair.errors import shown
 from parafair.solvers.problem import Problem
+from parafair.solvers.sharing import own_rows
 from parafair.solvers.tucker_start import tucker_start
 
 InitName: TypeAlias = Literal["uniform", "normal", "svd"]
@@ -67,7 +68,7 @@ def make_starts(
         for _ in range(count)
     ]
     stacked = [torch.stack(mode).to(problem.prototype) for mode in zip(*drawn, strict=True)]
-    return _allowed(problem, stacked)
+    return _allowed(problem, own_rows(problem, stacked))
 
 
 def _allowed(problem: Problem, factors: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -135,7 +136,7 @@ def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ..
                 f"init must have no negative entries in mode {mode}, which is non_negative, got "
                 f"{float(copies[mode].min()):g}; pass its absolute value, or leave non_negative out"
             )
-    return tuple(copy[None] for copy in copies)
+    return tuple(copy[None] for copy in own_rows(problem, copies))
 
 
 def _check_weights(weights: Tensor, rank: int) -> None:

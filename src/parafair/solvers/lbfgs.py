@@ -15,8 +15,10 @@ from parafair.arguments import whole_number
 from parafair.losses import needs_non_negative
 from parafair.penalties import BoundInvariant
 from parafair.solvers.block import carry_scale
+from parafair.solvers.inner import USUAL, Inner, Shapes, sum_people
 from parafair.solvers.non_negative import held, project
 from parafair.solvers.objective import Objective
+from parafair.solvers.packing import packed
 from parafair.solvers.parameters import (
     parameter_shapes,
     pull_back,
@@ -29,8 +31,6 @@ from parafair.solvers.start import scale_down
 from parafair.solvers.sweep import Sweep
 from parafair.solvers.wolfe import Point, search
 
-Shapes = tuple[tuple[int, int], ...]
-
 # A decrease below this many rounding errors cannot be told from none.
 ROUNDINGS = 10
 
@@ -41,6 +41,7 @@ REFRESH = 5
 MOST_SMALLER = 0.9
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class LBFGSState:
     """State of L-BFGS.
@@ -147,7 +148,7 @@ class LBFGS:
         begin = list(carry_scale(factors, problem.mode))
         factor = begin[problem.mode]
         if problem.is_squared:
-            multiple = Sweep(problem, begin).block(problem.mode).best_multiple(factor)
+            multiple = Sweep(problem, begin).best_multiple()
             begin[problem.mode] = factor * multiple[:, None, None]
         else:
             begin = list(scale_down(problem, begin))
@@ -188,24 +189,25 @@ class LBFGS:
 
     def step(self, problem: Problem, state: LBFGSState) -> LBFGSState:
         """Take one step; a second search follows for members that found none."""
-        start = state.point
+        start, inner = state.point, Inner.of(problem)
         before = unflatten(start.vector, state.shapes)
         if not problem.is_squared and state.age >= REFRESH:
             now = to_factors(before, state.structure)
             state = replace(state, weights=RowWeights.of(problem, now), age=0)
         parts = preconditioner(problem, before, state.curvature, state.weights)
         face = Face.of(problem, start, state.shapes)
-        pairs = face.pairs(state.steps, state.changes)
+        pairs = face.pairs(state.steps, state.changes, inner)
 
         def solve(vector: Tensor) -> Tensor:
             rows = zip(parts, unflatten(vector, state.shapes), strict=True)
             return face.free(flatten([part.solve(factor) for part, factor in rows]))
 
-        direction = -inverse_times(face.free(start.gradient), *pairs, solve)
+        direction = -inverse_times(face.free(start.gradient), *pairs, solve, inner)
         found = search(
             lambda members, vectors: evaluate(_some(problem, members, len(start.vector)), vectors),
             start,
             face.towards(start.vector, direction),
+            inner,
         )
         state = replace(
             state,
@@ -223,27 +225,30 @@ class LBFGS:
             step = after[mode] - before[mode]
             change = state.point.slopes[mode] - start.slopes[mode]
             curvature[mode] = parts[mode].estimate(step, change, value)
-        return self._remember(replace(state, curvature=curvature, age=state.age + 1), start)
+        state = replace(state, curvature=curvature, age=state.age + 1)
+        return self._remember(state, start, inner)
 
     def _restart(
         self, problem: Problem, state: LBFGSState, failed: Tensor, direction: Tensor
     ) -> LBFGSState:
         """Drop the differences of some members and search along the preconditioned gradient."""
-        start, some = state.point.take(failed), problem.take(failed)
+        start, some, inner = state.point.take(failed), problem.take(failed), Inner.of(problem)
         found = search(
             lambda members, vectors: evaluate(_some(some, members, len(failed)), vectors),
             start,
             direction,
+            inner,
         )
         # Components that cancel are larger than the data, and so is the rounding of their sum.
         parameters = unflatten(start.vector.double(), state.shapes)
-        products = product_of([gram(f) for f in to_factors(parameters, state.structure)])
+        factors = enumerate(to_factors(parameters, state.structure))
+        products = product_of([sum_people(problem, gram(f), mode) for mode, f in factors])
         size = problem.total / problem.count + start.objective.value
         if not problem.is_squared:
             size = size + abs(problem.deviance.saturated) / problem.count
         size = size + products.abs().sum((-2, -1)) / prod(problem.shape)
         rounding = ROUNDINGS * torch.finfo(direction.dtype).eps * size
-        promised = -(direction * start.gradient).sum(-1, dtype=torch.float64)
+        promised = -inner.dot(direction, start.gradient)
         settled = ~found.moved & (promised >= 0) & (promised <= rounding)
         keep = torch.ones_like(state.stalled).index_fill(0, failed, False)[:, None, None]
         return replace(
@@ -257,13 +262,12 @@ class LBFGS:
             settled=state.settled.index_copy(0, failed, settled),
         )
 
-    def _remember(self, state: LBFGSState, start: Point) -> LBFGSState:
+    def _remember(self, state: LBFGSState, start: Point, inner: Inner) -> LBFGSState:
         """Add the last step and the change of the gradient."""
         step = state.point.vector - start.vector
         change = state.point.gradient - start.gradient
         # The curvature must be positive beyond rounding.
-        least = torch.finfo(step.dtype).eps * step.norm(dim=-1) * change.norm(dim=-1)
-        curved = ((step * change).sum(-1) > least)[:, None]
+        curved = inner.is_curved(step, change).unsqueeze(-1)
         step, change = torch.where(curved, step, 0.0), torch.where(curved, change, 0.0)
         old = slice(max(0, state.steps.shape[1] + 1 - self.memory), None)
         return replace(
@@ -274,7 +278,11 @@ class LBFGS:
 
 
 def inverse_times(
-    gradient: Tensor, steps: Tensor, changes: Tensor, solve: Callable[[Tensor], Tensor]
+    gradient: Tensor,
+    steps: Tensor,
+    changes: Tensor,
+    solve: Callable[[Tensor], Tensor],
+    inner: Inner = USUAL,
 ) -> Tensor:
     """Return the quasi-Newton inverse Hessian times the gradient, shape (batch, N).
 
@@ -286,21 +294,25 @@ def inverse_times(
         steps: ``S``, shape (batch, pairs, N).
         changes: ``Y``, of the same shape.
         solve: Returns the initial inverse Hessian times a vector.
+        inner: The inner product of vectors of parameters.
     """
     if not steps.shape[1]:
         return solve(gradient)
-    inner = (steps @ changes.mT).triu()
-    diagonal = inner.diagonal(dim1=-2, dim2=-1)
+    upper = inner.products(steps, changes).triu()
+    diagonal = upper.diagonal(dim1=-2, dim2=-1)
     # Pairs that were dropped are zero: they must change nothing.
     dropped = diagonal <= 0
-    inner = inner + torch.diag_embed(dropped.to(inner))
-    first = torch.linalg.solve_triangular(inner, steps @ gradient.unsqueeze(-1), upper=True)
+    upper = upper + torch.diag_embed(dropped.to(upper))
+    along = inner.products(steps, gradient.unsqueeze(-2))
+    first = torch.linalg.solve_triangular(upper, along, upper=True)
     left = solve(gradient - (changes.mT @ first).squeeze(-1))
     last = changes[:, -1]
-    scale = (diagonal[:, -1] / (last * solve(last)).sum(-1)).where(~dropped[:, -1], 1.0)
+    curvature = inner.dot(last, solve(last), dtype=last.dtype)
+    scale = (diagonal[:, -1] / curvature).where(~dropped[:, -1], 1.0)
     left = left * scale.unsqueeze(-1)
-    right = (diagonal + dropped).unsqueeze(-1) * first - changes @ left.unsqueeze(-1)
-    second = torch.linalg.solve_triangular(inner.mT, right, upper=False)
+    along = inner.products(changes, left.unsqueeze(-2))
+    right = (diagonal + dropped).unsqueeze(-1) * first - along
+    second = torch.linalg.solve_triangular(upper.mT, right, upper=False)
     found: Tensor = left + (steps.mT @ second).squeeze(-1)
     return found
 
@@ -351,13 +363,12 @@ class Face:
         """Return a vector with zero for the entries that are not free."""
         return vector if self.held is None else vector.masked_fill(self.held, 0.0)
 
-    def pairs(self, steps: Tensor, changes: Tensor) -> tuple[Tensor, Tensor]:
+    def pairs(self, steps: Tensor, changes: Tensor, inner: Inner) -> tuple[Tensor, Tensor]:
         """Return differences of the free entries; zero where their curvature is not positive."""
         if self.held is None:
             return steps, changes
         steps, changes = (part.masked_fill(self.held[:, None], 0.0) for part in (steps, changes))
-        least = torch.finfo(steps.dtype).eps * steps.norm(dim=-1) * changes.norm(dim=-1)
-        curved = ((steps * changes).sum(-1) > least).unsqueeze(-1)
+        curved = inner.is_curved(steps, changes).unsqueeze(-1)
         return torch.where(curved, steps, 0.0), torch.where(curved, changes, 0.0)
 
     def towards(self, vector: Tensor, direction: Tensor) -> Tensor:
@@ -382,7 +393,7 @@ def unflatten(vector: Tensor, shapes: Shapes) -> tuple[Tensor, ...]:
 
 def shapes_of(problem: Problem) -> Shapes:
     """Return the shapes of the parameters of a problem."""
-    return parameter_shapes(problem.shape, problem.rank, problem.structure)
+    return parameter_shapes(problem.data.shape, problem.rank, problem.structure)
 
 
 def _some(problem: Problem, members: Tensor, batch: int) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from parafair.solvers.compression import compressed_fits
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Stop
+from parafair.team import ALONE
 
 # A start need not have converged.
 STOP = Stop(max_iter=60, tol=1e-3, window=5)
@@ -50,7 +52,10 @@ def linked_starts(problem: Problem, starts: tuple[Tensor, ...]) -> tuple[Tensor,
     if not problem.constrained:
         # On the scale of a link, components have entries of both signs. From positive factors,
         # least squares ends in poor local optima.
-        starts = tuple(factor - factor.mean(-2, keepdim=True) for factor in starts)
+        starts = tuple(
+            factor - (problem.team if mode == problem.mode else ALONE).mean(factor)[0]
+            for mode, factor in enumerate(starts)
+        )
     try:
         fits = compressed_fits(linked, starts, stop=STOP)
         if fits is None:
@@ -79,9 +84,11 @@ def linked_data(problem: Problem) -> TensorData:
     linked = problem.data.with_values(problem.loss.linked(problem.data.values))
     if problem.offsets is not None:
         linked = problem.offsets.subtract(linked)
-    if linked.is_sparse or linked.coverage < FEW_MISSING:
+    if linked.is_sparse or problem.count / prod(problem.shape) < FEW_MISSING:
         return linked
-    return linked.with_values(linked.values.nan_to_num(float(linked.values.nanmean())))
+    own = torch.stack([linked.values.nansum(), (~linked.values.isnan()).sum()])
+    total, count = problem.team.sum(own.double())
+    return linked.with_values(linked.values.nan_to_num(float(total / count)))
 
 
 def _with_zero(problem: Problem) -> Tensor:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.errors import Interrupted
+from parafair.solvers.checkpoints import current_journal
 from parafair.solvers.objective import Objective
+from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Iteration, Status, Stop, best
 
@@ -126,7 +129,14 @@ def solve_batch(
     Raises:
         Interrupted: On Ctrl-C, with the best fit after the last finished iteration.
     """
-    stop = stop or Stop()
+    journal = current_journal()
+    key = "" if journal is None else journal.begin()
+    ended: tuple[Fit, ...] | None = None if journal is None else journal.result(key)
+    if ended is not None:
+        for member, fit in enumerate(ended if on_fit is not None else ()):
+            on_fit(member, fit)  # type: ignore[misc]
+        return ended
+    stop, whole = stop or Stop(), problem
     # A smaller objective is rounding error.
     least = max(torch.finfo(problem.prototype.dtype).eps ** 2, stop.enough)
     floor = least * problem.total / problem.count
@@ -154,6 +164,13 @@ def solve_batch(
     # The state, the member at each of its positions and the number of iterations. They are replaced
     # together, so that they agree whenever an interruption comes.
     current = (state, [member for member in range(len(histories)) if member not in fits], 0)
+    stored = None if journal is None else journal.state(key)
+    if stored is not None:
+        state, running, iterations = current = stored.current
+        histories, fits = [list(history) for history in stored.histories], dict(stored.fits)
+        begin = perf_counter() - max(history[-1].seconds for history in histories)
+        if len(running) < len(histories):
+            problem = whole.take(torch.tensor(running, dtype=torch.long, device=starts[0].device))
     try:
         while current[1]:
             previous, running, iterations = current
@@ -182,6 +199,8 @@ def solve_batch(
             current = (state, [running[position] for position in kept], iterations + 1)
             if on_iteration is not None:
                 on_iteration(iterations + 1, objective)
+            if journal is not None and current[1]:
+                journal.offer(key, lambda: Running(current, histories, fits))  # noqa: B023
     except KeyboardInterrupt as error:
         state, running, iterations = current
         for position, member in enumerate(running):
@@ -189,7 +208,26 @@ def solve_batch(
             status = Status.INTERRUPTED
             fits[member] = _finish(state, position, status, history, counted[member])
         raise Interrupted(best(list(fits.values()))) from error
-    return tuple(fits[member] for member in range(len(histories)))
+    found = tuple(fits[member] for member in range(len(histories)))
+    if journal is not None:
+        journal.end(key, found)
+    return found
+
+
+@packed
+@dataclass(frozen=True, eq=False)
+class Running:
+    """A solve that has not ended.
+
+    Attributes:
+        current: The state, the member at each of its positions and the number of iterations.
+        histories: The iterations of each member.
+        fits: The members that have ended.
+    """
+
+    current: tuple[Any, list[int], int]
+    histories: list[list[Iteration]]
+    fits: dict[int, Fit]
 
 
 def _entries(objective: Objective, seconds: float) -> list[Iteration]:

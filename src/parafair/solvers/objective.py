@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from parafair.solvers.packing import packed
 
+
+@packed
 @dataclass(frozen=True, eq=False)
 class Objective:
     """The objective of each member of a batch; float64, shape (batch,).

@@ -3,43 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.arguments import instance_of
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
 from parafair.penalties import Penalty, ScorePenalty
 from parafair.penalties.base import is_scale_free
+from parafair.team import Share
 
 if TYPE_CHECKING:
     from parafair.solvers.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class SharedPeople(Share):
+    """The people of one process, and which of them are penalized.
+
+    Attributes:
+        sensitive: The features of the people of all processes; None without any.
+        features: Those of the penalized people of all processes.
+        penalized: Rows of the penalized people of this process; None for all of them.
+        among: Their positions among the penalized people of all processes, in ascending order.
+        everybody: Positions of the penalized people among all; None if everybody is.
+        null: The deviance of the best constant for all entries; 0 for the squared error.
+    """
+
+    sensitive: SensitiveFeatures | None
+    features: SensitiveFeatures | None
+    penalized: Tensor | None
+    among: Tensor
+    everybody: NDArray[np.intp] | None
+    null: float
+
+    def position_of_penalized(self, people: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return positions among all people from those among the penalized ones."""
+        return people if self.everybody is None else self.everybody[people]
+
+    @property
+    def own_features(self) -> SensitiveFeatures:
+        """The features of the penalized people of this process."""
+        assert self.features is not None
+        return self.features.take(self.among.numpy())
 
 
 class PenalizedPeople:
     """The part of a problem that says whose rows its penalties are about.
 
     Attributes:
+        data: The data of the people of this process.
         mode: The mode of the people.
         sensitive: Their sensitive features.
         other_sensitive: Those of other modes.
+        share: The people of this process; None for everybody.
     """
 
+    data: TensorData
     mode: int
     sensitive: SensitiveFeatures | None
     other_sensitive: Mapping[int, SensitiveFeatures]
+    share: SharedPeople | None
 
     @cached_property
     def empty(self) -> dict[int, Tensor]:
         """For each mode, the positions without anything observed."""
-        raise NotImplementedError
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the modes."""
         raise NotImplementedError
 
     @property
@@ -63,7 +97,7 @@ class PenalizedPeople:
 
     @property
     def penalized_features(self) -> SensitiveFeatures:
-        """The sensitive features of the penalized people."""
+        """The sensitive features of the penalized people of all processes."""
         assert self._penalized[1] is not None
         return self._penalized[1]
 
@@ -71,19 +105,8 @@ class PenalizedPeople:
     def _penalized(self) -> tuple[Tensor | None, SensitiveFeatures | None]:
         if self.sensitive is None:
             empty = len(self.empty[self.mode]) > 0
-            return (self._present(self.mode).nonzero().flatten() if empty else None), None
-        return self._select_penalized(self.mode, self.sensitive)
-
-    def _present(self, mode: int) -> Tensor:
-        present = torch.ones(self.shape[mode], dtype=torch.bool, device=self.empty[mode].device)
-        present[self.empty[mode]] = False
-        return present
-
-    def _select_penalized(
-        self, mode: int, sensitive: SensitiveFeatures
-    ) -> tuple[Tensor | None, SensitiveFeatures]:
-        """Return the penalized positions of a mode, None for all, and their features."""
-        return select_penalized(self._present(mode), sensitive)
+            return (has_entries(self, self.mode).nonzero().flatten() if empty else None), None
+        return penalized_of(self, self.mode, self.sensitive)
 
     def penalized_rows(self, factor: Tensor, mode: int | None = None) -> Tensor:
         """Return the penalized rows of a sensitive mode's factor, shape (..., people, rank).
@@ -94,7 +117,7 @@ class PenalizedPeople:
         """
         rows = self.penalized
         if mode is not None and mode != self.mode:
-            rows = self._select_penalized(mode, self.other_sensitive[mode])[0]
+            rows = penalized_of(self, mode, self.other_sensitive[mode])[0]
         return factor if rows is None else factor[..., rows, :]
 
 
@@ -146,3 +169,24 @@ def select_penalized(
                 "observed entries, but is constant; drop the column, or add people"
             )
     return rows, features
+
+
+def penalized_of(
+    problem: PenalizedPeople, mode: int, sensitive: SensitiveFeatures
+) -> tuple[Tensor | None, SensitiveFeatures]:
+    """Return the penalized rows of a mode in this process, None for all, and their features.
+
+    The features are those of all processes.
+    """
+    if problem.share is not None and mode == problem.mode:
+        assert problem.share.features is not None
+        return problem.share.penalized, problem.share.features
+    return select_penalized(has_entries(problem, mode), sensitive)
+
+
+def has_entries(problem: PenalizedPeople, mode: int) -> Tensor:
+    """Tell which rows of a mode have observed entries, shape (n,)."""
+    empty = problem.empty[mode]
+    present = torch.ones(problem.data.shape[mode], dtype=torch.bool, device=empty.device)
+    present[empty] = False
+    return present

@@ -14,8 +14,11 @@ from parafair.algebra.cp_tensor import Factors, cross_gram, gram, khatri_rao
 from parafair.algebra.tucker_tensor import Multilinear, multiply
 from parafair.dependence.whitening import RIDGE, Standardized
 from parafair.penalties import BoundInvariant
+from parafair.solvers.inner import sum_people
+from parafair.solvers.packing import packed
 from parafair.solvers.parameters import to_factors
 from parafair.solvers.problem import Problem
+from parafair.team import ALONE, Team
 
 # Curvature added everywhere, as a share of the mean curvature of the loss: without it, steps
 # along nearly dependent components would be huge.
@@ -33,6 +36,7 @@ LAST = 0.5
 LEAST_WEIGHT = 1e-3
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class RowWeights:
     """The share of each row in the curvature of the loss, over the mean of the rows of its mode.
@@ -54,13 +58,13 @@ class RowWeights:
         """
         if problem.is_squared:
             return cls(tuple(_by_counts(problem, mode) for mode in range(problem.order)))
-        deviance, rows = problem.deviance, []
-        margins = deviance.entries.margins(deviance.loss, factors, deviance.fixed)
+        margins, rows = problem.deviance.margins(factors), []
         for mode, sums in enumerate(margins):
-            mean = sums.mean(-1, keepdim=True)
+            mean = sum_people(problem, sums.sum(-1, keepdim=True), mode) / problem.shape[mode]
             more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
             rows.append(((sums + more) / mean).clamp_min(LEAST_WEIGHT).unsqueeze(-1))
-        return cls(tuple(rows), margins[0].sum(-1) / problem.count)
+        level = sum_people(problem, margins[0].sum(-1), 0) / problem.count
+        return cls(tuple(rows), level)
 
     def take(self, members: Tensor) -> RowWeights:
         """Return the weights of some members of a batch."""
@@ -69,19 +73,22 @@ class RowWeights:
         rows = tuple(None if own is None else own[members] for own in self.rows)
         return RowWeights(rows, self.level[members])
 
-    def grams(self, factors: Factors) -> list[Tensor]:
+    def grams(self, problem: Problem, factors: Factors) -> list[Tensor]:
         """Return the Gram matrices of the factors, with their rows weighted."""
         if self.level is None:
-            return [gram(factor) for factor in factors]
-        pairs = zip(factors, self.rows, strict=True)
-        return [gram(factor if own is None else factor * own.sqrt()) for factor, own in pairs]
+            found = [gram(factor) for factor in factors]
+        else:
+            pairs = zip(factors, self.rows, strict=True)
+            found = [gram(f if own is None else f * own.sqrt()) for f, own in pairs]
+        return [sum_people(problem, own, mode) for mode, own in enumerate(found)]
 
 
 def _by_counts(problem: Problem, mode: int) -> Tensor | None:
     """Return the entries of each row of a mode over their mean, shape (n, 1); None if all are 1."""
     counts = problem.observations.counts(mode).double()
     more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
-    weights = (counts + more) / counts.mean()
+    mean = sum_people(problem, counts.sum(), mode) / problem.shape[mode]
+    weights = (counts + more) / mean
     if problem.side is not None and problem.table is not None and mode == problem.mode:
         known = problem.table.observations.counts(0).double()
         weights = weights + problem.side.weight * known / known.mean()
@@ -101,6 +108,7 @@ class Part:
         mixing: The same for changes that mix the columns; None without a penalty.
         mean: The same for a shift of all rows, shape (batch, 1, rank); None without a penalty.
         span: Orthonormal columns that span the centered factor, shape (batch, n, rank).
+        team: All processes that have some of the rows.
     """
 
     basis: Tensor
@@ -108,14 +116,15 @@ class Part:
     mixing: Tensor | None = None
     mean: Tensor | None = None
     span: Tensor | None = None
+    team: Team = ALONE
 
     def solve(self, rows: Tensor) -> Tensor:
         """Return the curvature's inverse times rows of shape (batch, n, rank)."""
         rows = rows @ self.basis
         if self.mean is None or self.mixing is None or self.span is None:
             return rows / self.curvature @ self.basis.mT
-        mean = rows.mean(-2, keepdim=True)
-        mixed = self.span.mT @ rows
+        mean = self.team.mean(rows)[0]
+        mixed = self.team.sum(self.span.mT @ rows)
         rest = self._outside(self._outside(rows - mean, mixed) / self.curvature)
         return (rest + self.span @ (mixed / self.mixing) + mean / self.mean) @ self.basis.mT
 
@@ -129,16 +138,19 @@ class Part:
         """
         moved = self._outside(torch.linalg.solve(self.basis.mT, step, left=False))
         changed = self._outside(change @ self.basis)
-        ratio = _norm(changed) / _norm(moved)
+        ratio = self._norm(changed) / self._norm(moved)
         found = before ** (1 - LAST) * ratio**LAST
         return torch.where(torch.isfinite(found) & (found > 0), found, before)
 
     def _outside(self, rows: Tensor, along: Tensor | None = None) -> Tensor:
         """Return rows without their mean and their part along the span."""
         assert self.span is not None
-        along = self.span.mT @ rows if along is None else along
+        along = self.team.sum(self.span.mT @ rows) if along is None else along
         rows = rows - self.span @ along
-        return rows - rows.mean(-2, keepdim=True)
+        return rows - self.team.mean(rows)[0]
+
+    def _norm(self, rows: Tensor) -> Tensor:
+        return self.team.sum(rows.square().sum((-2, -1))).sqrt()
 
 
 def preconditioner(
@@ -162,7 +174,7 @@ def preconditioner(
         weights: The share of each row in the curvature of the loss.
     """
     parameters, factors = factors, to_factors(factors, problem.structure)
-    grams, parts = weights.grams(factors), []
+    grams, parts = weights.grams(problem, factors), []
     unit = 2 / prod(problem.shape)
     level = unit if weights.level is None else unit * weights.level[:, None, None]
     # A structured second factor has parts of its own.
@@ -179,7 +191,9 @@ def preconditioner(
             parts.append(Part(basis, rows))
             continue
         more = STIFFNESS * curvature[mode][:, None, None]
-        parts.append(Part(basis, rows + more, values + MIXING * more, values, _span(factor)))
+        team = problem.team if mode == problem.mode else ALONE
+        span = _span(factor, team)
+        parts.append(Part(basis, rows + more, values + MIXING * more, values, span, team))
     if problem.structure is not None:
         parts += _structured_parts(problem.structure, parameters, weights.level)
     return tuple(parts)
@@ -239,20 +253,16 @@ def _diagonalized(basis: Tensor, loss: Tensor) -> tuple[Tensor, Tensor]:
     return basis.mT @ vectors, values + DAMPING * values.mean(-1, keepdim=True)
 
 
-def _span(factor: Tensor) -> Tensor:
+def _span(factor: Tensor, team: Team) -> Tensor:
     """Return orthonormal columns that span the centered factor; zero ones beyond its rank.
 
     From the Gram matrix of standardized columns: a QR decomposition of a million rows takes
     seconds on a GPU.
     """
-    columns = Standardized.of(factor).columns
-    values, vectors = torch.linalg.eigh(gram(columns))
+    columns = Standardized.of(factor, team).columns
+    values, vectors = torch.linalg.eigh(team.sum(gram(columns)))
     largest = values[..., -1:]
     kept = values > RIDGE * largest
     scale = torch.where(kept, values, torch.inf).rsqrt()
     found: Tensor = (columns @ (vectors * scale.unsqueeze(-2))).to(factor.dtype)
     return found
-
-
-def _norm(rows: Tensor) -> Tensor:
-    return rows.square().sum((-2, -1)).sqrt()

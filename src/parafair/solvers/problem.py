@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from parafair.algebra.coupled import Table
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.observed import Observations
+from parafair.algebra.shares import share_entries
 from parafair.algebra.tucker_tensor import Multilinear
 from parafair.arguments import instance_of, real_number
 from parafair.data.centering import Offsets
@@ -22,18 +24,20 @@ from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.losses import Loss, is_squared, needs_non_negative, resolve_loss
-from parafair.penalties import BoundInvariant, BoundPenalty, BoundScores, Penalty, ScorePenalty
-from parafair.penalties.base import is_scale_free, moves_scale
-from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, scale_strength
+from parafair.penalties import BoundPenalty, BoundScores, Penalty, ScorePenalty
+from parafair.penalties.base import moves_scale
+from parafair.penalties.bound import deal_chunks, is_in_chunks, scale_strength
+from parafair.solvers.binding import bind_penalty
 from parafair.solvers.deviance import Deviance, check_loss
 from parafair.solvers.non_negative import check_non_negative, project
 from parafair.solvers.objective import Objective
-from parafair.solvers.penalized import PenalizedPeople, check_sensitive
+from parafair.solvers.penalized import PenalizedPeople, SharedPeople, check_sensitive
 from parafair.solvers.ranks import check_rank
 from parafair.solvers.ridge import ridge_diagonal, ridge_value
 from parafair.solvers.scores import bind_scores, check_scores
 from parafair.solvers.side import Side, check_side
 from parafair.solvers.sweep import Sweep
+from parafair.team import ALONE, Team
 
 # Below this many rounding errors of ||X||^2, the squared residual is computed from the entries.
 CANCELLATION = 1e3
@@ -70,6 +74,7 @@ class Problem(PenalizedPeople):
         non_negative: The modes whose factors are non-negative. If all are, so must be the entries.
         structure: The set of the second factor of a matrix with people in its rows; None for any.
         side: Side information; needs the squared error, and a penalty that is scale-free, if any.
+        share: The people of this process, of whom the data is; see `parafair.solvers.sharing`.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
             penalty's; see `with_strengths`.
     """
@@ -86,10 +91,15 @@ class Problem(PenalizedPeople):
     non_negative: tuple[int, ...] = ()
     structure: Multilinear | None = None
     side: Side | None = None
+    share: SharedPeople | None = None
     strengths: Tensor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         instance_of("data", self.data, TensorData, "use TensorData.from_array")
+        if self.share is not None:  # all was checked before it was shared
+            remedy = "use parafair.solvers.sharing.share_problem, or None"
+            instance_of("share", self.share, SharedPeople, remedy)
+            return
         check_scale(self.data)
         check_rank(self.rank, self.shape)
         self.data.find_mode(self.mode)
@@ -108,8 +118,15 @@ class Problem(PenalizedPeople):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of the modes."""
-        return self.data.shape
+        """Sizes of the modes, the people of all processes included."""
+        own, mode = self.data.shape, self.mode
+        people = own[mode] if self.share is None else self.share.people
+        return (*own[:mode], people, *own[mode + 1 :])
+
+    @property
+    def team(self) -> Team:
+        """All processes that solve this problem."""
+        return ALONE if self.share is None else self.share.team
 
     @property
     def order(self) -> int:
@@ -121,15 +138,16 @@ class Problem(PenalizedPeople):
         """Whether a factor is constrained, so that blocks have no exact minimizers."""
         return bool(self.non_negative) or self.structure is not None
 
-    @property
+    @cached_property
     def observations(self) -> Observations:
-        """The observed entries."""
-        return self.data.observations
+        """The observed entries of the people of this process."""
+        own, complete = self.data.observations, self.count == prod(self.shape)
+        return own if self.share is None else share_entries(own, self.mode, self.team, complete)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """``|X|``, the number of observed entries, with zeros that are not listed."""
-        return self.data.observed
+        return self.team.count(self.data.observed)
 
     @property
     def prototype(self) -> Tensor:
@@ -139,6 +157,11 @@ class Problem(PenalizedPeople):
     @cached_property
     def norm_squared(self) -> float:
         """``||X||**2`` over the observed entries."""
+        return self.team.add(self.own_norm_squared)
+
+    @cached_property
+    def own_norm_squared(self) -> float:
+        """The same of this process."""
         return float(torch.linalg.vector_norm(self.observations.values, dtype=torch.float64)) ** 2
 
     @cached_property
@@ -152,12 +175,14 @@ class Problem(PenalizedPeople):
 
         That is ``||X||**2``, or the deviance of the best constant.
         """
-        return self.norm_squared if self.is_squared else self.deviance.null
+        if self.is_squared:
+            return self.norm_squared
+        return self.deviance.null if self.share is None else self.share.null
 
     @cached_property
     def deviance(self) -> Deviance:
         """The deviance of models, for a loss that is no squared error."""
-        return Deviance(self.loss, self.data, self.offsets)
+        return Deviance(self.loss, self.data, self.offsets, self.mode, self.team)
 
     @property
     def bound(self) -> BoundPenalty | None:
@@ -170,7 +195,7 @@ class Problem(PenalizedPeople):
         if not isinstance(self.penalty, Penalty) or self.sensitive is None:
             return {}
         if self.strengths is None:
-            return self._bind(self.penalty)
+            return bind_penalty(self, self.penalty)
         return {
             mode: scale_strength(bound, self.strengths)
             for mode, bound in self._bound_at_strength_one.items()
@@ -179,7 +204,7 @@ class Problem(PenalizedPeople):
     @cached_property
     def _bound_at_strength_one(self) -> dict[int, BoundPenalty]:
         assert isinstance(self.penalty, Penalty)
-        return self._bind(replace(self.penalty, strength=1.0))  # type: ignore[type-var]
+        return bind_penalty(self, replace(self.penalty, strength=1.0))  # type: ignore[type-var]
 
     @property
     def scores(self) -> BoundScores | None:
@@ -194,26 +219,6 @@ class Problem(PenalizedPeople):
     def _bound_scores(self) -> BoundScores:
         assert isinstance(self.penalty, ScorePenalty)
         return bind_scores(self, self.penalty)
-
-    def _bind(self, penalty: Penalty) -> dict[int, BoundPenalty]:
-        found = {}
-        for mode, sensitive in self.sensitive_by_mode.items():
-            rows, features = self._select_penalized(mode, sensitive)
-            bound = penalty.bind(features, self._reference)
-            if is_scale_free(penalty) and not isinstance(bound, BoundInvariant):
-                raise TypeError(
-                    f"{type(penalty).__name__} is scale_free, but its bound penalty has no "
-                    "`basis`; return a parafair.penalties.BoundInvariant from bind"
-                )
-            found[mode] = bound if rows is None else restrict_rows(bound, rows, self.shape[mode])
-        return found
-
-    @property
-    def _reference(self) -> Tensor:
-        """Numbers with the units of the loss, from which a penalty takes its own."""
-        if self.is_squared and not self.data.zeros_count:
-            return self.observations.values
-        return self.prototype.new_full((1,), (self.total / self.count) ** 0.5)
 
     def penalties(self, factors: Factors) -> Tensor | None:
         """Return the sum of the penalties of all modes, shape (batch,); None without any."""
@@ -231,10 +236,7 @@ class Problem(PenalizedPeople):
         return {mode: (count == 0).nonzero().flatten() for mode, count in enumerate(counts)}
 
     def with_strengths(self, strengths: Tensor) -> Problem:
-        """Return this problem for a batch whose members differ in strength.
-
-        Computed sums are shared between both: the tensor is not read again.
-        """
+        """Return this problem for a batch whose members differ in strength; sums are shared."""
         if self.penalty is None:
             raise ValueError("strengths need a penalty, but the problem has none")
         # Computed now, so that all copies share them.
@@ -277,10 +279,10 @@ class Problem(PenalizedPeople):
     @property
     def single(self) -> Problem:
         """This problem in single precision; itself if it has that, or would not gain from it."""
-        if self._single is None:
-            return self
         single = self._single
-        return single if self.strengths is None else single.with_strengths(self.strengths)
+        if single is None or self.strengths is None:
+            return single or self
+        return single.with_strengths(self.strengths)
 
     @cached_property
     def _single(self) -> Problem | None:
@@ -326,7 +328,7 @@ class Problem(PenalizedPeople):
             error, slopes = self.deviance.value_and_slopes(factors)
         gradients = [slope * (2 / self.count) for slope in slopes]
         for mode, factor in enumerate(factors):
-            ridge = ridge_diagonal(factors, mode, self.mode, self.ridge)
+            ridge = ridge_diagonal(factors, mode, self.mode, self.ridge, self.team)
             if ridge is not None:
                 gradients[mode] += factor * (ridge * (2 / self.count)).unsqueeze(-2)
         return error / self.count + self._held_back(factors), gradients
@@ -352,7 +354,7 @@ class Problem(PenalizedPeople):
 
     def _held_back(self, factors: Factors) -> Tensor:
         """Return the value of the ridge in double precision, shape (batch,)."""
-        return ridge_value(factors, self.mode, self.ridge) / self.count
+        return ridge_value(factors, self.mode, self.ridge, self.team) / self.count
 
     def objective(
         self, factors: Factors, value: Tensor, penalty: Tensor | None, side: Tensor | None = None

@@ -15,6 +15,7 @@ from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import real_number, whole_number
 from parafair.display import view
 from parafair.solvers.objective import Objective
+from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.rows import minimize_rows
@@ -34,6 +35,7 @@ NOISE, OTHER_ROWS = "noise_", "noiseless_"
 FORMAT = 4
 
 
+@packed
 class Status(Enum):
     """Why a solver stopped, as text for reports."""
 
@@ -47,6 +49,7 @@ class Status(Enum):
     INTERRUPTED = "interrupted; these are the factors of the last finished iteration"
 
 
+@packed
 @dataclass(frozen=True)
 class Iteration:
     """One entry of a history: the objective after an iteration, and the time.
@@ -126,6 +129,7 @@ class Stop:
         return Status.RUNNING
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class Fit:
     """The decomposition that a solver found, and its history.

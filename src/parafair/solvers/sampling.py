@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
@@ -25,7 +26,9 @@ from parafair.solvers.non_negative import project
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Stop
+from parafair.solvers.sharing import gather_people
 from parafair.solvers.sweep import Sweep
+from parafair.team import Share, Team
 
 # People in a sample; they are few enough to be compared in one chunk.
 SAMPLE = 1200
@@ -55,46 +58,86 @@ def solve_sample(
     places, few = take_sample(problem)
     mode = problem.mode
     starts = [torch.stack(own) for own in zip(*(fit.cp.factors for fit in plain), strict=True)]
-    starts[mode] = starts[mode][:, places]
+    starts[mode] = rows_of(problem, starts[mode], places)
     found = solve_single(few, solver, starts=tuple(starts), stop=stop, on_iteration=on_iteration)
+    if problem.share is not None:
+        found = tuple(_agreed(fit, problem.team) for fit in found)
     return [carry_over(problem, fit, places, few.penalized_features) for fit in found]
 
 
-def take_sample(problem: Problem) -> tuple[Tensor, Problem]:
-    """Return the positions of a sample of the penalized people, and the problem of these alone."""
-    features, everybody = problem.penalized_features, problem.penalized
+def take_sample(problem: Problem) -> tuple[NDArray[np.intp], Problem]:
+    """Return the positions of a sample of the penalized people, and the problem of these alone.
+
+    It is the same in all processes.
+    """
+    features = problem.penalized_features
     drawn = features.sample(SAMPLE, np.random.RandomState(0))
-    places = drawn if everybody is None else everybody.cpu().numpy()[drawn]
-    few = problem.of_people(places, features.take(drawn))
+    if problem.share is not None:
+        places = problem.share.position_of_penalized(drawn)
+        data = gather_people(problem, places)
+        few = replace(problem, data=data, sensitive=features.take(drawn), share=None)
+    else:
+        places = drawn if problem.penalized is None else problem.penalized.cpu().numpy()[drawn]
+        few = problem.of_people(places, features.take(drawn))
     if problem.strengths is not None:
         few = few.with_strengths(problem.strengths)
-    return torch.from_numpy(places).to(problem.prototype.device), few
+    return places, few
 
 
-def carry_over(problem: Problem, fit: Fit, places: Tensor, features: SensitiveFeatures) -> Fit:
+def rows_of(problem: Problem, rows: Tensor, places: NDArray[np.intp]) -> Tensor:
+    """Return the rows (batch, ..., rank) of some people of all processes, of those of this one."""
+    share = problem.share
+    if share is None:
+        return rows[:, torch.from_numpy(places).to(rows.device)]
+    found = rows.new_zeros(len(rows), len(places), rows.shape[-1])
+    here, where = _here(share, places)
+    found[:, where] = rows[:, here]
+    return share.team.sum(found)
+
+
+def _here(share: Share, places: NDArray[np.intp]) -> tuple[Tensor, Tensor]:
+    """Return the rows of those of some people who are in this process, and which they are."""
+    where = np.flatnonzero(np.isin(places, share.places))
+    here = np.searchsorted(share.places, places[where])
+    return torch.from_numpy(here), torch.from_numpy(where)
+
+
+def _agreed(fit: Fit, team: Team) -> Fit:
+    """Return the fit of process 0: rounding may differ between machines."""
+    return replace(fit, cp=CPTensor.from_factors([team.agree(f) for f in fit.cp.factors]))
+
+
+def carry_over(
+    problem: Problem, fit: Fit, places: NDArray[np.intp], features: SensitiveFeatures
+) -> Fit:
     """Return a fit to a sample with rows for everybody.
 
     Args:
         problem: The problem of everybody.
         fit: A fit to the sample.
-        places: The positions of the sample.
+        places: The positions of the sample among all people.
         features: Its sensitive features.
     """
     mode, factors = problem.mode, list(fit.cp.factors)
     sampled = factors[mode]
+    share = problem.share
+    here, where = torch.from_numpy(places), torch.arange(len(places), device="cpu")
+    if share is not None:
+        here, where = _here(share, places)
+    here, where = here.to(sampled.device), where.to(sampled.device)
     # The best factor of side information depends on the rows; zeros count for nothing there.
-    nobody = sampled.new_zeros(problem.shape[mode], sampled.shape[-1])
-    factors[mode] = nobody.index_copy(0, places, sampled)
+    nobody = sampled.new_zeros(problem.data.shape[mode], sampled.shape[-1])
+    factors[mode] = nobody.index_copy(0, here, sampled[where])
     block = Sweep(problem, [factor[None] for factor in factors]).block(mode)
     rows = block.minimizer(QuadraticForm.zero(block.target))[0]
     everybody = problem.penalized_rows(rows)
-    nearest = nearest_trained(
-        everybody, problem.penalized_features, plain=rows[places], trained_features=features
-    )
-    shifts = sampled - rows[places]
-    moved = everybody + shifts[torch.from_numpy(nearest).to(places.device)]
+    theirs = problem.penalized_features if share is None else share.own_features
+    plain = rows_of(problem, rows.unsqueeze(0), places)[0]
+    nearest = nearest_trained(everybody, theirs, plain=plain, trained_features=features)
+    shifts = sampled - plain
+    moved = everybody + shifts[torch.from_numpy(nearest).to(rows.device)]
     penalized = problem.penalized
     rows = moved if penalized is None else rows.index_copy(0, penalized, moved)
-    factors[mode] = rows.index_copy(0, places, sampled)
+    factors[mode] = rows.index_copy(0, here, sampled[where])
     factors = list(project(problem.non_negative, factors))
     return replace(fit, cp=CPTensor.from_factors(factors))

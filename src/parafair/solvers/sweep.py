@@ -44,16 +44,17 @@ class Sweep:
         If the loss is no squared error, these are weighted squares that touch it. With side
         information, the block of the people has its error for the factor that fits it best now.
         """
-        problem = self.problem
-        ridge = ridge_diagonal(self.factors, mode, problem.mode, problem.ridge)
+        problem, people = self.problem, mode == self.problem.mode
+        ridge = ridge_diagonal(self.factors, mode, problem.mode, problem.ridge, problem.team)
         if self._sums is None:
             free = tangent_block(
                 problem.deviance, self.factors, mode, ridge=ridge, damping=self.damping
             )
         else:
             target, gram = self._sums.target(mode), self._sums.gram(mode)
-            norm_squared, table = problem.norm_squared, problem.table
-            if table is not None and mode == problem.mode:
+            table = problem.table
+            norm_squared = problem.own_norm_squared if people else problem.norm_squared
+            if table is not None and people:
                 rows = self.factors[mode]
                 more, own = table.sums(rows, table.factor(rows))
                 target, gram = target + more.to(target), add_grams(gram, own)
@@ -82,9 +83,19 @@ class Sweep:
         if self._sums is None:
             return self.problem.loss_of(self.factors)
         value = block.value(self.factors[mode])
-        if self._side is None or mode != self.problem.mode:
+        if mode != self.problem.mode:
+            return value
+        value = self.problem.team.sum(value)
+        if self._side is None:
             return value
         return (value - self._side.value(self.factors[mode])).clamp_min(0)
+
+    def best_multiple(self) -> Tensor:
+        """Return the multiple of the model with the smallest loss and ridge, shape (batch,)."""
+        people = self.problem.mode
+        # The block of another mode has the sums over the people of all processes.
+        mode = people if self.problem.team.is_alone else int(people == 0)
+        return self.block(mode).best_multiple(self.factors[mode])
 
     def refit_others(self, passes: int) -> None:
         """Fit all factors but that of the people, one after the other."""

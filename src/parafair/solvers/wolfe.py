@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from parafair.solvers.inner import USUAL, Inner
 from parafair.solvers.objective import Objective
+from parafair.solvers.packing import packed
 
 # A step must decrease the objective by this share of what the slope promises, and must reduce the
 # slope to this share. These are the usual values for quasi-Newton directions.
@@ -18,6 +20,7 @@ DECREASE, FLATTER = 1e-4, 0.9
 MOST_TRIALS, MOST_LONGER = 12, 3
 
 
+@packed
 @dataclass(frozen=True, eq=False)
 class Point:
     """Factors as one vector, with the objective and its gradient.
@@ -68,7 +71,12 @@ class Search:
     trials: Tensor
 
 
-def search(evaluate: Callable[[Tensor, Tensor], Point], start: Point, direction: Tensor) -> Search:
+def search(
+    evaluate: Callable[[Tensor, Tensor], Point],
+    start: Point,
+    direction: Tensor,
+    inner: Inner = USUAL,
+) -> Search:
     """Find steps that decrease the objective enough, by the weak Wolfe conditions.
 
     The first trial is the whole step. A step that decreases too little is shortened by quadratic
@@ -80,8 +88,9 @@ def search(evaluate: Callable[[Tensor, Tensor], Point], start: Point, direction:
         start: Where the search begins.
         direction: Descent directions, shape (batch, N). A member whose direction does not descend
             stays where it is.
+        inner: The inner product of vectors of parameters.
     """
-    slope = (start.gradient * direction).sum(-1, dtype=torch.float64)
+    slope = inner.dot(start.gradient, direction)
     best, step, low = start, torch.ones_like(slope), torch.zeros_like(slope)
     high = torch.full_like(slope, torch.inf)
     trials = torch.zeros_like(slope, dtype=torch.long)
@@ -94,7 +103,7 @@ def search(evaluate: Callable[[Tensor, Tensor], Point], start: Point, direction:
         point = evaluate(members, start.vector[members] + length[:, None].to(along) * along)
         trials[members] += 1
         gained = point.objective.value - start.objective.value[members]
-        after = (point.gradient * along).sum(-1, dtype=torch.float64)
+        after = inner.dot(point.gradient, along)
         # Comparisons with NaN are false. The decrease is strict: a tiny promise may round to none.
         good = (gained < 0) & (gained <= DECREASE * length * promised) & torch.isfinite(after)
         better = good & (point.objective.value <= best.objective.value[members])

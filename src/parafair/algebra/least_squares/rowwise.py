@@ -126,10 +126,11 @@ class RowwiseBlock:
             columns = [solve_rows(curvature, e.expand(*curvature.shape[:2], rank)) for e in unit]
             inverse, some = torch.stack(columns, -1), directions[rows]
             middle += torch.einsum("ik,birs,il->bkrls", some, inverse, some)
+        middle = form.team.sum(middle)
         root = values.sqrt().expand(len(right), k)
         scaled = root[:, :, None, None, None] * middle * root[:, None, None, :, None]
         system = scaled.reshape(-1, k * rank, k * rank) + identity(k * rank, right)
-        along = root.unsqueeze(-1) * (directions.mT @ plain)
+        along = root.unsqueeze(-1) * form.along(plain)
         held = torch.linalg.solve(system, along.reshape(-1, k * rank, 1)).reshape(along.shape)
         change = directions @ (root.unsqueeze(-1) * held)
         return plain - self._solve(change, more)

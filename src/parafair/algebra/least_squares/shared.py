@@ -211,7 +211,7 @@ class SharedBlock:
         rotated = [matrix @ vectors for matrix in matrices]
         result = function(outside, *rotated)
         if form.values.shape[-1]:
-            along = [form.directions.mT @ matrix for matrix in rotated]
+            along = [form.along(matrix) for matrix in rotated]
             inside = outside + 2 * form.values.unsqueeze(-1)
             change = function(inside, *along) - function(outside, *along)
             result = result + form.directions @ change

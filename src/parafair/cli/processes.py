@@ -1,0 +1,70 @@
+"""Commands that several processes run together, started by torchrun."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from torch import distributed
+
+from parafair.cli.options import COMPUTE, defaults, option
+from parafair.cli.shell import output
+from parafair.model.estimator import FairCP
+from parafair.team import PATIENCE
+
+FIT = defaults(FairCP.fit)
+
+
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """Where a long fit stores its state."""
+
+    checkpoint: Annotated[
+        Path | None,
+        option(
+            COMPUTE,
+            "Folder for checkpoints of a long fit, which continues from one that is there. It has "
+            "rows without noise, and is removed when the fit is complete.",
+        ),
+    ] = FIT["checkpoint"]
+    checkpoint_minutes: Annotated[
+        float, option(COMPUTE, "Minutes from one checkpoint to the next.")
+    ] = FIT["checkpoint_minutes"]
+
+    def settings(self) -> dict[str, Any]:
+        """Return arguments of `FairCP.fit`."""
+        return dict(vars(self))
+
+
+@contextmanager
+def process_group(device: str | None) -> Iterator[Any]:
+    """Yield the process group of torchrun; None without torchrun.
+
+    Only process 0 prints results and writes files.
+
+    Args:
+        device: The device of the fit: nccl is between GPUs, gloo between CPUs.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        yield None
+        return
+    cuda = device is not None and device.startswith("cuda")
+    if cuda:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    distributed.init_process_group("nccl" if cuda else "gloo", timeout=PATIENCE)
+    before, output.quiet = output.quiet, distributed.get_rank() > 0
+    try:
+        yield distributed.group.WORLD
+    finally:
+        output.quiet = before
+        distributed.destroy_process_group()
+
+
+def writes_files(group: Any) -> bool:
+    """Tell whether this is the process that writes files."""
+    return group is None or distributed.get_rank(group) == 0

@@ -1,0 +1,117 @@
+"""Fits by several processes: what can be fitted so, and that all of them fit the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.errors import TeamError
+from parafair.losses import is_squared
+from parafair.model.draws import secret_of
+from parafair.model.record import current_versions
+from parafair.penalties import ScorePenalty
+from parafair.penalties.base import moves_scale
+from parafair.records import plain
+from parafair.solvers import LBFGS, BlockDescent
+from parafair.storage import changes
+from parafair.team import Team
+
+if TYPE_CHECKING:
+    from parafair.model.preparation import Settings
+
+
+def check_together(settings: Settings) -> None:
+    """Raise unless several processes can fit a model with these settings together."""
+    model, solver = settings.model, settings.solver
+    invariant, squared = moves_scale(settings.penalty), is_squared(settings.loss)
+    reasons = {
+        "strength='auto', whose audits need all rows": settings.automatic,
+        f"encoder={model.encoder!r}, which is learned from all entries": settings.encoder,
+        f"method={model.method!r}, which needs all rows": settings.postprocessing
+        or settings.reduction
+        or isinstance(settings.penalty, ScorePenalty),
+        f"non_negative={model.non_negative!r}": model.non_negative is not False,
+        f"{type(model).__name__}; use FairCP": model.structured,
+        "init='svd', which needs all entries": isinstance(model.init, str) and model.init == "svd",
+        f"solver={model.solver!r} with method={model.method!r} and loss={model.loss!r}": not (
+            isinstance(solver, LBFGS)
+            if invariant or not squared
+            else isinstance(solver, (LBFGS, BlockDescent))
+        ),
+    }
+    for reason, applies in reasons.items():
+        if applies:
+            raise ValueError(
+                f"process_group does not support {reason}; leave process_group out, or see "
+                "docs/many-machines.md for what several processes can fit"
+            )
+
+
+def identity_of(
+    settings: Settings, data: TensorData, features: Any, side: Any = None
+) -> dict[str, Any]:
+    """Return what a fit follows from, as plain values: settings, data and versions.
+
+    Args:
+        settings: The settings.
+        data: All data.
+        features: The sensitive features as they were given.
+        side: The side information as it was given.
+    """
+    params = {
+        name: _short(plain(value))
+        for name, value in settings.model.get_params(deep=False).items()
+        if name not in ("verbose", "device", "random_state")
+    }
+    return {
+        **params,
+        "seed": settings.seed,
+        "shape": list(data.shape),
+        "data": secret_of(data),
+        "sensitive_features": "none" if features is None else _digest(features),
+        "side": "none" if side is None else _of_table(side),
+        "versions": current_versions(),
+    }
+
+
+def check_same(team: Team, identity: Mapping[str, Any]) -> None:
+    """Raise, in every process, unless all of them fit the same model to the same data."""
+    if team.is_alone:
+        return
+    machine = {
+        "number of threads": torch.get_num_threads(),
+        "instructions of the CPU": torch.backends.cpu.get_cpu_capability(),
+    }
+    told = [json.loads(text) for text in team.tell(json.dumps({**plain(identity), **machine}))]
+    for rank, other in enumerate(told):
+        found = list(changes(told[0], other))
+        if found:
+            raise TeamError(
+                f"processes 0 and {rank} differ ({'; '.join(found[:3])}, with process 0 first); "
+                "give all of them the same data and settings, and the same versions"
+            )
+
+
+def _short(value: Any) -> Any:
+    """Return a value, or the hash of a long one such as initial factors."""
+    text = json.dumps(value)
+    return value if len(text) < 200 else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _digest(features: Any) -> str:
+    """Return a hash of sensitive features, by mode or of the people alone."""
+    by_mode = features if isinstance(features, Mapping) else {"people": features}
+    records = {str(m): plain(SensitiveFeatures.of(f).to_list()) for m, f in by_mode.items()}
+    return hashlib.sha256(json.dumps(records).encode()).hexdigest()
+
+
+def _of_table(table: Any) -> str:
+    """Return a hash of the entries of a table."""
+    return hashlib.sha256(repr(np.asarray(table, dtype=object).tolist()).encode()).hexdigest()

@@ -1,0 +1,79 @@
+"""`parafair fit` under torchrun."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import parafair
+from parafair import FairCP
+
+pytest.importorskip("typer")
+
+ROOT = Path(__file__).parents[2]
+RUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+OPTIONS = ["--rank", "2", "--method", "hsic", "--max-iter", "40", "--tol", "0", "--no-certify"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    random = np.random.default_rng(0)
+    np.save(tmp_path / "tensor.npy", random.normal(size=(60, 5, 4)))
+    lines = [f"{person},{'ab'[person % 2]}" for person in range(60)]
+    (tmp_path / "people.csv").write_text("\n".join(["person,group", *lines]) + "\n")
+    return ["tensor.npy", "--sensitive", "people.csv", "--key", "person"]
+
+
+def surroundings():
+    source = str(Path(parafair.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
+
+
+def run(command, folder):
+    return subprocess.run(
+        command, cwd=folder, env=surroundings(), capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.mark.slow
+def test_torchrun_writes_what_one_process_writes(data, tmp_path):
+    one = run([sys.executable, "-m", "parafair", "fit", *data, *OPTIONS, "--out", "one"], tmp_path)
+    assert one.returncode == 0, one.stderr
+    two = run([*RUN, "-m", "parafair", "fit", *data, *OPTIONS, "--out", "two"], tmp_path)
+    assert two.returncode == 0, two.stderr
+    assert two.stdout.count("written to two") == 1  # process 0 alone
+    first, second = (FairCP.load(tmp_path / name) for name in ("one", "two"))
+    np.testing.assert_allclose(second.embedding_, first.embedding_, rtol=1e-9, atol=1e-9)
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.slow
+def test_sigterm_stores_a_checkpoint_and_the_next_run_continues(data, tmp_path):
+    endless = [*OPTIONS, "--max-iter", "20000", "--out", "run", "--checkpoint", "state"]
+    command = [*RUN, "-m", "parafair", "fit", *data, *endless]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=surroundings(), stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(30)
+    process.send_signal(signal.SIGTERM)  # torchrun passes it on
+    _, errors = process.communicate(timeout=120)
+    assert "stored a checkpoint in state; start it again" in errors
+    assert (tmp_path / "state" / "current.json").exists()
+    assert not (tmp_path / "run").exists()
+    other = run([*RUN, "-m", "parafair", "fit", *data, *OPTIONS, *endless[-4:]], tmp_path)
+    assert other.returncode != 0
+    assert "other settings (max_iter: 20000 there, 40 now)" in other.stderr
+    assert (tmp_path / "state" / "current.json").exists()
+
+
+@pytest.mark.slow
+def test_the_example_runs(tmp_path):
+    found = run([sys.executable, ROOT / "examples" / "16_many_processes.py"], tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert "2 processes: Fit(rank 2, " in found.stdout
+    assert "the embedding of all people: (900, 2)" in found.stdout

@@ -1,0 +1,214 @@
+"""A fit that was stopped continues with the same result, and nothing else is read or lost."""
+
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from parafair import FairCP
+from parafair.errors import Terminated
+from parafair.penalties import Invariant
+
+from ..processes import together
+
+
+def sample(people=60):
+    random = np.random.default_rng(0)
+    groups = np.array(["a", "b"])[np.arange(people) % 2]
+    factors = random.normal(size=(people, 2)) + (groups == "a")[:, None], random.normal(size=(5, 2))
+    tensor = np.einsum("ir,jr,kr->ijk", *factors, random.normal(size=(4, 2)))
+    return tensor + 0.3 * random.normal(size=tensor.shape), groups
+
+
+TENSOR, GROUPS = sample()
+
+
+def plain(**settings):
+    return FairCP(2, method="hsic", **{"tol": 0.0, "max_iter": 12, "n_init": 2, **settings})
+
+
+def terminate_after(count):
+    """A callback that sends SIGTERM to this process after some iterations."""
+    seen = []
+
+    def on_iteration(number, objective):
+        seen.append(number)
+        if len(seen) == count:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return on_iteration
+
+
+def stop_and_resume(model, data, folder, after):
+    """Return a fit that was told to end after some iterations, and then continued."""
+    tensor, groups = data
+    with pytest.raises(Terminated, match=r"stored a checkpoint in .*start it again"):
+        model().fit(
+            tensor,
+            sensitive_features=groups,
+            checkpoint=folder,
+            on_iteration=terminate_after(after),
+        )
+    return model().fit(tensor, sensitive_features=groups, checkpoint=folder)
+
+
+def check_same(found, expected):
+    assert np.array_equal(found.embedding_, expected.embedding_)
+    assert found.fit_.counts == expected.fit_.counts
+    assert found.fit_.status is expected.fit_.status
+    for one, other in zip(found.fit_.history, expected.fit_.history, strict=True):
+        assert one.objective == other.objective
+
+
+@pytest.mark.parametrize("after", [1, 7])
+def test_a_fit_continues_with_the_same_result(tmp_path, after):
+    expected = plain().fit(TENSOR, sensitive_features=GROUPS)
+    before = signal.getsignal(signal.SIGTERM)
+    found = stop_and_resume(plain, (TENSOR, GROUPS), tmp_path / "state", after)
+    check_same(found, expected)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert not (tmp_path / "state").exists()  # it had rows without noise
+
+
+def stopped(folder, **settings):
+    """Write the checkpoint of a fit that was told to end."""
+    with pytest.raises(Terminated, match="stored a checkpoint in"):
+        plain(**settings).fit(
+            TENSOR, sensitive_features=GROUPS, checkpoint=folder, on_iteration=terminate_after(3)
+        )
+
+
+def test_other_settings_and_other_data_are_refused(tmp_path):
+    folder = tmp_path / "state"
+    stopped(folder)
+    with pytest.raises(ValueError, match=r"other settings \(max_iter: 12 there, 13 now\)"):
+        plain(max_iter=13).fit(TENSOR, sensitive_features=GROUPS, checkpoint=folder)
+    with pytest.raises(ValueError, match=r"other settings \(data: "):
+        plain().fit(TENSOR + 1, sensitive_features=GROUPS, checkpoint=folder)
+    with pytest.raises(ValueError, match=r"other settings \(sensitive_features: "):
+        plain().fit(TENSOR, sensitive_features=GROUPS[::-1], checkpoint=folder)
+    assert (folder / "current.json").exists()
+
+
+def test_a_changed_checkpoint_is_refused(tmp_path):
+    folder = tmp_path / "state"
+    stopped(folder)
+    (file,) = folder.rglob("arrays.safetensors")
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(ValueError, match="does not match its checksum"):
+        plain().fit(TENSOR, sensitive_features=GROUPS, checkpoint=folder)
+
+
+def test_a_checkpoint_names_no_other_class(tmp_path):
+    folder = tmp_path / "state"
+    stopped(folder)
+    (file,) = folder.rglob("state.json")
+    kinds = set()
+
+    def visit(value):
+        if isinstance(value, dict):
+            kinds.update([value["kind"]] if "kind" in value else [])
+            value = list(value.values())
+        for each in value if isinstance(value, list) else ():
+            visit(each)
+
+    visit(json.loads(file.read_text()))
+    assert kinds == {"Running", "BlockState", "Objective", "Iteration"}
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("important")
+    with pytest.raises(FileExistsError, match=r"holds other files \(thesis.tex\)"):
+        plain().fit(TENSOR, sensitive_features=GROUPS, checkpoint=tmp_path)
+    assert (tmp_path / "thesis.tex").read_text() == "important"
+
+
+@pytest.mark.parametrize("minutes", [0, -1.0, "soon"])
+def test_checkpoint_minutes_must_be_positive(tmp_path, minutes):
+    with pytest.raises((TypeError, ValueError), match="checkpoint_minutes"):
+        plain().fit(
+            TENSOR,
+            sensitive_features=GROUPS,
+            checkpoint=tmp_path / "state",
+            checkpoint_minutes=minutes,
+        )
+
+
+def invariant():
+    return FairCP(2, method=Invariant(chunk_size=50), max_iter=40, n_init=2)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::parafair.errors.ConvergenceWarning")
+@pytest.mark.parametrize("after", [1, 20, 45, 75, 95])
+def test_every_stage_of_a_fit_continues(tmp_path, after):
+    data = sample(300)
+    expected = invariant().fit(data[0], sensitive_features=data[1])
+    check_same(stop_and_resume(invariant, data, tmp_path / "state", after), expected)
+
+
+def fit_in_group(data, folder, **more):
+    """Return a function that fits in each process of a group, a checkpoint at every chance."""
+    tensor, groups = data
+
+    def work(group):
+        model = invariant().fit(
+            tensor,
+            sensitive_features=groups,
+            process_group=group,
+            checkpoint=folder,
+            checkpoint_minutes=1e-9,
+            **more,
+        )
+        return model.embedding_
+
+    return work
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::parafair.errors.ConvergenceWarning")
+def test_processes_that_are_killed_at_random_moments_continue(tmp_path):
+    data, folder = sample(900), tmp_path / "state"
+    (tmp_path / "whole").mkdir()
+    whole = fit_in_group(data, tmp_path / "other")
+    begin = time.perf_counter()
+    expected = together(tmp_path / "whole", 2, whole)[0]
+    seconds = time.perf_counter() - begin
+    random = np.random.default_rng(0)
+    for attempt in range(4):
+        fatal = seconds * random.uniform(0.1, 0.5)
+
+        def killed(group, fatal=fatal, rank=attempt % 2):
+            if group.rank() == rank:
+                signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+                signal.setitimer(signal.ITIMER_REAL, fatal)
+            return fit_in_group(data, folder)(group)
+
+        (tmp_path / f"{attempt}").mkdir()
+        together(tmp_path / f"{attempt}", 2, killed)
+    (tmp_path / "last").mkdir()
+    for found in together(tmp_path / "last", 2, fit_in_group(data, folder)):
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::parafair.errors.ConvergenceWarning")
+def test_sigterm_of_one_process_ends_all_with_a_checkpoint(tmp_path):
+    data, folder = sample(900), tmp_path / "state"
+
+    def terminated(group):
+        stop = terminate_after(30) if group.rank() == 1 else None
+        return fit_in_group(data, folder, on_iteration=stop)(group)
+
+    (tmp_path / "first").mkdir()
+    assert [type(found) for found in together(tmp_path / "first", 2, terminated)] == [
+        Terminated
+    ] * 2
+    for name in ("again", "whole"):
+        (tmp_path / name).mkdir()
+    found = together(tmp_path / "again", 2, fit_in_group(data, folder))
+    expected = together(tmp_path / "whole", 2, fit_in_group(data, tmp_path / "other"))
+    assert np.array_equal(found[1], expected[0])

@@ -1,0 +1,54 @@
+"""Sums over the people of all processes."""
+
+import numpy as np
+import torch
+
+from parafair.team import ALONE, Share, team_of
+
+from .processes import together
+
+ROWS = torch.arange(14.0, dtype=torch.float64, device="cpu").reshape(7, 2)
+
+
+def totals(group):
+    team = team_of(group)
+    places = np.array([[0, 3, 4], [1, 2, 5, 6]][team.rank])
+    share = Share(team, 7, places)
+    own = share.own(ROWS)
+    mean, count = team.mean(own)
+    return {
+        "sum": team.sum(own.sum(0)),
+        "sums": team.sums([own.sum(0), own.sum(0).float()]),
+        "largest": team.largest(own.amax(0)),
+        "mean": mean,
+        "count": [count, team.count(len(own)), team.add(float(len(own)))],
+        "whole": share.whole(own),
+        "agreed": team.agree(own[:1]),
+        "told": team.tell(f"process {team.rank}"),
+        "own": own,  # unchanged by all that
+        "traffic": (team.messages, team.bytes),
+    }
+
+
+def test_sums_are_over_the_people_of_all_processes(tmp_path):
+    found = together(tmp_path, 2, totals)
+    for rank, process in enumerate(found):
+        assert torch.equal(process["sum"], ROWS.sum(0))
+        assert torch.equal(process["sums"][0], ROWS.sum(0))
+        assert torch.equal(process["sums"][1], ROWS.sum(0).float())
+        assert torch.equal(process["largest"], ROWS.amax(0))
+        assert torch.equal(process["mean"], ROWS.mean(0, keepdim=True))
+        assert process["count"] == [7, 7, 7.0]
+        assert torch.equal(process["whole"], ROWS)
+        assert torch.equal(process["agreed"], ROWS[:1])
+        assert process["told"] == ["process 0", "process 1"]
+        assert torch.equal(process["own"], ROWS[[[0, 3, 4], [1, 2, 5, 6]][rank]])
+    assert found[0]["traffic"] == found[1]["traffic"]
+
+
+def test_a_team_of_one_adds_nothing():
+    assert team_of(None) is ALONE
+    assert (ALONE.rank, ALONE.size) == (0, 1)
+    assert ALONE.sum(ROWS) is ROWS
+    assert ALONE.tell("here") == ["here"]
+    assert ALONE.messages == 0
