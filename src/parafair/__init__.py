@@ -25,6 +25,7 @@ from parafair import (
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.audits import Audit, Measure, audit, audit_outputs, compare_scores
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.sorting import sort_parquet
 from parafair.data.splits import split_cells, split_people
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
@@ -87,6 +88,7 @@ __all__ = [
     "people_needed",
     "report",
     "solvers",
+    "sort_parquet",
     "split_cells",
     "split_people",
     "storage",

@@ -50,6 +50,7 @@ RUN_FILES = frozenset(
 DATASET_FILES = frozenset(
     {MANIFEST_FILE, "tensor.npy", "entries.csv", "sensitive.csv", "target.csv"}
 )
+SORTED_FILES = frozenset({MANIFEST_FILE, "tensor.json", "part-*.parquet", "labels-*.parquet"})
 
 # Bytes that must be free before any work is done; small results need less.
 LEAST_FREE = 2**18
@@ -364,7 +365,10 @@ def is_sealed(record: Mapping[str, Any]) -> bool:
 def _write_manifest(folder: Path) -> None:
     """Write the checksums of the files of a folder, as its last file."""
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    digests = {}
+    for path in files:  # which may be larger than memory
+        with path.open("rb") as stream:
+            digests[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
     write_json(folder / MANIFEST_FILE, seal({"files": digests}))
 
 

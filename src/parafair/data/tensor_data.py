@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from parafair.algebra.observed import Observations, observe
-from parafair.arguments import as_path, items
+from parafair.arguments import as_path, bytes_of, items
 from parafair.data.arrays import RawTensor, check_count, check_finite, read_array, to_tensor
 from parafair.data.devices import check_device, resolve_dtype
 from parafair.data.frames import check_memory, frame_of
@@ -34,13 +34,16 @@ from parafair.errors import unknown_choice
 if TYPE_CHECKING:
     import pandas
 
+    from parafair.data.streamed import StreamedData
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TensorData:
     """A tensor of which some entries may be missing, with names and labels for its modes.
 
     Dense, it holds all entries, NaN where they are missing. Sparse, it holds a list of the observed
-    entries, and all others are missing (not zero). Made by `from_table`, `from_array`, `from_tns`.
+    entries, and all others are missing (not zero). Made by `from_table`, `from_array`,
+    `from_tns`; `from_parquet` leaves the entries in their files.
 
     Attributes:
         values: Shape ``shape`` with NaN where missing, or (count,) if sparse; float32 or float64.
@@ -142,14 +145,34 @@ class TensorData:
         return cls._of(read_tns(as_path("path", path), duplicates))
 
     @classmethod
+    def from_parquet(
+        cls, folder: str | Path, *, memory: int | str | None = None
+    ) -> StreamedData:
+        """Open entries that `sort_parquet` sorted by person; they stay in their files.
+
+        A fit reads them in tiles of people, once in every pass, so it needs memory for the rows of
+        people and for a tile. See the page "Out of core" of the documentation.
+
+        Args:
+            folder: The sorted folder.
+            memory: The memory that a fit may use, such as "8GB" or a number of bytes. It sets the
+                size of a tile; a fit that needs more is refused before it starts. None for no limit.
+        """
+        from parafair.data.parquet import ParquetSource
+        from parafair.data.streamed import StreamedData
+
+        limit = None if memory is None else bytes_of("memory", memory)
+        return StreamedData(ParquetSource(folder), memory=limit)
+
+    @classmethod
     def _of(cls, parts: RawTensor) -> TensorData:
         # Modes without a name, None here, get their default when the object is made.
         return cls(parts.values, parts.indices, parts.shape, parts.modes, parts.labels)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         sizes = " x ".join(f"{n:,} {name}" for n, name in zip(self.shape, self.modes, strict=True))
-        kind = "dense" if self.indices is None else "sparse"
-        dtype = str(self.values.dtype).removeprefix("torch.")
+        kind = "sparse" if self.is_sparse else "dense"
+        dtype = str(self.dtype).removeprefix("torch.")
         share = f"{100 * self.coverage:.3g} %"
         return f"TensorData({sizes}, {self.observed:,} observed ({share}), {kind}, {dtype})"
 
@@ -162,6 +185,21 @@ class TensorData:
     def is_sparse(self) -> bool:
         """Whether it holds a list of entries."""
         return self.indices is not None
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether entries are read from files in every pass."""
+        return False
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the entries."""
+        return self.values.dtype
+
+    @property
+    def norm(self) -> float:
+        """The root of the sum of squares of the observed entries."""
+        return check_finite(self.values, "X", missing=True)
 
     @cached_property
     def cells(self) -> Tensor:

@@ -30,9 +30,11 @@ def plain_solver(problem: Problem) -> Solver[Any]:
 
     Blocks of squared errors are exact. Those of other losses are not, and each of them needs a pass
     over the entries, which gives quasi-Newton steps the gradients of all factors. The blocks of a
-    structured factor are slow if entries are missing.
+    structured factor are slow if entries are missing. A pass over streamed data takes longer than
+    the arithmetic, and blocks need four of them.
     """
-    return BlockDescent() if problem.is_squared and problem.structure is None else LBFGS()
+    exact = problem.is_squared and problem.structure is None
+    return BlockDescent() if exact and not problem.data.is_streamed else LBFGS()
 
 
 def decompose_plain(

@@ -136,17 +136,17 @@ class Problem:
     @property
     def count(self) -> int:
         """``|X|``, the number of observed entries."""
-        return self.observations.values.numel()
+        return self.observations.count
 
     @property
     def prototype(self) -> Tensor:
         """An empty tensor with the dtype and device of the data."""
-        return self.observations.values.flatten()[:0]
+        return self.observations.like
 
-    @cached_property
+    @property
     def norm_squared(self) -> float:
         """``||X||**2`` over the observed entries."""
-        return float(torch.linalg.vector_norm(self.observations.values, dtype=torch.float64)) ** 2
+        return self.observations.norm_squared
 
     @cached_property
     def total(self) -> float:
@@ -213,7 +213,7 @@ class Problem:
     @property
     def _reference(self) -> Tensor:
         """Numbers with the units of the loss, from which a penalty takes its own."""
-        if self.is_squared:
+        if self.is_squared and not self.data.is_streamed:
             return self.observations.values
         return self.prototype.new_full((1,), (self.total / self.count) ** 0.5)
 

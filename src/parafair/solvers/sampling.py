@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor
+from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.neighbors import nearest_trained
@@ -84,9 +84,7 @@ def carry_over(problem: Problem, fit: Fit, places: Tensor, features: SensitiveFe
     """
     mode, factors = problem.mode, list(fit.cp.factors)
     sampled = factors[mode]
-    factors[mode] = sampled.new_zeros(problem.shape[mode], sampled.shape[-1])
-    block = Sweep(problem, [factor[None] for factor in factors]).block(mode)
-    rows = block.minimizer(QuadraticForm.zero(block.target))[0]
+    rows = least_squares_rows(problem, [f[None] for m, f in enumerate(factors) if m != mode])[0]
     everybody = problem.penalized_rows(rows)
     nearest = nearest_trained(
         everybody, problem.penalized_features, plain=rows[places], trained_features=features
@@ -98,3 +96,17 @@ def carry_over(problem: Problem, fit: Fit, places: Tensor, features: SensitiveFe
     factors[mode] = rows.index_copy(0, places, sampled)
     factors = list(project(problem.non_negative, factors))
     return replace(fit, cp=CPTensor.from_factors(factors))
+
+
+def least_squares_rows(problem: Problem, others: Factors) -> Tensor:
+    """Return everybody's rows that fit best with the other factors fixed, (batch, n, rank).
+
+    Args:
+        problem: The problem of everybody; its penalty is ignored.
+        others: The factors of all other modes in order, each (batch, size, rank).
+    """
+    mode, factors = problem.mode, list(others)
+    batch, _, rank = factors[0].shape
+    factors.insert(mode, factors[0].new_zeros(batch, problem.shape[mode], rank))
+    block = Sweep(problem, factors).block(mode)
+    return block.minimizer(QuadraticForm.zero(block.target))
