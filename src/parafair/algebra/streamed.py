@@ -277,4 +277,3 @@ def not_in_memory() -> ValueError:
         "with method='none' or 'invariant', take some people with X.take(0, positions), or go "
         "through X.parts()"
     )
-

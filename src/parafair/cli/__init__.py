@@ -3,6 +3,7 @@
 # The order of the imports is that of the commands in the help.
 # isort: off
 from parafair.cli import data as data
+from parafair.cli import sorting as sorting
 from parafair.cli import fitting as fitting
 from parafair.cli import tuning as tuning
 from parafair.cli import auditing as auditing

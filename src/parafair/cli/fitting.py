@@ -12,7 +12,7 @@ from parafair.cli.options import FittedOptions
 from parafair.cli.people import Loaded, ModeOptions, load
 from parafair.cli.runs import HeldOut, certify_run, check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, output, progress
-from parafair.cli.tensors import TensorOptions
+from parafair.cli.tensors import StreamOptions
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.losses import is_squared
@@ -24,7 +24,7 @@ from parafair.solvers.objective import Objective
 
 @command("fit")
 def fit(
-    tensor: TensorOptions,
+    tensor: StreamOptions,
     people: ModeOptions,
     model: ModelOptions,
     solver: StartOptions,

@@ -93,9 +93,7 @@ class Part:
         with (
             reading(self.path, SORT_AGAIN),
             _damage_as_error(),
-            ParquetFile(
-                self.path, metadata=self.metadata, page_checksum_verification=True
-            ) as file,
+            ParquetFile(self.path, metadata=self.metadata, page_checksum_verification=True) as file,
         ):
             table = file.read_row_groups(list(groups), columns=list(columns), use_threads=False)
             return [np.asarray(table.column(name).to_numpy()) for name in columns]

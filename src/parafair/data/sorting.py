@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -169,7 +170,7 @@ class Merge:
         for first in range(0, len(bounds) - 1, GROUPS):
             own = bounds[first : first + GROUPS + 1]
             with self._part(runs.kinds) as add:
-                for begin, end in zip(own[:-1], own[1:], strict=True):
+                for begin, end in pairwise(own):
                     ends = [int(np.searchsorted(run[0], end)) for run in columns]
                     pieces = zip(columns, begins, ends, strict=True)
                     read = [[c[a:b] for c in run] for run, a, b in pieces if b > a]

@@ -121,27 +121,27 @@ class StreamedData(TensorData):
     @property
     def norm(self) -> float:
         """The root of the sum of squares of the entries."""
-        return self.norm_squared**0.5
+        return float(self.norm_squared**0.5)
 
     @property
-    def observed(self) -> int:  # type: ignore[override]
+    def observed(self) -> int:
         """Number of observed entries."""
         return self.source.count
 
     @property
-    def values(self) -> NoReturn:  # type: ignore[override]
+    def values(self) -> NoReturn:
         """The entries are never in memory all at once."""
         raise not_in_memory()
 
     @property
-    def indices(self) -> NoReturn:  # type: ignore[override]
+    def indices(self) -> NoReturn:
         """Neither are their positions."""
         raise not_in_memory()
 
-    cells = entries = values  # type: ignore[assignment]
+    cells = entries = values
 
     @cached_property
-    def observations(self) -> StreamedObservations:  # type: ignore[override]
+    def observations(self) -> StreamedObservations:
         """The observed entries, arranged for sums over them."""
         return StreamedObservations(
             self.shape,
@@ -149,7 +149,7 @@ class StreamedData(TensorData):
             self.observed,
             self.norm_squared,
             self.stream,
-            lambda mode: torch.from_numpy(self.source.counts(mode)),
+            lambda mode: torch.tensor(self.source.counts(mode)),
             max(int(self.source.sizes.max()), min(self.tile, self.observed)),
         )
 
@@ -164,6 +164,10 @@ class StreamedData(TensorData):
         check_device(device)
         like = self.like.to(device=device, dtype=resolve_dtype(dtype))
         return self if like is self.like else self._with(like=like)
+
+    def with_memory(self, limit: int) -> StreamedData:
+        """Return the data for fits that use at most so many bytes."""
+        return self._with(memory=limit)
 
     def with_tile(self, entries: int) -> StreamedData:
         """Return the data with tiles of about so many entries."""

@@ -145,9 +145,7 @@ class TensorData:
         return cls._of(read_tns(as_path("path", path), duplicates))
 
     @classmethod
-    def from_parquet(
-        cls, folder: str | Path, *, memory: int | str | None = None
-    ) -> StreamedData:
+    def from_parquet(cls, folder: str | Path, *, memory: int | str | None = None) -> StreamedData:
         """Open entries that `sort_parquet` sorted by person; they stay in their files.
 
         A fit reads them in tiles of people, once in every pass, so it needs memory for the rows of
@@ -156,7 +154,7 @@ class TensorData:
         Args:
             folder: The sorted folder.
             memory: The memory that a fit may use, such as "8GB" or a number of bytes. It sets the
-                size of a tile; a fit that needs more is refused before it starts. None for no limit.
+                size of a tile; a fit that needs more is refused at once. None for no limit.
         """
         from parafair.data.parquet import ParquetSource
         from parafair.data.streamed import StreamedData

@@ -1,4 +1,4 @@
-"""Fits to data that is streamed from files: what they support, their memory, and where they begin."""
+"""Fits to data that is streamed from files: what they support, their memory and their start."""
 
 from __future__ import annotations
 
@@ -154,4 +154,3 @@ def sampled_start(
     factors = [factor[None] for factor in fit.cp.factors]
     factors[0] = least_squares_rows(problem, factors[1:])
     return tuple(factors)
-
