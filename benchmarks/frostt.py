@@ -89,9 +89,7 @@ def write(folder: Path, count: int) -> None:
     np.save(folder / "values.npy", values)
     table = pa.table({"a": cells[0], "b": cells[1], "c": cells[2], "value": values})
     write_table(table, folder / "x.parquet")
-    sort_parquet(
-        folder / "x.parquet", folder / "sorted", modes=["a", "b", "c"], value="value"
-    )
+    sort_parquet(folder / "x.parquet", folder / "sorted", modes=["a", "b", "c"], value="value")
 
 
 def load(folder: str, kind: str) -> Row:
@@ -103,7 +101,9 @@ def load(folder: str, kind: str) -> Row:
         size = (path / "x.tns").stat().st_size
     elif kind == "binary":
         cells, values = (torch.from_numpy(np.load(path / f"{n}.npy")) for n in ("cells", "values"))
-        data = TensorData.from_array(torch.sparse_coo_tensor(cells, values, SHAPE, check_invariants=True))
+        data = TensorData.from_array(
+            torch.sparse_coo_tensor(cells, values, SHAPE, check_invariants=True)
+        )
         size = sum((path / f"{n}.npy").stat().st_size for n in ("cells", "values"))
     else:
         data = TensorData.from_parquet(path / "sorted")

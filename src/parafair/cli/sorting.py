@@ -19,7 +19,8 @@ DEFAULTS = defaults(sort_parquet)
 @command("sort")
 def sort(
     source: Annotated[
-        list[Path], typer.Argument(help="A folder of .parquet files with a row per entry, or files.")
+        list[Path],
+        typer.Argument(help="A folder of .parquet files with a row per entry, or files."),
     ],
     modes: Annotated[
         str, option(DATA, "Columns that name an entry, the people first, as user,film,year.")

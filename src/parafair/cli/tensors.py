@@ -95,7 +95,6 @@ class TensorOptions:
                 data = TensorData.from_array(read_tensor(self.tensor))
             return replace(data, modes=self.names) if self.names else data
 
-
     def _open_sorted(self) -> StreamedData:
         """Open a sorted folder, which has its own names of modes."""
         data = TensorData.from_parquet(self.tensor)
