@@ -5,8 +5,8 @@
 
 `load` reads the same entries from a .tns file, from a binary list (a .npy file of positions and one
 of values, made into a sparse tensor) and from a sorted Parquet folder. `sweep` measures the sums of
-all modes and the error with all gradients, from entries drawn on the device. Every measurement has a
-process of its own, for its peak memory. Rows are added to benchmarks/results/frostt_NAME.json.
+all modes and the error with all gradients, from entries drawn on the device. Every measurement runs
+in a process of its own, for its peak memory. Rows are added to benchmarks/results/frostt_NAME.json.
 """
 
 from __future__ import annotations

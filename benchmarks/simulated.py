@@ -1,8 +1,8 @@
-"""Data of any size from a seed: every group of people is drawn when it is read, and never stored."""
+"""Data of any size from a seed: every group of people is drawn when it is read, never stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +102,3 @@ def write_files(source: SimulatedSource, folder: Path, *, files: int = 10) -> No
             writer.write_table(table)
         if writer is not None:
             writer.close()
-
-
-def batches(total: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield consecutive ranges of at most `size`."""
-    for begin in range(0, total, size):
-        yield begin, min(begin + size, total)

@@ -30,10 +30,12 @@ SLOW_EXAMPLES = (
     "10_fair_scores",
     "11_counts",
     "12_models",
+    "13_out_of_core",
 )
 EXAMPLES = [
     pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW_EXAMPLES else (), id=path.stem)
-    for path in sorted((ROOT / "examples").glob("[01][01257]*.py"))
+    for pattern in ("[01][01257]*.py", "13*.py")
+    for path in sorted((ROOT / "examples").glob(pattern))
 ]
 
 

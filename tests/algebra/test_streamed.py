@@ -1,5 +1,6 @@
 """Sums over tiles are the sums over all entries."""
 
+from itertools import pairwise
 from math import prod
 
 import pytest
@@ -21,7 +22,7 @@ def entries(shape, count=600, seed=0):
 
 def streamed(indices, values, shape, bounds):
     def stream():
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        for first, last in pairwise(bounds):
             own = (indices[0] >= first) & (indices[0] < last)
             places = indices[:, own].clone()
             places[0] -= first

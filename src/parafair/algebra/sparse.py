@@ -24,7 +24,8 @@ class InMemory:
     if TYPE_CHECKING:
 
         @property
-        def values(self) -> Tensor: ...
+        def values(self) -> Tensor:
+            """The observed entries, in any shape."""
 
     @property
     def like(self) -> Tensor:

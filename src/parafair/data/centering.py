@@ -76,10 +76,11 @@ class Offsets:
         """Fit the same offsets to sums over all entries of each combination of the other modes."""
         sizes = data.shape[1:]
         if prod(sizes) > MOST_CELLS:
+            others = " x ".join(data.modes[1:])
             raise ValueError(
-                f"center=True needs at most {MOST_CELLS:,} combinations of {' x '.join(data.modes[1:])} "
-                f"if data is streamed, got {prod(sizes):,}; subtract means before sorting, or leave "
-                "center out"
+                f"center=True needs at most {MOST_CELLS:,} combinations of {others} if data is "
+                f"streamed, got {prod(sizes):,}; subtract means before sorting, or leave center "
+                "out"
             )
         sums, counts = torch.zeros(2, prod(sizes), dtype=torch.float64)
         for tile in data.to("cpu", torch.float64).stream():

@@ -7,7 +7,8 @@ and a record has the sizes of everything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,15 +100,13 @@ class Part:
             return [np.asarray(table.column(name).to_numpy()) for name in columns]
 
 
-class _damage_as_error:
+@contextmanager
+def _damage_as_error() -> Iterator[None]:
     """Turn errors of the system while a damaged file is read into those of its content."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if isinstance(error, OSError):
-            raise ValueError(str(error)) from error
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(str(error)) from error
 
 
 class ParquetSource:

@@ -1,7 +1,8 @@
 """Sorting entries by person, with files where memory is too small: an external merge sort.
 
-The input is read twice: for the labels, and for runs of entries that fit into memory, each sorted by
-person and written to a temporary file. Then the runs are merged, for some people at a time.
+The input is read twice: for the labels, and for runs of entries that fit into memory. Each run is
+sorted by person and written to a temporary file. Then the runs are merged, for some people at a
+time.
 """
 
 from __future__ import annotations
@@ -171,7 +172,8 @@ class Merge:
             own = bounds[first : first + GROUPS + 1]
             with self._part(runs.kinds) as add:
                 for begin, end in pairwise(own):
-                    ends = [int(np.searchsorted(run[0], end)) for run in columns]
+                    # A number of another type would make a copy of the whole column.
+                    ends = [int(run[0].searchsorted(run[0].dtype.type(end))) for run in columns]
                     pieces = zip(columns, begins, ends, strict=True)
                     read = [[c[a:b] for c in run] for run, a, b in pieces if b > a]
                     *positions, values = (np.concatenate(c) for c in zip(*read, strict=True))
