@@ -121,7 +121,15 @@ def main() -> None:
     sizes = [Size(10**n, 100, 1000, 16) for n in (5, 6, 7, 8)]
     print(
         table(
-            ["people", "entries", "file, GB", "memory, GB", "multiply-adds", "rows, GB", "message, kB"],
+            [
+                "people",
+                "entries",
+                "file, GB",
+                "memory, GB",
+                "multiply-adds",
+                "rows, GB",
+                "message, kB",
+            ],
             [
                 [
                     f"{size.people:,}",

@@ -4,7 +4,7 @@
 
 Names, the default being all of them:
 
-* speed: algorithm1, plain_cp, khsic, audit_time, iteration_time; solvers: all_at_once
+* speed: algorithm1, plain_cp, khsic, audit_time, iteration_time, import_time; solvers: all_at_once
 * fairness: chance_auto, chance_random, chance_seeds, chance_new, chance_chunks, baselines, drift,
   fair_time
 * frontiers: batch, hypervolume; the paper's figures: reproduction
@@ -12,7 +12,7 @@ Names, the default being all of them:
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
 * fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses
-* only with a CUDA device: gpu_iteration, gpu_criterion, gpu_fit
+* only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
 benchmarks/results/NAME.json. Times are the best of several runs, because other load on the machine
@@ -46,6 +46,7 @@ from benchmarks import (
     fairness,
     frontiers,
     gpu,
+    imports,
     iterations,
     losses,
     marks,
@@ -262,6 +263,7 @@ BENCHMARKS = {
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,
     "oulad_sums": marks.oulad_sums,
+    "import_time": imports.import_time,
     "certificate_time": certificates.certificate_time,
     "simulated_releases": certificates.simulated_releases,
     "population": certificates.population,
@@ -272,6 +274,7 @@ BENCHMARKS = {
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,
     "gpu_criterion": gpu.gpu_criterion,
+    "gpu_khsic": gpu.gpu_khsic,
     "gpu_fit": gpu.gpu_fit,
 }
 

@@ -13,7 +13,9 @@ PEOPLE, FILMS = 3000, 30
 
 def write_log(folder: Path, random: np.random.Generator) -> pandas.DataFrame:
     """Write ratings to three files in the order in which they came; return the people."""
-    people = pandas.DataFrame({"user": np.arange(PEOPLE), "group": random.choice(["a", "b"], PEOPLE)})
+    people = pandas.DataFrame(
+        {"user": np.arange(PEOPLE), "group": random.choice(["a", "b"], PEOPLE)}
+    )
     taste = random.standard_normal((PEOPLE, 2)) + (people["group"] == "b").to_numpy()[:, None]
     films = random.standard_normal((FILMS, 2))
     cells = random.permutation(np.argwhere(random.random((PEOPLE, FILMS)) < 0.4))
@@ -36,8 +38,9 @@ def main() -> None:
         model = FairCP(2, method="hsic", strength=100.0, ridge=1.0, max_iter=50)
         model.fit(data, sensitive_features=people["group"])
         print(f"residual {model.fit_.residual:.3f}")
-        rows = np.concatenate([model.transform(part, sensitive_features=_of(people, part))
-                               for part in data.parts()])
+        rows = np.concatenate(
+            [model.transform(part, sensitive_features=_of(people, part)) for part in data.parts()]
+        )
         print("embedded again, part by part:", rows.shape)
         found = audit(model.embedding_, sensitive_features=people["group"], attackers=["linear"])
         print(f"leakage {found.leakage:.3f}")

@@ -14,10 +14,11 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {"errors", "interrupts", "records", "temporaries", "threads"},
+    {"display", "errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
     {"arguments"},
+    {"progress"},
     {"storage"},
-    {"stored"},
+    {"pictures", "stored"},
     {"algebra", "losses"},
     {"data"},
     {"datasets", "dependence"},
@@ -47,6 +48,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_error_matches.py": "the tests",
     "test_gpu.py": "everything on another device",
     "test_main.py": "__main__",
+    "test_notebook.py": "all objects in a notebook",
     "test_verdicts.py": "the one rule for what passes, everywhere",
     "test_process_state.py": "global state, which no public call changes",
     "test_public_names.py": "the public names",

@@ -29,6 +29,8 @@ RESOLVE = """
 import json, sys
 import parafair
 
+for name in parafair.__all__:  # they are imported when they are first used
+    getattr(parafair, name)
 classes = {}
 for module in [m for name, m in sys.modules.items() if name.split(".")[0] == "parafair"]:
     for name, found in vars(module).items():

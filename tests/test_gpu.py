@@ -4,11 +4,21 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import ConvergenceWarning, FairCP, TensorData, audit, certify_rows, datasets
+from parafair import (
+    ConvergenceWarning,
+    FairCP,
+    ParafairWarning,
+    TensorData,
+    audit,
+    certify_rows,
+    datasets,
+)
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import fused
 from parafair.dependence.criterion import Criterion
+from parafair.dependence.gram import CenteredGram, kernel_sum
 from parafair.dependence.hsic import khsic
+from parafair.dependence.kernels import Gaussian
 from parafair.dependence.views import compare_columns, compare_rows, row_sums
 from parafair.dependence.whitening import RowViews
 from parafair.paper import compare_readings, make_tables
@@ -94,6 +104,24 @@ def test_large_samples_need_no_square_matrix():
     assert torch.cuda.max_memory_allocated() < 4e9  # one n x n matrix would be 10 GB
 
 
+@pytest.mark.parametrize("estimator", ["biased", "unbiased"])
+@pytest.mark.parametrize("groups", [2, 12])
+@pytest.mark.parametrize("rank", [1, 7, 40])
+def test_fused_sums_of_a_kernel_agree_with_double_precision(rank, groups, estimator):
+    n = 20_011  # more than one tile of plain PyTorch, and the last tile is not full
+    codes = torch.arange(n, device="cuda") % groups
+    rows = example_rows(n, rank, seed=0).cuda() + codes[:, None] / 5 + 10  # far from the origin
+    rows = torch.stack([rows, 0.5 * rows])
+    features = torch.nn.functional.one_hot(codes).double()
+    kernel = Gaussian(0.1)
+    exact, single = (
+        kernel_sum(rows.to(t), kernel, CenteredGram.of(features.to(t), Gaussian(1.0), estimator))
+        for t in (torch.float64, torch.float32)
+    )
+    torch.testing.assert_close(single[0].double(), exact[0], rtol=1e-4, atol=1e-9)
+    assert float((single[1].double() - exact[1]).norm() / exact[1].norm()) < 1e-4
+
+
 def test_figures_of_the_paper_are_made_on_the_device(tmp_path):
     pytest.importorskip("ot")  # without it a warning says that the limit is left out
     for device in ("cpu", "cuda"):
@@ -166,6 +194,17 @@ def test_people_in_chunks_on_the_device(features):
     torch.testing.assert_close(cuda[0], value, rtol=1e-3, atol=1e-8)
     assert float((cuda[1] - gradient).norm() / gradient.norm()) < 1e-3
     torch.testing.assert_close(cuda[2], deviations, rtol=1e-3, atol=0.01)
+
+
+def test_many_people_with_missing_entries_fit_on_the_device():
+    random = np.random.default_rng(0)
+    tensor = random.standard_normal((60_000, 4, 5))
+    tensor[random.random(tensor.shape) < 0.8] = np.nan
+    marks = TensorData.from_array(tensor).to_sparse()
+    model = FairCP(8, method="none", ridge=1.0, max_iter=2, tol=0, n_init=4, device="cuda")
+    with pytest.warns(ParafairWarning, match="no observed entries for"):
+        model.fit(marks)
+    assert np.isfinite(model.fit_.residual)
 
 
 @pytest.mark.parametrize("groups", [2, 12])

@@ -13,6 +13,8 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal may know ASCII only
     try:
         from parafair.cli import app
+
+        app()
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in {"typer", "rich", "pandas"}:
             raise
@@ -20,7 +22,6 @@ def main() -> None:
             f"parafair: the command line needs the package {error.name!r}; "
             "install it with: pip install 'parafair[cli]'"
         )
-    app()
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ def blinding(seed: int, folder: Path) -> Iterator[Outcome]:
                 target,
                 Kind.BLINDED,
                 " + ".join(found.steps),
-                "from tests.campaign.blinding import attempt, passes\n"
+                reproduction="from tests.campaign.blinding import attempt, passes\n"
                 f"passes(attempt(np.random.default_rng([{seed}, {number}])))",
             )
         else:

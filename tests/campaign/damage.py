@@ -194,16 +194,17 @@ class Damaged:
                 if own and str(file.parent if forged else file) in said:
                     return Outcome(target, Kind.REFUSED)
                 kind = Kind.UNCLEAR if own else Kind.RAW
-                return Outcome(target, kind, f"{how}: {_line(error)}", show)
+                return Outcome(target, kind, f"{how}: {_line(error)}", reproduction=show)
             except Exception as error:
-                return Outcome(target, Kind.RAW, f"{how}: {_line(error)}", show)
+                return Outcome(target, Kind.RAW, f"{how}: {_line(error)}", reproduction=show)
         said = [w for w in caught if issubclass(w.category, ParafairWarning)]
         if any(str(self.folder) in str(warning.message) for warning in said):
             return Outcome(target, Kind.REFUSED)
         changed = "" if forged else difference(self.whole, found)
         if changed:
             place = re.sub(r"\d+", "n", changed.partition(":")[0])
-            return Outcome(target, Kind.DIFFERENT, f"{how}: {place}", f"{show}\n{changed}")
+            told = f"{show}\n{changed}"
+            return Outcome(target, Kind.DIFFERENT, f"{how}: {place}", reproduction=told)
         return Outcome(target, Kind.FINE)
 
 

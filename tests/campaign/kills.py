@@ -42,6 +42,7 @@ class Scene:
         after: What it returns after the job.
         operations: How many operations on files the job takes.
         seconds: How long the job takes.
+        rewritten: Files that the undisturbed job changes: it exchanges the fits of a frontier.
     """
 
     job: Job
@@ -51,6 +52,7 @@ class Scene:
     after: Any
     operations: int
     seconds: float
+    rewritten: frozenset[Path] = frozenset()
 
     @classmethod
     def make(cls, job: Job, original: Path, folder: Path) -> Scene:
@@ -63,8 +65,14 @@ class Scene:
         if end.code:
             raise RuntimeError(f"{job.target} failed: {end.text}")
         taken = time.monotonic() - begin
+        rewritten = frozenset(place for place in scene._changed() if job.grows)
         return replace(
-            scene, before=before, after=scene.see(), operations=end.operations, seconds=taken
+            scene,
+            before=before,
+            after=scene.see(),
+            operations=end.operations,
+            seconds=taken,
+            rewritten=rewritten,
         )
 
     def reset(self) -> None:
@@ -100,10 +108,11 @@ class Scene:
         show = f"{self.job.target}: {moment}"
         try:
             for kind, detail in self._problems(moment, chance):
-                return Outcome(self.job.target, kind, f"{moment.fault.value}: {detail}", show)
+                told = f"{moment.fault.value}: {detail}"
+                return Outcome(self.job.target, kind, told, reproduction=show)
         except Exception as error:
             told = f"{moment.fault.value}: {type(error).__name__}: {error}"
-            return Outcome(self.job.target, Kind.RAW, told[:300], show)
+            return Outcome(self.job.target, Kind.RAW, told[:300], reproduction=show)
         return Outcome(self.job.target, Kind.FINE)
 
     def _problems(self, moment: Moment, chance: Random) -> Iterator[tuple[Kind, str]]:
@@ -141,12 +150,9 @@ class Scene:
             return True
         if not self.job.grows or found is None:
             return False
-        points = {point.member: point for point in self.after[0].points}
+        known = [point for seen in (self.before, self.after) if seen for point in seen[0].points]
         for point in found[0].points:
-            whole = points[point.member]
-            parts = [(point.fit, whole.fit), (point.audit, whole.audit)]
-            parts.append((point.evaluation, whole.evaluation))
-            if any(a is not None and difference(a, b, rounding=ROUNDING) for a, b in parts):
+            if not any(_is_part(point, one) for one in known if one.member == point.member):
                 return False
         return True
 
@@ -168,9 +174,26 @@ class Scene:
             written = place in figures or out in (place, *place.parents)
             if path.is_dir() or (self.job.replaces and written and not self.job.grows):
                 continue
-            now = self.folder / place
-            if not now.exists() or now.read_bytes() != path.read_bytes():
+            if place not in self.rewritten and self._is_changed(place):
                 yield Kind.LOST, f"{place} is gone or changed"
+
+    def _changed(self) -> Iterator[Path]:
+        """Yield the places of files that are not as they were."""
+        places = (path.relative_to(self.original) for path in self.original.rglob("*"))
+        return (place for place in places if self._is_changed(place))
+
+    def _is_changed(self, place: Path) -> bool:
+        before, now = self.original / place, self.folder / place
+        if before.is_dir():
+            return False
+        return not now.exists() or now.read_bytes() != before.read_bytes()
+
+
+def _is_part(point: Any, whole: Any) -> bool:
+    """Whether a point has the fit of another, and some of what was computed for it."""
+    parts = [(point.fit, whole.fit), (point.audit, whole.audit)]
+    parts.append((point.evaluation, whole.evaluation))
+    return not any(a is not None and difference(a, b, rounding=ROUNDING) for a, b in parts)
 
 
 def _fits(found: Any) -> Iterator[Any]:

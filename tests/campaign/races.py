@@ -90,12 +90,16 @@ def _judge(
     raw = [text for text in told if text.startswith("raw")]
     show = f"two processes at the same time: {name}; they said {told}"
     if raw:
-        return Outcome(name, Kind.RAW, raw[0].replace(str(place), "the folder")[:200], show)
+        return Outcome(
+            name, Kind.RAW, raw[0].replace(str(place), "the folder")[:200], reproduction=show
+        )
     if not winners or (len(winners) > 1 and not both) or read(place) not in winners:
-        return Outcome(name, Kind.LOST, f"{len(winners)} of 2 succeeded", show)
+        return Outcome(name, Kind.LOST, f"{len(winners)} of 2 succeeded", reproduction=show)
     left = [path.name for path in place.parent.glob(f".{place.name}-*")]
     if left:
-        return Outcome(name, Kind.LOST, "left behind a temporary file", f"{show}: {left}")
+        return Outcome(
+            name, Kind.LOST, "left behind a temporary file", reproduction=f"{show}: {left}"
+        )
     return Outcome(name, Kind.FINE if len(winners) == 2 else Kind.REFUSED)
 
 

@@ -9,10 +9,10 @@ pytest.importorskip("typer")
 
 from parafair import FairCP, audit, frontier, parity_limit, tune
 from parafair.audits import ATTACKERS
+from parafair.cli.lazy import Commands
 from parafair.cli.limits import LimitOptions
 from parafair.cli.models import GridOptions, ModelOptions, StartOptions
 from parafair.cli.options import AuditOptions, numbers
-from parafair.cli.shell import app
 from parafair.frontiers.run import AUDITS
 from parafair.losses import LOSSES
 from parafair.model.methods import METHODS
@@ -65,8 +65,7 @@ def test_a_frontier_audits_as_in_python():
 
 
 def options_of(command):
-    (found,) = [c.callback for c in app.registered_commands if c.name == command]
-    return signature(found).parameters.values()
+    return signature(Commands()[command].callback).parameters.values()
 
 
 @pytest.mark.parametrize(

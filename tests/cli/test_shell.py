@@ -13,7 +13,6 @@ import pytest
 from parafair import Fit, Status
 
 pytest.importorskip("typer")
-from parafair.cli import shell
 from tests.cli.conftest import FIT, FIT_SCORES, run
 
 
@@ -21,14 +20,6 @@ def test_help_teaches(working):
     assert "parafair fit data/tensor.npy" in run("--help")
     assert "Ctrl-C" in run("fit", "--help")
     assert run("--version").startswith("parafair 0.")
-
-
-def test_all_commands_are_listed_in_the_order_of_work(working):
-    names = [command.name for command in shell.app.registered_commands]
-    assert names == [
-        "datasets", "fit", "tune", "audit", "frontier", "pick", "report", "parity-limit",
-        "predict", "transform", "certify", "reproduce",
-    ]  # fmt: skip
 
 
 def drain(terminal):

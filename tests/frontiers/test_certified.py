@@ -6,7 +6,7 @@ import pytest
 from parafair import FairCP, ParafairWarning, certify, frontier
 from parafair.frontiers import load, plan, run
 from parafair.frontiers.certified import COLUMNS, MOST_PEOPLE, check_certificates
-from parafair.frontiers.result import Member
+from parafair.frontiers.point import Member
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 
 NOISES = (0.1, 0.5)

@@ -4,7 +4,7 @@ from parafair import Certificate, Measure, SensitiveFeatures
 from parafair.audits import Audit
 from parafair.audits.result import ACCURACY
 from parafair.frontiers import Frontier, Point
-from parafair.frontiers.result import Member
+from parafair.frontiers.point import Member
 from parafair.guarantees.statements import Statement
 
 

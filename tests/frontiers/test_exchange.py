@@ -9,7 +9,7 @@ from parafair.frontiers import frontier, load
 from parafair.frontiers import run as run_module
 from parafair.frontiers.exchange import exchange, with_noise_of
 from parafair.frontiers.plan import make_plan
-from parafair.frontiers.result import Member, Point
+from parafair.frontiers.point import Member, Point
 from tests.reference.kinds import KINDS, draw, equal_moments, mean_shift, zero_inflated
 
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)

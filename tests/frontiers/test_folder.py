@@ -194,6 +194,10 @@ def test_what_a_frontier_lacks_is_told(tmp_path, two):
     with pytest.warns(ParafairWarning, match="invariant is not finished: 1 of 2 fits have no audi"):
         assert len(load(tmp_path).audited) == 1
     small(out=tmp_path)
+    (folder / "certificate.json").unlink()
+    with pytest.warns(ParafairWarning, match="not finished: 1 of 2 fits have no certificate; run"):
+        load(tmp_path)
+    small(out=tmp_path)
     assert len(load(tmp_path).audited) == 2
     (folder / "member.json").unlink()
     with pytest.raises(FileNotFoundError, match="member.json is missing; fit again"):

@@ -5,7 +5,8 @@ from parafair import Audit, FairCP, Measure, SensitiveFeatures, frontier
 from parafair.audits import Verdict
 from parafair.audits.result import ACCURACY
 from parafair.frontiers import Frontier, Point
-from parafair.frontiers.result import Member, most_leakage
+from parafair.frontiers.point import Member
+from parafair.frontiers.result import most_leakage
 from tests.frontiers.conftest import CAREFUL, GROUPS, MATRIX, QUICK, small
 
 

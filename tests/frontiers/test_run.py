@@ -8,7 +8,7 @@ from parafair.audits.evaluation import evaluate_predictions
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.frontiers import plan, run
 from parafair.frontiers.folder import load
-from parafair.frontiers.result import Member
+from parafair.frontiers.point import Member
 from parafair.frontiers.strengths import refined_strengths
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
 from parafair.solvers import BlockDescent, GradientBCD, solve_batch

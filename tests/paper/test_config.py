@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parafair.frontiers.plan import make_plan
-from parafair.frontiers.result import Member
+from parafair.frontiers.point import Member
 from parafair.paper import EXPLAINED, NAMES, OPTIONS, Readings, Setup, read_readings
 from parafair.paper.config import (
     BCD,

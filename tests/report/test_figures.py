@@ -6,8 +6,9 @@ from math import nan
 
 import pytest
 
+from parafair.frontiers.pictures import SIDES
+from parafair.pictures import GROUP_COLORS, METHOD_COLORS
 from parafair.report import draw_embeddings, draw_frontier
-from parafair.report.figures import GROUP_COLORS, METHOD_COLORS, SIDES
 from tests.report.conftest import certify_point, put_off_chance
 
 DRAWINGS = [draw_frontier, draw_embeddings]

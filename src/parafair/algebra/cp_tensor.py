@@ -15,6 +15,7 @@ from torch import Tensor
 
 from parafair.algebra.devices import by_device
 from parafair.arguments import instance_of, items
+from parafair.display import table, view
 from parafair.errors import shown
 
 Factors = Sequence[Tensor]
@@ -65,6 +66,11 @@ class CPTensor:
         sizes = " x ".join(f"{factor.shape[-2]:,}" for factor in self.factors)
         dtype = str(self.weights.dtype).removeprefix("torch.")
         return f"CPTensor({sizes}, rank {self.weights.shape[-1]}, {dtype})"
+
+    def _repr_html_(self) -> str:
+        factors = enumerate(self.factors)
+        rows = [[f"factor {mode}", " x ".join(map(str, factor.shape))] for mode, factor in factors]
+        return view(repr(self), table(rows, header=["", "shape"]))
 
     @classmethod
     def from_factors(cls, factors: Factors) -> CPTensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
+from parafair.display import table, view
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,12 @@ class TuckerTensor:
     def __repr__(self) -> str:
         sizes = " x ".join(f"{len(factor):,}" for factor in self.factors)
         return f"TuckerTensor({sizes}, ranks {self.ranks})"
+
+    def _repr_html_(self) -> str:
+        factors = enumerate(self.factors)
+        rows = [[f"factor {mode}", " x ".join(map(str, factor.shape))] for mode, factor in factors]
+        rows.append(["core", " x ".join(map(str, self.ranks))])
+        return view(repr(self), table(rows, header=["", "shape"]))
 
     def __iter__(self) -> Iterator[Tensor | list[Tensor]]:
         yield self.core

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parafair.arguments import as_path
+from parafair.arguments import one_of
 from parafair.audits.inputs import INPUTS
 from parafair.audits.result import ACCURACY, R_SQUARED, Audit, Measure, ordered
-from parafair.storage import check_new_file, new_file
+from parafair.pictures import axes_for, check_figure, check_matplotlib, legend_above
+from parafair.storage import new_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-FORMATS = ("png", "pdf", "svg")
 
 # Okabe and Ito's blue, orange and green, which color-blind readers can distinguish.
 COLORS = dict(zip(INPUTS, ("#0072B2", "#D55E00", "#009E73"), strict=True))
@@ -52,19 +51,18 @@ def draw(audit: Audit, path: str | Path | None = None) -> Figure:
     return figure
 
 
-def check_matplotlib() -> None:
-    """Raise if nothing can be drawn."""
-    if find_spec("matplotlib") is None:
-        raise ImportError("drawing needs matplotlib; install it with: pip install 'parafair[plot]'")
-
-
-def check_figure(path: str | Path, *, overwrite: bool) -> None:
-    """Raise if a figure cannot be drawn or written; call it before any work is done."""
-    suffixes = [f".{name}" for name in FORMATS]
-    if as_path("path", path).suffix.lower() not in suffixes:
-        raise ValueError(f"path must end in {', '.join(suffixes)}, got {str(path)!r}")
-    check_matplotlib()
-    check_new_file(path, overwrite=overwrite)
+def plot(audit: Audit, *, feature: str | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the attackers of one feature; see `Audit.plot`."""
+    features = ordered(row.feature for row in audit.attackers)
+    leakages = {r.feature: r for r in audit.rows if r.section == "leakage"}
+    name = max(features, key=lambda each: leakages[each].value) if feature is None else feature
+    one_of("feature", name, features)
+    rows = [row for row in audit.attackers if row.feature == name]
+    height = 0.38 * (len(ordered(row.model for row in rows)) + 4.5)
+    with axes_for(ax, (7.5, height)) as panel:
+        _draw_feature(panel, rows, leakages[name])
+        legend_above(panel, lines=2)
+    return panel
 
 
 def _draw_feature(panel: Any, rows: list[Measure], leakage: Measure) -> None:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from parafair.arguments import as_path, flag, instance_of, items, one_of, real_number, whole_number
 from parafair.data.frames import frame_of
+from parafair.display import view
 from parafair.errors import shown
 from parafair.records import plain
 from parafair.storage import DAMAGE
 from parafair.stored import read_record, reading, write_record
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
@@ -304,12 +306,28 @@ class Audit:
 
         return draw(self, path)
 
+    def plot(self, *, feature: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw every attacker's advantage over chance for one feature.
+
+        Args:
+            feature: The feature; None for the one with the largest leakage.
+            ax: Axes of matplotlib to draw on; None for those of a new figure.
+        """
+        from parafair.audits.pictures import plot
+
+        return plot(self, feature=feature, ax=ax)
+
     def __repr__(self) -> str:
         low, high = self.leakage_interval
         return (
             f"Audit({self.verdict().value}: leakage {self.leakage:.3f} [{low:.3f}, {high:.3f}], "
             f"{self.people} people)"
         )
+
+    def _repr_html_(self) -> str:
+        from parafair.audits.view import audit_parts
+
+        return view(f"Audit: {self.verdict().value} (max_leakage=0.05)", *audit_parts(self))
 
     def __str__(self) -> str:
         from parafair.audits.text import write

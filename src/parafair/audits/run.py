@@ -36,6 +36,7 @@ from parafair.audits.trials import Plan, Trials, try_attackers
 from parafair.data.column import Column
 from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.progress import Bar, check_verbose, tracked
 
 # An audit needs this many people: two in each of two groups.
 LEAST_PEOPLE = 4
@@ -62,6 +63,7 @@ def audit(  # noqa: PLR0913  (each argument is a setting of its own)
     n_jobs: int | None = None,
     random_state: RandomState = 0,
     on_progress: Callable[[int, int], None] | None = None,
+    verbose: int = 0,
 ) -> Audit:
     """Measure how much an embedding reveals about each sensitive feature, and about all jointly.
 
@@ -92,7 +94,9 @@ def audit(  # noqa: PLR0913  (each argument is a setting of its own)
             -1 is all processors. Results do not depend on it.
         random_state: Seed of the sample, the folds, the attackers and the permutations.
         on_progress: Called after each trial with the number of trials done and their total.
+        verbose: 1 shows a bar, 2 also prints the leakage of each feature; 0 shows nothing.
     """
+    check_verbose(verbose)
     jobs("n_jobs", n_jobs)
     callback("on_progress", on_progress)
     known = People.of(embedding, sensitive_features)
@@ -111,17 +115,20 @@ def audit(  # noqa: PLR0913  (each argument is a setting of its own)
     _check_kinds(chosen, columns)
     seed = int(random.randint(2**31))
     plan = Plan(most_folds(columns, folds), repeats, n_jobs, people.precision, seed, first)
-    progress = _Progress(on_progress, _count_trials(chosen, columns))
-    rows, measures = people.rows[tested], []
-    predicted = [] if wanted is None else predict_target(rows, wanted, plan)
-    for column in columns:
-        trials = try_attackers(people.rows, column, chosen, plan, progress.advance)
-        measures += _attacker_rows(trials, column, plan)
-        own = column.take(tested)
-        measures += dependence_rows(rows, own, permutations=permutations, plan=plan)
-        measures += group_rows(predicted, own)
-        if column is not joint:
-            measures += paper_rows(rows, own, seed=seed)
+    rows, measures, total = people.rows[tested], [], _count_trials(chosen, columns)
+    with tracked("audit", verbose) as bar:
+        progress = _Progress(on_progress, total, bar)
+        predicted = [] if wanted is None else predict_target(rows, wanted, plan)
+        for column in columns:
+            trials = try_attackers(people.rows, column, chosen, plan, progress.advance)
+            found = _attacker_rows(trials, column, plan)
+            measures += found
+            own = column.take(tested)
+            measures += dependence_rows(rows, own, permutations=permutations, plan=plan)
+            measures += group_rows(predicted, own)
+            if column is not joint:
+                measures += paper_rows(rows, own, seed=seed)
+            bar.note(f"{column.name}: leakage {found[0].value:.3f}")
     measures += overall_rows(predicted)
     remarks = _remarks(people, joint, chosen, plan, folds)
     population = len(known) if new is None else len(new)
@@ -258,10 +265,12 @@ class _Progress:
 
     report: Callable[[int, int], None] | None
     total: int
+    bar: Bar
     done: int = 0
 
     def advance(self) -> None:
         self.done += 1
+        self.bar(self.done, self.total)
         if self.report is not None:
             self.report(self.done, self.total)
 

@@ -13,7 +13,6 @@ import typer
 from numpy.typing import NDArray
 
 from parafair.audits import Audit, OutputAudit, audit, audit_outputs, check_max_leakage
-from parafair.audits.pictures import check_figure
 from parafair.cli.command import command
 from parafair.cli.embeddings import Embedding, read_embedding
 from parafair.cli.options import (
@@ -34,6 +33,7 @@ from parafair.data.frames import read_table
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
 from parafair.model.estimator import FairCP
+from parafair.pictures import check_figure
 from parafair.storage import check_new_file, new_file
 from parafair.stored import write_record
 

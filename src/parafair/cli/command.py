@@ -7,7 +7,10 @@ from dataclasses import MISSING, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar, get_type_hints
 
-from parafair.cli.shell import app, readable_errors
+import typer
+
+from parafair.cli.lazy import LOADED
+from parafair.cli.shell import readable_errors
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -25,7 +28,9 @@ def command(name: str, *, more: Mapping[str, Any] | None = None) -> Callable[[F]
     """
 
     def add(function: F) -> F:
-        app.command(name=name)(flatten(function, more or {}))
+        alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        alone.command(name=name)(flatten(function, more or {}))
+        LOADED[name] = typer.main.get_command(alone)
         return function
 
     return add

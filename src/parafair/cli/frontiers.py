@@ -43,7 +43,8 @@ from parafair.frontiers import load as load_frontier
 from parafair.frontiers.certified import AUTO, MOST_PEOPLE
 from parafair.frontiers.choice import GUARANTEES
 from parafair.frontiers.folder import Folder, method_folders
-from parafair.frontiers.result import Point, join
+from parafair.frontiers.point import Point
+from parafair.frontiers.result import join
 from parafair.frontiers.run import AUDITS
 from parafair.guarantees.statements import rounded_up
 from parafair.model.estimator import FairCP

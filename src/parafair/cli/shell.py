@@ -23,11 +23,11 @@ from rich.progress import (
 from rich.segment import Segment
 from rich.text import Text
 
-from parafair import __version__
-from parafair.errors import ParafairWarning
+from parafair.cli.lazy import LazyGroup
 
 app = typer.Typer(
     name="parafair",
+    cls=LazyGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -87,6 +87,8 @@ INTERRUPTED, BAD_INPUT = 130, 2
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from parafair.version import __version__
+
         echo(f"parafair {__version__}")
         raise typer.Exit
 
@@ -104,6 +106,8 @@ def _options(
 @contextmanager
 def readable_errors() -> Iterator[None]:
     """Turn the library's errors and warnings into one line each."""
+    from parafair.errors import ParafairWarning  # takes as long as scikit-learn
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", ParafairWarning)
         try:

@@ -15,6 +15,8 @@ from parafair.arguments import whole_number
 from parafair.data.column import Column, Kind
 from parafair.data.labels import check_positions
 from parafair.data.raw_features import Missing, RawFeatures
+from parafair.data.view import feature_parts
+from parafair.display import view
 from parafair.errors import shown, unknown_choice
 
 Kinds: TypeAlias = Kind | Mapping[str, Kind] | None
@@ -49,6 +51,9 @@ class SensitiveFeatures:
         if self.has_features is not None:
             parts.append(f"{(~self.has_features).sum():,} without features")
         return f"SensitiveFeatures({'; '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        return view(repr(self), *feature_parts(self))
 
     def __len__(self) -> int:
         return len(self.columns[0].values)

@@ -29,6 +29,8 @@ from parafair.data.long_table import (
     read_tns,
 )
 from parafair.data.modes import complete_labels, complete_modes
+from parafair.data.view import tensor_parts
+from parafair.display import view
 from parafair.errors import unknown_choice
 
 if TYPE_CHECKING:
@@ -173,6 +175,9 @@ class TensorData:
         dtype = str(self.dtype).removeprefix("torch.")
         share = f"{100 * self.coverage:.3g} %"
         return f"TensorData({sizes}, {self.observed:,} observed ({share}), {kind}, {dtype})"
+
+    def _repr_html_(self) -> str:
+        return view(repr(self), *tensor_parts(self))
 
     @property
     def order(self) -> int:

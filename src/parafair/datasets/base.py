@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.data.view import feature_parts, tensor_parts
 from parafair.datasets.files import Source
+from parafair.display import paragraph, view
 
 if TYPE_CHECKING:
     import pandas
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """A tensor and the sensitive features of the people along one of its modes.
 
@@ -43,6 +46,18 @@ class Dataset:
     modes: tuple[str, ...] = ()
     labels: tuple[NDArray[Any], ...] = ()
     target: NDArray[Any] | pandas.Series | None = None
+
+    def __repr__(self) -> str:
+        sizes = zip(self.tensor.shape, self.modes, strict=True)
+        text = " x ".join(f"{size:,} {name}" for size, name in sizes)
+        return f"Dataset({self.name}: {text}, people along {self.modes[self.mode]})"
+
+    def _repr_html_(self) -> str:
+        data = TensorData.from_array(self.tensor)
+        data = replace(data, modes=self.modes, labels=self.labels)
+        features = SensitiveFeatures.of(self.sensitive_features, missing="exclude")
+        parts = (*tensor_parts(data), *feature_parts(features))
+        return view(repr(self), paragraph(self.about), *parts)
 
     def __post_init__(self) -> None:
         own = self.tensor if isinstance(self.tensor, TensorData) else None

@@ -1,4 +1,4 @@
-"""Whole rows compared on a CUDA device by two kernels, without a Gram matrix in memory.
+"""Whole rows compared on a CUDA device by kernels that hold no Gram matrix in memory.
 
 Each kernel computes the similarities of a tile of pairs in registers, uses all scales of them and
 forgets them. So memory is only read for the rows, and all chunks of people are one launch. Products
@@ -25,12 +25,15 @@ except ImportError:  # a CPU build of torch, or a system without Triton
 # The largest number of columns of the rows and of the weights: a tile of both stays in registers.
 MOST_COLUMNS, MOST_WEIGHTS = 64, 32
 
+# Weights of at most this many columns are multiplied one by one.
+FEW_WEIGHTS = 4
+
 # People of a tile, and threads that compute it.
 TILE, WARPS = 64, 4
 
 
 def is_fused(rows: Tensor, columns: Tensor) -> bool:
-    """Tell whether the kernels can compare rows (batch, n, d) with columns (chunks, people, r)."""
+    """Tell whether the kernels can compare rows (..., n, d) with weights of shape (..., r)."""
     return (
         row_kernels is not None
         and rows.is_cuda
@@ -60,6 +63,38 @@ def row_sums(rows: Tensor, columns: Tensor, places: Tensor) -> Tensor:
     return _sums(rows[:, places], columns)
 
 
+def kernel_sum(sample: Tensor, gamma: float, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``sum over i, j of (l_i . r_j) k(x_i, x_j)`` and its gradient in the sample.
+
+    The kernel is ``exp(-gamma |x - y|**2)``. The matrix of all ``l_i . r_j`` is symmetric.
+
+    Args:
+        sample: Rows ``x``, shape (batch, n, d).
+        gamma: The multiplier of squared distances.
+        left: Rows ``l``, shape (n, r).
+        right: Rows ``r``, shape (n, r).
+    """
+    batch, people, width = sample.shape
+    # Far from the origin, squared distances would be small differences of large numbers.
+    points = sample - sample.mean(-2, keepdim=True)
+    moved, masses = torch.empty_like(points), points.new_empty(batch, people)
+    with torch.cuda.device(sample.device):
+        row_kernels.weighted_kernel[(batch, _tiles(people))](
+            points.contiguous(),
+            left.contiguous(),
+            right.contiguous(),
+            moved,
+            masses,
+            gamma,
+            PEOPLE=people,
+            FEW=left.shape[-1] <= FEW_WEIGHTS,
+            TILE=TILE,
+            num_warps=WARPS,
+            **_widths(width, left.shape[-1]),
+        )
+    return masses.sum(-1), 4 * gamma * moved
+
+
 def _sums(points: Tensor, own: Tensor) -> Tensor:
     """Return sums of shape (batch, chunks, kernels, r) of points (batch, chunks, people, d)."""
     batch, chunks, people, _ = points.shape
@@ -81,16 +116,22 @@ def _launch(kernel: Any, points: Tensor, own: Tensor, *others: Tensor) -> None:
             chunks,
             ROW_GAMMAS[0] / (2 * width),
             PEOPLE=people,
-            WIDTH=width,
-            WEIGHTS=weights,
-            # A product on tensor cores has at least 16 rows and columns.
-            PADDED_WIDTH=max(16, _power(width)),
-            PADDED_WEIGHTS=max(16, _power(weights)),
             SCALES=len(ROW_GAMMAS),
             PADDED_SCALES=_power(len(ROW_GAMMAS)),
             TILE=TILE,
             num_warps=WARPS,
+            **_widths(width, weights),
         )
+
+
+def _widths(width: int, weights: int) -> dict[str, int]:
+    """Return the numbers of columns; a product on tensor cores has at least 16 of them."""
+    return {
+        "WIDTH": width,
+        "WEIGHTS": weights,
+        "PADDED_WIDTH": max(16, _power(width)),
+        "PADDED_WEIGHTS": max(16, _power(weights)),
+    }
 
 
 def _tiles(people: int) -> int:

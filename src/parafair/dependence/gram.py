@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.devices import by_device
-from parafair.dependence.kernels import Kernel
+from parafair.dependence.fused import is_fused
+from parafair.dependence.fused import kernel_sum as fused_kernel_sum
+from parafair.dependence.kernels import Gaussian, Kernel
 from parafair.errors import unknown_choice
 
 Estimator: TypeAlias = Literal["biased", "unbiased"]
@@ -38,7 +40,7 @@ class CenteredGram:
 
     ``tile(i, j) = scale * (k(y_i, y_j) + left_i @ right_j.T)``; the product does the centering.
     If the Gram matrix has low rank (a category, a few numbers), the product contains the kernel
-    too, and `kernel` is None.
+    too, and `kernel` is None. For the biased estimator it is then that of centered columns.
 
     Attributes:
         sample: Rows ``y``, shape (..., n, d).
@@ -70,6 +72,9 @@ class CenteredGram:
             raise ValueError(f"the unbiased estimator needs at least 4 rows, got {n}")
         kernel = kernel.resolve(sample)
         low_rank = exact_low_rank_factor(sample, kernel)
+        if low_rank is not None and not zero_diagonal:
+            centered = low_rank - low_rank.mean(-2, keepdim=True)
+            return cls(sample, None, centered, centered, zero_diagonal, 1 / n**2)
         ones = sample.new_ones(*sample.shape[:-1], 1)
         if low_rank is None:
             sums = gram_product(sample, kernel, ones)
@@ -194,6 +199,14 @@ def kernel_sum(sample: Tensor, kernel: Kernel, weights: CenteredGram) -> tuple[T
         members = sample.split(max(1, (one // n) ** 2))
         parts = [kernel.within(part, weights.tile(slice(0, n), slice(0, n))) for part in members]
         return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+    if isinstance(kernel, Gaussian) and weights.kernel is None and is_fused(sample, weights.left):
+        value, gradient = fused_kernel_sum(
+            sample.reshape(-1, *sample.shape[-2:]), kernel.scale, weights.left, weights.right
+        )
+        if weights.zero_diagonal:  # a row is at distance zero from itself
+            value = value - (weights.left * weights.right).sum()
+        value, gradient = value.reshape(sample.shape[:-2]), gradient.reshape(sample.shape)
+        return weights.scale * value, weights.scale * gradient
     value = sample.new_zeros(sample.shape[:-2])
     gradient = torch.zeros_like(sample)
     for rows, others in tiles(sample):

@@ -95,3 +95,50 @@ def gradient_kernel(
     inside = (rows < PEOPLE)[:, None] & (width < WIDTH)[None, :]
     places = moved + member * PEOPLE * WIDTH + rows[:, None] * WIDTH + width[None, :]
     tl.store(places, found, mask=inside)
+
+
+@triton.jit
+def weighted_kernel(
+    points, left, right, moved, masses, gamma,
+    PEOPLE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTS: tl.constexpr,
+    PADDED_WIDTH: tl.constexpr, PADDED_WEIGHTS: tl.constexpr,
+    FEW: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """Write ``sum over j of e_ij (x_j - x_i)`` and ``sum over j of e_ij``.
+
+    Here ``e_ij = (l_i . r_j) k(x_i, x_j)``, with l and r the rows of `left` and `right`. Tensor
+    cores multiply at least 16 columns, so FEW of them are multiplied one by one.
+    """
+    member, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    points += member * PEOPLE * WIDTH
+    rows = tile * TILE + tl.arange(0, TILE)
+    x = _load(points, rows, PEOPLE, WIDTH, PADDED_WIDTH)
+    toward = tl.zeros((TILE, PADDED_WIDTH), tl.float32)
+    mass = tl.zeros((TILE,), tl.float32)
+    # With g' = g / ln 2, exp(-g |x - y|^2) is 2 to the power 2 g' x.y - g' x.x - g' y.y.
+    gamma = gamma * 1.4426950408889634
+    doubled, squares = 2 * gamma * x, gamma * tl.sum(x * x, 1)
+    if not FEW:
+        u = _load(left, rows, PEOPLE, WEIGHTS, PADDED_WEIGHTS)
+    for begin in range(0, PEOPLE, TILE):
+        columns = begin + tl.arange(0, TILE)
+        y = _load(points, columns, PEOPLE, WIDTH, PADDED_WIDTH)
+        exponent = tl.dot(doubled, tl.trans(y), input_precision="tf32x3")
+        exponent = exponent - squares[:, None] - (gamma * tl.sum(y * y, 1))[None, :]
+        if FEW:
+            weight = tl.zeros((TILE, TILE), tl.float32)
+            for column in tl.static_range(WEIGHTS):
+                one = tl.load(left + rows * WEIGHTS + column, mask=rows < PEOPLE, other=0.0)
+                two = tl.load(right + columns * WEIGHTS + column, mask=columns < PEOPLE, other=0.0)
+                weight += one[:, None] * two[None, :]
+        else:
+            v = _load(right, columns, PEOPLE, WEIGHTS, PADDED_WEIGHTS)
+            weight = tl.dot(u, tl.trans(v), input_precision="tf32x3")
+        pair = weight * tl.exp2(tl.minimum(exponent, 0.0))
+        toward += tl.dot(pair, y, input_precision="tf32x3")
+        mass += tl.sum(pair, 1)
+    width, present = tl.arange(0, PADDED_WIDTH), rows < PEOPLE
+    places = moved + (member * PEOPLE + rows[:, None]) * WIDTH + width[None, :]
+    found = toward - mass[:, None] * x
+    tl.store(places, found, mask=present[:, None] & (width < WIDTH)[None, :])
+    tl.store(masses + member * PEOPLE + rows, mass, mask=present)

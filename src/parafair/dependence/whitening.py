@@ -231,3 +231,10 @@ def _scatter(first: Tensor, second: Tensor) -> Tensor:
     n, rank = second.shape[-2:]
     found: Tensor = first.mT @ second / n + RIDGE * identity(rank, second)
     return found
+
+
+def principal_plane(rows: Tensor) -> Tensor:
+    """Return the two principal components of standardized rows, for a picture, shape (n, 2)."""
+    left, singular, _ = torch.linalg.svd(Standardized.of(rows).columns, full_matrices=False)
+    plane = (left * singular)[:, :2]
+    return torch.nn.functional.pad(plane, (0, 2 - plane.shape[1]))

@@ -11,7 +11,7 @@ from parafair.audits import Verdict, check_max_leakage
 from parafair.guarantees.statements import MATRIX, RELEASE, rounded_up
 
 if TYPE_CHECKING:
-    from parafair.frontiers.result import Point
+    from parafair.frontiers.point import Point
 
 # Statements about the people of a frontier; that about a population needs held-out people.
 GUARANTEES = (RELEASE, MATRIX)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from parafair.frontiers.plan import Plan
-from parafair.frontiers.result import Member, Point
+from parafair.frontiers.point import Member, Point
 from parafair.solvers.fitting import starts_plain
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status

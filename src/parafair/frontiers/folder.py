@@ -18,7 +18,8 @@ from parafair.encoders.files import ENCODER_ARRAYS_FILE, ENCODER_FILE
 from parafair.encoders.result import load_fit
 from parafair.errors import ParafairWarning
 from parafair.frontiers.coverage import Coverage
-from parafair.frontiers.result import Frontier, Member, Point, join
+from parafair.frontiers.point import Member, Point
+from parafair.frontiers.result import Frontier, join
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.model.record import current_versions
 from parafair.model.training import Training
@@ -227,9 +228,12 @@ def _load_one(path: Path, classes: tuple[type, ...]) -> Frontier:
     for point in points:
         with reading(path / point.member.id / FACTORS_FILE, RUN_AGAIN):
             training.check(point.fit.cp.shape)
-    _warn_unfinished(path, record["settings"], points)
     points.sort(key=lambda p: p.member.order)
     with reading(file, RUN_AGAIN):
+        for part in ("audits", "certificates"):
+            if not isinstance(record["settings"][part], dict | None):
+                raise ValueError(f"its {part} must be settings by name")
+        _warn_unfinished(path, record["settings"], points)
         name = record["settings"]["name"]
         coverage, baseline = record["coverage"], record["baseline"]
         return Frontier(
@@ -245,9 +249,11 @@ def _load_one(path: Path, classes: tuple[type, ...]) -> Frontier:
 
 
 def _warn_unfinished(path: Path, settings: Mapping[str, Any], points: Iterable[Point]) -> None:
-    """Warn if fits lack the audits or errors that others of the frontier have."""
+    """Warn if fits lack the audits, errors or certificates that the frontier asks for."""
     sound = [point for point in points if point.fit.status is not Status.DIVERGED]
     wanted = {
+        "certificate": settings["certificates"] is not None
+        and sum(bool(p.member.noise) and p.certificate is None for p in sound),
         "audit": settings["audits"] is not None and sum(p.audit is None for p in sound),
         "errors of held-out entries": settings["test"] is not None
         and sum(p.evaluation is None for p in sound),

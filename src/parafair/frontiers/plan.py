@@ -24,7 +24,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.encoders.reducing import reduce
 from parafair.errors import shown
 from parafair.frontiers.certified import check_certificates
-from parafair.frontiers.result import Member
+from parafair.frontiers.point import Member
 from parafair.model.estimator import FairCP
 from parafair.model.fair_model import FairModel
 from parafair.model.noise import MOST_NOISE, Noise

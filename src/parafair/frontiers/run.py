@@ -25,7 +25,8 @@ from parafair.frontiers.coverage import Coverage
 from parafair.frontiers.exchange import exchange, with_noise_of
 from parafair.frontiers.folder import Folder
 from parafair.frontiers.plan import Plan, check_noises, check_seeds, check_strengths, make_plan
-from parafair.frontiers.result import Frontier, Member, Point, mean_residuals
+from parafair.frontiers.point import Member, Point
+from parafair.frontiers.result import Frontier, mean_residuals
 from parafair.frontiers.strengths import coarse_strengths, refined_strengths
 from parafair.guarantees.certifying import certify
 from parafair.guarantees.limits import parity_limit
@@ -33,6 +34,7 @@ from parafair.model.estimator import FairCP
 from parafair.model.noise import warn_without_noise
 from parafair.model.record import current_versions
 from parafair.model.tucker import FairTucker
+from parafair.progress import Bar, check_verbose, tracked
 from parafair.solvers import Fit, Status
 from parafair.solvers.problem import Problem
 
@@ -58,6 +60,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     out: str | Path | None = None,
     n_jobs: int | None = None,
     on_progress: OnProgress | None = None,
+    verbose: int = 0,
 ) -> Frontier:
     """Fit a model at many strengths and from many starts, in batches, and audit every fit.
 
@@ -84,6 +87,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
         n_jobs: Processes for batches and audits; None for one, or for the setting of
             `joblib.parallel_config`, such as a cluster. Batches on a GPU run in this process.
         on_progress: Called with "fits" or "audits", the number finished and the total number.
+        verbose: 1 shows a bar, 2 also prints a line for each audited fit; 0 shows nothing.
 
     Raises:
         ValueError: If an argument is invalid, or `out` has a frontier with other settings.
@@ -102,6 +106,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     flag("limit", limit)
     jobs("n_jobs", n_jobs)
     callback("on_progress", on_progress)
+    check_verbose(verbose)
     problem, settings = plan.task.problem, plan.task.settings
     strongest = 1.0 if isinstance(chosen, int) else chosen[-1]
     least = plan.member(strongest, 0, levels[0]).noise
@@ -126,14 +131,31 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     )
     if folder is not None:
         folder.open(found, plan.settings)
-    run = _Run(plan, found, folder, n_jobs, on_progress, list(product(levels, wanted)))
     if isinstance(chosen, int):
         # A finished search is not repeated: exchanged fits could lead it elsewhere.
         stored = folder.strengths(wanted) if folder else []
         chosen = tuple(stored) if len(stored) >= chosen else chosen
-    points = _adaptive(run, wanted, chosen) if isinstance(chosen, int) else run.points(chosen)
-    points = run.certified(run.exchanged(points))
-    return replace(found, points=tuple(run.evaluated(run.audited(points))))
+    kept = "pass out= to keep finished fits"
+    if out is not None:
+        kept = f"finished fits are in {out}, and the same call continues"
+    with tracked("fits", verbose, kept) as bar:
+        each = list(product(levels, wanted))
+        run = _Run(plan, found, folder, n_jobs, _told(bar, on_progress), bar.note, each)
+        points = _adaptive(run, wanted, chosen) if isinstance(chosen, int) else run.points(chosen)
+        points = run.certified(run.exchanged(points))
+        return replace(found, points=tuple(run.evaluated(run.audited(points))))
+
+
+def _told(bar: Bar, then: OnProgress | None) -> OnProgress:
+    """Return a callback that moves a bar and calls `then`."""
+
+    def on_progress(what: str, done: int, total: int) -> None:
+        bar.stage(what)
+        bar(done, total)
+        if then is not None:
+            then(what, done, total)
+
+    return on_progress
 
 
 @dataclass(eq=False)
@@ -144,7 +166,8 @@ class _Run:
     empty: Frontier
     folder: Folder | None
     n_jobs: int | None
-    on_progress: OnProgress | None
+    on_progress: OnProgress
+    note: Callable[[str], None]
     each: Sequence[tuple[float | None, int]]  # noises and seeds at every strength
     done: int = 0
     total: int = 0
@@ -239,8 +262,8 @@ class _Run:
         found: dict[Member, Audit] = {}
         for point, result in zip(sound, self._in_turn(jobs), strict=True):
             found[point.member] = result
-            if self.on_progress is not None:
-                self.on_progress("audits", len(found), len(sound))
+            self.on_progress("audits", len(found), len(sound))
+            self.note(repr(replace(point, audit=result)))
         return [replace(p, audit=found.get(p.member, p.audit)) for p in points]
 
     def evaluated(self, points: Sequence[Point]) -> list[Point]:
@@ -281,8 +304,7 @@ class _Run:
 
     def _report(self, more: int) -> None:
         self.done += more
-        if self.on_progress is not None:
-            self.on_progress("fits", self.done, self.total)
+        self.on_progress("fits", self.done, self.total)
 
 
 def _fit_batch(

@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parafair.arguments import as_path, one_of
+from parafair.display import view
 from parafair.guarantees.exposure import Exposure
 from parafair.guarantees.statements import Statement, rounded_up
+from parafair.guarantees.view import certificate_parts
 from parafair.stored import read_record, reading, write_record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # The certificate in the folder of a model.
 CERTIFICATE_FILE = "certificate.json"
@@ -28,7 +33,7 @@ THREATS = {
 LETTERS = {"release": "F", "matrix": "C", "population": "P"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """What is certified about a release with known noise.
 
@@ -86,6 +91,10 @@ class Certificate:
         """Return each statement as a sentence."""
         return tuple(statement.sentence for statement in self.statements)
 
+    def described(self) -> tuple[str, ...]:
+        """Return each exposure as a sentence."""
+        return tuple(map(describe, self.exposures))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that can be written as JSON, without those of single people."""
         return {
@@ -114,6 +123,23 @@ class Certificate:
             notes = tuple(map(str, record.pop("notes")))
             return cls(statements, exposures, notes=notes, **record)
 
+    def __repr__(self) -> str:
+        bounds = [f"{s.kind} {s.column} <= {rounded_up(s.upper):.4f}" for s in self.statements]
+        return f"Certificate({', '.join(bounds)}; {self.people:,} people)"
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw the certified leakage of each statement, with its estimate.
+
+        Args:
+            ax: Axes of matplotlib to draw on; None for those of a new figure.
+        """
+        from parafair.guarantees.pictures import plot
+
+        return plot(self, ax=ax)
+
+    def _repr_html_(self) -> str:
+        return view("Certificate", *certificate_parts(self))
+
     def __str__(self) -> str:
         lines = [f"{'certified leakage':<20}{'feature':<28}{'at most':>9}{'estimate':>10}"]
         for statement in self.statements:
@@ -128,7 +154,7 @@ class Certificate:
             text = f"{f'threat ({found.threat})':<20}{found.column[:26]:<28}{found.largest:9.3f}"
             lines.append(f"{text}{found.percentile:10.3f}{found.chance:9.3f}")
         lines.append("")
-        for sentence in (*self.sentences(), *map(describe, self.exposures), *self.notes):
+        for sentence in (*self.sentences(), *self.described(), *self.notes):
             lines += wrap(sentence, WIDTH, initial_indent="- ", subsequent_indent="  ")
         return "\n".join(lines)
 

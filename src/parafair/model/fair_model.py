@@ -19,8 +19,8 @@ from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, wa
 from parafair.guarantees import certify
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.losses import Loss
+from parafair.model.callbacks import CallbackSupportMixin, FitCallbacks, with_callbacks
 from parafair.model.checks import AUDIT, POPULATION
-from parafair.model.fitted import FittedCP
 from parafair.model.guaranteed import (
     OfPopulation,
     check_held_out,
@@ -33,6 +33,7 @@ from parafair.model.preparation import Settings
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge
+from parafair.model.shown import ShownModel
 from parafair.model.strength import OnAudit, select_strength
 from parafair.model.task import Task
 from parafair.model.training import Training
@@ -48,7 +49,7 @@ from parafair.stored import is_stored, reading
 ROUNDING = 1e-6
 
 
-class FairModel(FittedCP):
+class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
     """A model that can be fitted; subclasses have the arguments."""
 
     # Whether a factor has a structure; see `unfolding_of`.
@@ -78,6 +79,7 @@ class FairModel(FittedCP):
         """Return how the model unfolds data; None if it sees data as it is."""
         return None
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self,
         X: Any,
@@ -128,7 +130,8 @@ class FairModel(FittedCP):
             self.get_params(deep=False), problem, seed=settings.seed, noise=noise.level
         )
         training = task.training
-        on_iteration = print_iterations(self.verbose, on_iteration)
+        callbacks = FitCallbacks(self, X, y)
+        on_iteration = callbacks.before(print_iterations(self.verbose, on_iteration))
         try:
             if settings.automatic:
                 on_trial = print_trials(self.verbose, on_trial)
@@ -158,13 +161,17 @@ class FairModel(FittedCP):
             self._keep([fit], record, training)
             self._tell_noise()
             interruption.fit = self.fit_
-            raise
+            if not callbacks.stopped:
+                raise
+            callbacks.end()
+            return self
         self._keep(fits, record, training)
         self._tell_noise()
         warn_without_noise(record.noise, settings.usual_noise(record.strength), stacklevel=2)
         # Audits have judged a selected strength as it is; postprocessing changes the objective.
         if not settings.automatic and settings.postprocessing is None:
             self._warn_of_the_end()
+        callbacks.end()
         return self
 
     def _tell_ridge(self, task: Task) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from parafair.arguments import flag, whole_number
+from parafair.arguments import flag
 from parafair.audits import check_max_leakage
 from parafair.audits.features import check_groups
 from parafair.audits.run import check_count
@@ -38,6 +38,7 @@ from parafair.model.streaming import SAMPLE, check_stream
 from parafair.model.task import Task
 from parafair.penalties import Penalty, Postprocessing, ScorePenalty
 from parafair.penalties.base import moves_scale
+from parafair.progress import check_verbose
 from parafair.solvers import (
     Solver,
     Stop,
@@ -101,8 +102,7 @@ class Settings:
         check_noise(model.noise)
         check_ridge(model.ridge)
         flag("center", model.center)
-        if not isinstance(model.verbose, bool):
-            whole_number("verbose", model.verbose, least=0, most=2)
+        check_verbose(model.verbose)
         model.check_rank()
         if not isinstance(model.n_init, str) or model.n_init != "auto":
             check_starts(model.n_init)

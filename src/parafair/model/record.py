@@ -113,7 +113,10 @@ class Record:
             if missing:
                 raise ValueError(f"it has no {', '.join(sorted(missing))}")
             given = found.params["init"] is None
-        params = rebuild_params(found.params, classes=classes)
+        try:
+            params = rebuild_params(found.params, classes=classes)
+        except ValueError as error:  # not damage: the class may be the caller's own
+            raise ValueError(f"{file}: {error}") from error
         if given:
             arrays = read_arrays(folder / INIT_FILE)
             with reading(folder / INIT_FILE):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from parafair.audits import Verdict
+from parafair.display import view
 from parafair.solvers import Fit
 
 NOT_AUDITED, CERTIFIED, NOT_CERTIFIED = "not audited", "certified", "not certified"
@@ -60,7 +61,7 @@ class Trial:
 OnTrial = Callable[[Trial], None]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """The selected strength, and all strengths tried.
 
@@ -75,6 +76,15 @@ class Selection:
     strength: float | None
     noise: float
     trials: tuple[Trial, ...]
+
+    def __repr__(self) -> str:
+        what = "shared places" if self.strength is None else f"strength {self.strength:.3g}"
+        return f"Selection({what}, noise {self.noise:g}: {self.verdict}; {len(self.trials)} trials)"
+
+    def _repr_html_(self) -> str:
+        from parafair.model.view import selection_parts
+
+        return view(repr(self), *selection_parts(self))
 
     @property
     def verdict(self) -> str:

@@ -23,6 +23,7 @@ from parafair.data.randomness import RandomState
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.splits import split_cells
 from parafair.data.tensor_data import TensorData
+from parafair.display import view
 from parafair.errors import (
     ConvergenceWarning,
     Held,
@@ -36,6 +37,8 @@ from parafair.model.estimator import FairCP
 from parafair.model.preparation import Settings
 from parafair.model.ridge import is_complete
 from parafair.model.strength import MAX_PEOPLE
+from parafair.model.view import tuning_parts
+from parafair.progress import check_verbose, tracked
 from parafair.records import plain
 from parafair.solvers.ranks import check_rank
 
@@ -97,6 +100,9 @@ class Tuning:
             f"{self.best.rmse:.4g}{verdict})"
         )
 
+    def _repr_html_(self) -> str:
+        return view(repr(self), *tuning_parts(self))
+
     def to_list(self) -> list[dict[str, Any]]:
         """Return all candidates as values for JSON."""
         rows = []
@@ -123,6 +129,7 @@ def tune(
     random_state: RandomState = 0,
     n_jobs: int | None = None,
     on_candidate: OnCandidate | None = None,
+    verbose: int = 0,
 ) -> Tuning:
     """Select settings by the error on held-out entries, and fit them to all entries.
 
@@ -141,6 +148,7 @@ def tune(
         random_state: Seed of the split and of the audits.
         n_jobs: Processes for the fits, as in joblib.
         on_candidate: Called with each candidate after its fit, and again after its audit.
+        verbose: 1 shows a bar, 2 also prints a line for each candidate; 0 shows nothing.
 
     >>> from parafair import FairCP, datasets, tune
     >>> data = datasets.synthetic(0, shape=(20, 8, 6), rank=3)
@@ -151,6 +159,7 @@ def tune(
     instance_of("model", model, FairCP, "make one, such as FairCP(2)")
     jobs("n_jobs", n_jobs)
     callback("on_candidate", on_candidate)
+    check_verbose(verbose)
     if max_leakage is not None:
         _check_audit(max_leakage, sensitive_features)
     if not 0 < real_number("validation_size", validation_size) < 1:
@@ -161,35 +170,46 @@ def tune(
     data = as_data(X)
     models = [_candidate(model, settings, data) for settings in grids]
     split = split_cells(data, test_size=validation_size, random_state=random_state)
-    tell = on_candidate or (lambda candidate: None)
-    tried = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_try)(candidate, split.train, split.test, sensitive_features)
-        for candidate in models
-    )
-    candidates: list[Candidate] = []
-    embeddings: list[_Rows] = []
-    held: list[Held] = []
-    for settings, (found, embedding, warned) in zip(grids, tried, strict=True):
-        candidates.append(replace(found, settings=settings))
-        embeddings.append(embedding)
-        held += warned
-        tell(candidates[-1])
-    order = [k for k in _by_error(candidates) if isfinite(candidates[k].rmse)]
-    if not order:
-        raise ValueError(f"all {len(candidates)} fits of grid have diverged; try other settings")
-    if max_leakage is not None:
-        for k in order:
-            result = _audit(embeddings[k], random_state)
-            verdict = result.verdict(max_leakage)
-            candidates[k] = replace(candidates[k], leakage=result.leakage, verdict=verdict)
-            tell(candidates[k])
-            if verdict is Verdict.PASSES:
-                break
-    chosen = min(order, key=lambda k: _preference(candidates[k]))
-    final = models[chosen].set_params(ridge=candidates[chosen].ridge)
-    with hold_warnings() as warned:
-        final.fit(data, sensitive_features=sensitive_features)
-    warn_once([*held, *warned], len(models) + 1, stacklevel=2)
+    with tracked("candidates", verbose) as bar:
+
+        def tell(candidate: Candidate) -> None:
+            bar.note(str(candidate))
+            if on_candidate is not None:
+                on_candidate(candidate)
+
+        tried = Parallel(n_jobs=n_jobs, return_as="generator")(
+            delayed(_try)(candidate, split.train, split.test, sensitive_features)
+            for candidate in models
+        )
+        candidates: list[Candidate] = []
+        embeddings: list[_Rows] = []
+        held: list[Held] = []
+        for settings, (found, embedding, warned) in zip(grids, tried, strict=True):
+            candidates.append(replace(found, settings=settings))
+            embeddings.append(embedding)
+            held += warned
+            bar(len(candidates), len(models))
+            tell(candidates[-1])
+        order = [k for k in _by_error(candidates) if isfinite(candidates[k].rmse)]
+        if not order:
+            raise ValueError(
+                f"all {len(candidates)} fits of grid have diverged; try other settings"
+            )
+        if max_leakage is not None:
+            bar.stage("audits")
+            for done, k in enumerate(order):
+                result = _audit(embeddings[k], random_state)
+                verdict = result.verdict(max_leakage)
+                candidates[k] = replace(candidates[k], leakage=result.leakage, verdict=verdict)
+                bar(done + 1, len(order))
+                tell(candidates[k])
+                if verdict is Verdict.PASSES:
+                    break
+        chosen = min(order, key=lambda k: _preference(candidates[k]))
+        final = models[chosen].set_params(ridge=candidates[chosen].ridge)
+        with hold_warnings() as warned:
+            final.fit(data, sensitive_features=sensitive_features)
+        warn_once([*held, *warned], len(models) + 1, stacklevel=2)
     reached = None if max_leakage is None else _judge(final, max_leakage, random_state)
     return Tuning(tuple(candidates), candidates[chosen], reached, final)
 

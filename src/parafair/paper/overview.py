@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from parafair.audits.pictures import FORMATS
 from parafair.paper.config import PAPER_METHODS, Figure, Setup
 from parafair.paper.plot import AXES, LOOKS, clean, draw_points
 from parafair.paper.table import Row, complete_tables
-from parafair.report.figures import sheet
+from parafair.pictures import FORMATS, sheet
 
 OVERVIEW = "overview"
 

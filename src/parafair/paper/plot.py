@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from parafair.audits.pictures import FORMATS
 from parafair.paper.config import (
     BCD,
     FATR,
@@ -19,7 +18,7 @@ from parafair.paper.config import (
     Figure,
 )
 from parafair.paper.table import LIMITS_FILE, Row, read_rows
-from parafair.report.figures import sheet
+from parafair.pictures import FORMATS, sheet
 
 LOOKS = {
     BCD: ("#444444", "o"),

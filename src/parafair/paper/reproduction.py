@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from parafair.audits.pictures import FORMATS
 from parafair.errors import ParafairWarning, unknown_choice
 from parafair.paper.config import FULL, NAMES, Scale, Setup
 from parafair.paper.overview import draw_overview
@@ -20,6 +19,7 @@ from parafair.paper.run import make_tables
 from parafair.paper.table import SETTINGS_FILE
 from parafair.paper.verdict import Claim
 from parafair.paper.work import OnProgress
+from parafair.pictures import FORMATS
 from parafair.storage import read_json
 
 PAGE = "reproduction.md"

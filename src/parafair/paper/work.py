@@ -17,7 +17,7 @@ import torch
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.frontiers.plan import Plan, in_batches, make_plan
-from parafair.frontiers.result import Member
+from parafair.frontiers.point import Member
 from parafair.paper.config import KHSIC, SYNTHETIC, TEST_SIZES, Item, Scale, Setup
 from parafair.paper.measuring import Measuring
 from parafair.paper.readings import Readings

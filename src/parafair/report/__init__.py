@@ -1,6 +1,6 @@
 """The report of a frontier: one page to explore, and figures to print."""
 
-from parafair.audits.pictures import FORMATS
+from parafair.pictures import FORMATS
 from parafair.report.content import content
 from parafair.report.figures import draw_embeddings, draw_frontier
 from parafair.report.html import render

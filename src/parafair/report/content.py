@@ -12,18 +12,19 @@ from torch import Tensor
 from parafair.audits.result import AUC, RANK_CORRELATION, Measure
 from parafair.data.modes import default_modes
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.whitening import Standardized
+from parafair.dependence.whitening import principal_plane
 from parafair.frontiers import Frontier, Point
 from parafair.frontiers.certified import COLUMNS as CERTIFIED
 from parafair.frontiers.choice import Wanted
+from parafair.frontiers.pictures import limit_of, measure_of, off_chance
 from parafair.guarantees.certificate import LETTERS, describe
 from parafair.guarantees.exposure import PERCENTILE
-from parafair.report.summary import measure_of, name_of, summarize
+from parafair.report.summary import name_of, summarize
 
 # People drawn in a picture, rows of a factor, iterations of a history: more cannot be told apart.
 MOST_PEOPLE, MOST_ROWS, MOST_ITERATIONS = 1000, 300, 200
 # Bars of a component, and labels named for it.
-MOST_BARS, MOST_NAMED = 40, 5
+MOST_BARS, MOST_NAMED = 40, 6
 # Scores of an attacker that order people and need no threshold.
 RANKINGS = (AUC, RANK_CORRELATION)
 # Labels are in a meaningful order, such as time, if neighbors correlate more than this.
@@ -98,7 +99,7 @@ def content(
         "coverage": dict(_coverage(frontier)),
         "groups": groups,
         "measure": measure_of(frontier),
-        "limit": _limit(frontier),
+        "limit": limit_of(frontier),
         "limit_note": LIMIT_NOTE if len(frontier.limit) > 1 else "",
         "points": points,
         "max_leakage": max_leakage,
@@ -107,25 +108,17 @@ def content(
 
 
 def _details(frontier: Frontier, point: Point) -> dict[str, Any]:
-    attackers = _attackers(point)
     return {
         "id": point.member.id,
         "status": point.fit.status.value,
         "iterations": point.fit.n_iter,
-        "attackers": attackers,
-        **_off_chance(attackers),
+        "attackers": _attackers(point),
+        **off_chance(point),
         "certificate": _certificate(point),
         "errors": _errors(frontier, point),
         "components": _components(frontier, point),
         "history": _history(point),
     }
-
-
-def _limit(frontier: Frontier) -> dict[str, list[float]] | None:
-    if len(frontier.limit) < 2:  # exact parity only, which is in the summary
-        return None
-    leakages, residuals = zip(*frontier.limit, strict=True)
-    return {"leakage": list(leakages), "residual": list(residuals)}
 
 
 def _attackers(point: Point) -> list[dict[str, Any]]:
@@ -146,18 +139,6 @@ def _score(row: Measure) -> dict[str, Any]:
     names = ("measure", "value", "low", "high", "chance")
     side = "above" if row.above_chance else "below" if row.below_chance else None
     return {**{name: getattr(row, name) for name in names}, "side": side}
-
-
-def _off_chance(attackers: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Return how far attackers are significantly above and below chance, at most; None if none."""
-    scores = [score for entry in attackers for score in (entry, entry["ranking"]) if score]
-    return {
-        side: max(
-            (abs(score["value"] - score["chance"]) for score in scores if score["side"] == side),
-            default=None,
-        )
-        for side in ("above", "below")
-    }
 
 
 def _certificate(point: Point) -> dict[str, Any] | None:
@@ -241,10 +222,7 @@ def _picture(
     frontier: Frontier, point: Point, people: Tensor, codes: list[float | None]
 ) -> dict[str, list[Any]]:
     """Return the two principal components of the standardized embedding."""
-    columns = Standardized.of(point.fit.cp.factors[_mode(frontier, point)].cpu()).columns
-    left, singular, _ = torch.linalg.svd(columns, full_matrices=False)
-    plane = (left * singular)[:, :2]
-    plane = torch.nn.functional.pad(plane, (0, 2 - plane.shape[1]))[people]
+    plane = principal_plane(point.fit.cp.factors[_mode(frontier, point)].cpu())[people]
     return {"x": _rounded(plane[:, 0]), "y": _rounded(plane[:, 1]), "group": codes}
 
 
@@ -280,12 +258,16 @@ def _components(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
 
 
 def _drawing(factor: Tensor, names: Any, *, people: bool) -> dict[str, Any]:
-    """Return the values to draw: by label if their order can be read, otherwise sorted."""
+    """Return the values to draw: by label if their order can be read, otherwise the largest.
+
+    People are not named: their values are sorted.
+    """
     rows = _every(len(factor), MOST_ROWS)
     by_label = len(factor) <= MOST_BARS or _neighbors_are_alike(factor)
     if people or not by_label:
         ordered = factor.sort(0).values
-        return {"drawn": "sorted", "labels": [], "values": [_rounded(c) for c in ordered[rows].mT]}
+        drawn = "sorted" if people else "largest"
+        return {"drawn": drawn, "labels": [], "values": [_rounded(c) for c in ordered[rows].mT]}
     return {
         "drawn": "bars" if len(factor) <= MOST_BARS else "line",
         "labels": [str(names[row]) for row in rows.tolist()],

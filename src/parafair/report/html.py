@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -28,7 +28,15 @@ PARTS = (
 )
 
 # In the order in which they are joined; the last one draws the page.
-SCRIPTS = ("drawing.js", "plot.js", "tables.js", "pictures.js", "guarantees.js", "page.js")
+SCRIPTS = (
+    "drawing.js",
+    "plot.js",
+    "tables.js",
+    "pictures.js",
+    "guarantees.js",
+    "cost.js",
+    "page.js",
+)
 
 # Characters that could end a script element or begin markup, and their JSON escapes.
 ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
@@ -77,7 +85,7 @@ def render(data: Mapping[str, Any]) -> str:
     style, script = _part("page.css"), _script()
     return Template(_part("page.html")).substitute(
         title=escape(str(data["title"])),
-        summary="\n".join(f"<p>{escape(str(words))}</p>" for words in data["summary"]),
+        summary=_paragraphs(data["summary"]),
         limit_note=escape(str(data["limit_note"])),
         settings=_listing(data["settings"]),
         versions=_listing(data["versions"]),
@@ -122,6 +130,13 @@ def _embed(data: Mapping[str, Any]) -> str:
     """Return the data as JSON that is safe inside a script element."""
     text = json.dumps(plain(data), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return text.translate(ESCAPES)
+
+
+def _paragraphs(texts: Sequence[str]) -> str:
+    """Return paragraphs, the first of which says what matters most."""
+    looks = [' class="lead"', *[""] * len(texts)]
+    pairs = zip(looks, texts, strict=False)
+    return "\n".join(f"<p{look}>{escape(str(words))}</p>" for look, words in pairs)
 
 
 def _listing(entries: Mapping[str, Any]) -> str:

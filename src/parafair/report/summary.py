@@ -1,4 +1,4 @@
-"""The summary of a report: what was fitted, what passes, what it costs."""
+"""The summary of a report: what is certified, what it costs, what was measured, what was fitted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from parafair.audits import Verdict
 from parafair.frontiers import Frontier, Point
 from parafair.frontiers.choice import Wanted
-from parafair.guarantees.statements import rounded_up
-from parafair.losses import is_squared
+from parafair.frontiers.pictures import measure_of
+from parafair.guarantees.statements import RELEASE, rounded_up
 from parafair.solvers.result import Status
 
 
@@ -20,15 +20,13 @@ def summarize(frontier: Frontier, picked: Point | None, wanted: Wanted) -> list[
         picked: The best fit that qualifies; None if there is none.
         wanted: What it had to have.
     """
-    parts = [_setting(frontier)]
+    parts = ["The fits were not audited, so it is not known what they reveal."]
     if frontier.audited:
-        parts.append(" ".join(_choice(frontier, picked, wanted)))
-        parts += _certified(frontier, picked)
-        parts += _prediction(frontier, picked)
-    else:
-        parts.append("The fits were not audited, so it is not known what they reveal.")
-    parts += _limits(frontier)
-    return parts
+        cost = [*_cost(frontier, picked), *_prediction(frontier, picked)]
+        evidence = _choice(frontier, picked, wanted)
+        parts = [_certified(frontier, picked), *([" ".join(cost)] if cost else [])]
+        parts.append(" ".join(evidence))
+    return [*parts, _setting(frontier), *_limits(frontier)]
 
 
 def name_of(point: Point) -> str:
@@ -87,16 +85,23 @@ def _choice(frontier: Frontier, picked: Point | None, wanted: Wanted) -> Iterato
     )
 
 
-def _certified(frontier: Frontier, picked: Point | None) -> Iterator[str]:
-    """Yield what is certified beside what was measured: the two are about different attackers."""
+def _certified(frontier: Frontier, picked: Point | None) -> str:
+    """Return what is certified, beside what was measured: the two are about different attackers."""
     certified = [point for point in frontier.audited if point.certificate is not None]
     if not certified:
-        return
+        return (
+            "No fit has a certificate, so no bound holds for every attacker: all that follows was "
+            "measured with the attackers that were tried."
+        )
     point = min(certified, key=lambda point: point.certified())
     if picked is not None and picked.certificate is not None:
         point = picked
     row = point.row()
+    assert point.certificate is not None
+    own = [each for each in point.certificate.statements if each.kind == RELEASE]
+    sentence = max(own, key=lambda each: each.upper).sentence
     text = (
+        f"{sentence} This holds for {name_of(point)}{', the picked fit' * (point is picked)}. "
         "Measured and certified numbers are about different attackers. The leakage is measured: it "
         "is that of the attackers that were tried, who learn from people whose group is known "
         "(threat a). The certified leakage bounds every attacker who holds all exact rows with "
@@ -106,7 +111,19 @@ def _certified(frontier: Frontier, picked: Point | None) -> Iterator[str]:
     )
     if row["vote"] is not None:
         text += f", measured advantage of a vote of all others {row['vote']:.3f}"
-    yield f"{text}."
+    return f"{text}."
+
+
+def _cost(frontier: Frontier, picked: Point | None) -> Iterator[str]:
+    """Yield what the picked fit loses against the one with the smallest residual."""
+    if picked is None:
+        return
+    smallest = _smallest_residual(frontier)
+    yield (
+        f"It costs residual: {picked.residual:.3f} instead of {smallest.residual:.3f}, so "
+        f"{_unexplained(frontier, picked.residual)} are unexplained instead of "
+        f"{_unexplained(frontier, smallest.residual)}."
+    )
 
 
 def _prediction(frontier: Frontier, picked: Point | None) -> Iterator[str]:
@@ -136,15 +153,6 @@ def _limits(frontier: Frontier) -> Iterator[str]:
         "An attacker can show that an embedding reveals something. No attacker can show that it "
         "reveals nothing: a stronger attacker may exist, and other people may differ from these."
     )
-
-
-def measure_of(frontier: Frontier) -> str | None:
-    """Return what the residuals of a frontier are; None for the relative residual."""
-    losses = {training.loss.measure: training.loss for training in frontier.training.values()}
-    others = [name for name, loss in losses.items() if not is_squared(loss)]
-    if not others:
-        return None
-    return f"a {' or '.join(others)}, relative to the best constant"
 
 
 def _unexplained(frontier: Frontier, residual: float) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from parafair.arguments import as_path, instance_of, items, one_of
-from parafair.audits.pictures import FORMATS, check_figure
 from parafair.frontiers import Frontier
+from parafair.pictures import FORMATS, check_figure
 from parafair.report.content import content
 from parafair.report.figures import draw_embeddings, draw_frontier
 from parafair.report.html import render

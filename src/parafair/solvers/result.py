@@ -13,11 +13,13 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import real_number, whole_number
+from parafair.display import view
 from parafair.solvers.objective import Objective
 from parafair.solvers.problem import Problem
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.rows import minimize_rows
 from parafair.solvers.sweep import Sweep
+from parafair.solvers.view import fit_parts
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
@@ -185,6 +187,9 @@ class Fit:
             f"Fit(rank {self.cp.rank}, {self.n_iter} iterations in {self.seconds:.2f} s, "
             f"residual {self.residual:.4f}: {self.status.value})"
         )
+
+    def _repr_html_(self) -> str:
+        return view(f"Fit of rank {self.cp.rank}", *fit_parts(self))
 
     def with_factors(self, problem: Problem, factors: Factors, *, seconds: float = 0.0) -> Fit:
         """Return this fit with other factors and one more history entry.

@@ -13,6 +13,9 @@ from parafair.algebra.least_squares.shared import PULL, SharedBlock, constant_of
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.algebra.row_grams import RowGrams, places_of, solve_rows
 
+# Matrices of one call for eigenvalues: a CUDA device fails at 70,000 small ones.
+MOST_EIGENVALUES = 2**14
+
 
 @dataclass(frozen=True, eq=False)
 class RowwiseBlock:
@@ -91,7 +94,8 @@ class RowwiseBlock:
     def curvature(self, form: QuadraticForm) -> Tensor:
         """Return the Lipschitz constant of the gradient of this plus the form, shape (batch,)."""
         largest = self.target.new_zeros(len(self.target))
-        for _, gram in self.grams.matrices():
+        at_once = max(1, MOST_EIGENVALUES // len(largest))
+        for gram in (some for _, part in self.grams.matrices() for some in part.split(at_once, 1)):
             finite = torch.isfinite(gram).flatten(1).all(-1)
             values = torch.linalg.eigvalsh(gram.where(finite[:, None, None, None], 0.0))
             found = values[..., -1].amax(-1).where(finite, torch.nan)

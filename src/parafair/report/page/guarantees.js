@@ -48,7 +48,7 @@ function statementTable(statements) {
     { name: "certified leakage, at most", value: (s) => s.upper, cell: (s) => atMost(s.upper), number: true },
     { name: "chance", value: (s) => s.chance, number: true },
     { name: "measure", value: (s) => s.measure },
-  ], statements);
+  ], statements, { label: "Statements" });
 }
 
 // People by exposure: bars from chance to certainty, with two lines.

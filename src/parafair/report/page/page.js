@@ -67,8 +67,9 @@ function drawPanel(point) {
 
 function drawDetails(point) {
   const sections = {
-    "Attackers": point.attackers?.length ? [attackers(point.attackers)] : [],
     "Guarantees and exposure": point.certificate ? guarantees(point.certificate) : [],
+    "Cost": cost(point),
+    "Attackers": point.attackers?.length ? [attackers(point.attackers)] : [],
     "Held-out entries": point.errors?.length ? [heldOut(point.errors)] : [],
     "Embedding of people": point.embedding?.x?.length ? embeddings(point.embedding) : [],
     Components: components((point.components ?? []).filter((mode) => mode.values?.length)),

@@ -63,14 +63,19 @@ function scatter(embedding, title, words) {
 
 function components(modes) {
   if (!modes.length) return [];
-  const words = "One plot per component. All plots of a mode have the same scale. Modes with many labels in no meaningful order, and people, are sorted by value.";
+  const words = "One plot per component. All plots of a mode have the same scale. Of modes with many labels in no meaningful order, the labels with the largest values are drawn. People are sorted by value.";
   return [html("p", { class: "hint" }, words), html("div", { class: "columns" }, ...modes.map(mode))];
 }
 
 function mode({ mode: name, people, size: all, drawn, labels, values, largest }) {
   const [low, high] = extent([0, ...values.flat().filter(known)]);
   const range = high > low ? [low, high] : [-1, 1];
-  const sorted = drawn === "sorted";
+  const sorted = drawn === "sorted" || drawn === "largest";
+  if (drawn === "largest" && largest?.length) {
+    const words = `the largest of ${all} labels; all values are from ${show(low)} to ${show(high)}`;
+    return html("div", { class: "mode" }, html("h3", {}, name), html("p", { class: "hint" }, words),
+      ...largest.map((named, index) => largestOf(named, index, range)));
+  }
   // If the labels do not fit below the axis, those of the largest values are listed below each plot.
   const named = (sorted || labels.length > FEW) && largest?.length;
   const plots = values.flatMap((column, index) => [
@@ -80,6 +85,22 @@ function mode({ mode: name, people, size: all, drawn, labels, values, largest })
   const some = !sorted && all > labels.length ? `${labels.length} of ${all} labels, evenly spaced` : `${all} ${people ? "people" : "labels"}`;
   const words = `${some}${sorted ? ", sorted by value" : ""}; values from ${show(low)} to ${show(high)}`;
   return html("div", { class: "mode" }, html("h3", {}, name), html("p", { class: "hint" }, words), ...plots);
+}
+
+// The labels with the largest values of a component, a bar for each.
+function largestOf(named, index, range) {
+  const [width, left, line] = [340, 168, 17];
+  const height = line * named.length + 8;
+  const x = scale(range, [left, width - 4]);
+  const words = named.map(([label, value]) => `${label} ${show(value)}`).join(", ");
+  return html("figure", {}, svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Component ${index + 1}: ${words}` },
+    svg("text", { class: "title", x: 4, y: 14 }, String(index + 1)),
+    svg("line", { class: "grid", x1: x(0), x2: x(0), y1: 2, y2: height - 4 }),
+    ...named.flatMap(([label, value], place) => [
+      svg("text", { x: left - 8, y: line * place + 14, "text-anchor": "end" }, shorten(label, 22), svg("title", {}, String(label))),
+      svg("path", { class: "bars", d: polygon([[x(0), line * place + 4], [x(value), line * place + 4], [x(value), line * place + 15], [x(0), line * place + 15]]) },
+        svg("title", {}, `${label}: ${show(value)}`)),
+    ])));
 }
 
 // What is drawn of a component: bars by label, a line by label, or the area below sorted values.
@@ -147,8 +168,10 @@ const outermost = (labels, left, right, bottom) => [
 function histories(history) {
   return [["objective", true], ["residual", false]].filter(([name]) => history[name]?.some(known)).map(([name, log]) => {
     const places = history.iteration.map((i, place) => [i, history[name][place]]).filter(([i, v]) => known(i) && known(v));
-    const positive = log && places.every(([, value]) => value > 0);
     const [across, up] = [extent(places.map((p) => p[0])), extent(places.map((p) => p[1]))];
+    // A scale that does not begin at zero is for values over a decade, so that a small change looks small.
+    const positive = log && up[0] > 0 && up[1] > 10 * up[0];
+    if (!positive) up.push(...extent([0, ...up.splice(0)]));
     const range = positive ? widen(up.map(Math.log10)).map((exponent) => 10 ** exponent) : widen(up);
     const box = { left: 58, top: 26, right: 410, bottom: 190 };
     const x = { at: scale(across, [box.left, box.right]), ticks: ticks(across, 5) };

@@ -59,6 +59,8 @@ function domains() {
     const [first, last] = extent(limit);
     [left, right] = [Math.min(left, Math.max(first, left - span)), Math.max(right, Math.min(last, right + span / 2))];
   }
+  // A quarter of the way to zero is always in sight, so that a small difference looks small.
+  left = Math.min(left, 0.75 * right);
   const ends = plotted.flatMap((p) => [p.leakage, p.low ?? p.leakage, p.high ?? p.leakage, p.certified_release ?? p.leakage]);
   const [low, high] = extent([0, ...ends]);
   return [widen([left, right]), widen([low, Math.max(high, 0.02)])];

@@ -3,7 +3,7 @@
 const rows = new Map(); // from a point to its row
 
 // A column: name, value (to sort by), and optionally cell (what to show) and number.
-function table(columns, entries, { caption = null, onRow = null } = {}) {
+function table(columns, entries, { label, caption = null, onRow = null }) {
   const body = html("tbody");
   const head = html("tr");
   const lines = entries.map((entry) => {
@@ -30,7 +30,9 @@ function table(columns, entries, { caption = null, onRow = null } = {}) {
   }
   body.append(...lines.map(({ line }) => line));
   const words = caption ? html("caption", {}, html("span", {}, caption)) : null;
-  return html("div", { class: "scroll" }, html("table", {}, words, html("thead", {}, head), body));
+  // A region that scrolls can be reached with the keyboard.
+  const region = { class: "scroll", tabindex: 0, role: "region", "aria-label": label };
+  return html("div", region, html("table", {}, words, html("thead", {}, head), body));
 }
 
 function compare(first, second, sign) {
@@ -66,7 +68,7 @@ function drawMethods() {
       name: "that fit", value: (e) => e.best && describe(e.best),
       cell: (e) => (e.best ? link(e.best, describe(e.best)) : "–"),
     },
-  ], entries, { caption: `A fit passes if its leakage is at most ${data.max_leakage} and no attacker is significantly above or below chance.` }));
+  ], entries, { label: "Methods", caption: `A fit passes if its leakage is at most ${data.max_leakage} and no attacker is significantly above or below chance.` }));
 }
 
 const offChanceCell = (point) => html("span", {}, ...sidesOf(point).flatMap((side) =>
@@ -95,6 +97,7 @@ function drawPoints() {
     number("iterations"), number("seconds"),
     { name: "status", value: (p) => p.status },
   ], points, {
+    label: "All fits",
     caption: "Off chance: how far attackers are significantly above (▲) or below (▼) chance, at most. Fits without a leakage were not audited, or diverged. They are not in the plot."
       + (certified ? " Measured: attackers that were tried, threat (a). Certified: an upper bound for every attacker of threat (b), who holds all exact rows; fits without noise have none. Vote: the advantage of a vote of all others, threat (a). Exposure: the largest certainty about one person." : ""),
     onRow: (point, line) => rows.set(point, line),
@@ -137,6 +140,7 @@ function attackers(entries) {
     { name: "measure", value: (e) => e.measure },
     ...(rankings.length ? [{ name: rankings.join(" or "), value: (e) => e.ranking?.value, number: true, cell: (e) => marked(e.ranking, e.ranking?.value) }] : []),
   ], order, {
+    label: "Attackers",
     caption: `${one ? `Feature: ${features[0]}. ` : ""}▲ significantly above chance, ▼ significantly below chance: the whole simultaneous 95 % interval is on one side. `
       + "An attacker below chance knows the feature too: turned around, its answers are right.",
   });
@@ -149,5 +153,5 @@ function heldOut(entries) {
     { name: "RMSE", value: (e) => e.rmse, number: true },
     { name: "MAE", value: (e) => e.mae, number: true },
     { name: "RMSE of the baseline", value: (e) => e.baseline, number: true },
-  ], entries, { caption: "Errors on held-out entries, in the units of the data. The baseline predicts without people: the mean plus an offset for each label of the other modes." });
+  ], entries, { label: "Held-out entries", caption: "Errors on held-out entries, in the units of the data. The baseline predicts without people: the mean plus an offset for each label of the other modes." });
 }
