@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -79,40 +80,46 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def measured() -> list[list[str]]:
-    """Return the measured points of streamed fits."""
+    """Return the measured points of streamed fits; times are those of the CPU."""
     found = []
-    for name in ("scale_generated", "scale_parquet"):
-        path = RESULTS / f"{name}.json"
-        for row in json.loads(path.read_text())["rows"] if path.is_file() else []:
-            found.append(
-                [
-                    name.removeprefix("scale_"),
-                    f"{row['people']:,}",
-                    f"{row['entries']:,}",
-                    str(row["rank"]),
-                    row["method"],
-                    f"{row['read, s']:.1f}",
-                    f"{row['pass, s']:.1f}",
-                    f"{row['entries/s of a pass'] / row['entries/s of reading']:.2f}",
-                    f"{row['fit, s']:.0f}",
-                    f"{row['peak MB'] / 1000:.2f}",
-                    f"{row['bound MB'] / 1000:.2f}",
-                ]
-            )
+    for name, row in points():
+        nanoseconds = [1e9 * row[f"{what}, CPU s"] / row["entries"] for what in ("read", "pass")]
+        found.append(
+            [
+                name,
+                f"{row['people']:,}",
+                f"{row['entries']:,}",
+                str(row["rank"]),
+                row["method"],
+                *(f"{number:.0f}" for number in nanoseconds),
+                f"{row['peak MB'] / 1000:.2f}",
+                f"{row['bound MB'] / 1000:.2f}",
+            ]
+        )
+    return found
+
+
+def points() -> list[tuple[str, dict[str, Any]]]:
+    """Return all measured points and where their entries came from."""
+    found = []
+    for name in ("generated", "parquet"):
+        path = RESULTS / f"scale_{name}.json"
+        rows = json.loads(path.read_text())["rows"] if path.is_file() else []
+        found += [(name, row) for row in rows]
     return found
 
 
 def exponents() -> list[str]:
-    """Return sentences on the growth of the time of a pass with the number of people."""
+    """Return sentences on the growth of the CPU time of a pass with the number of people."""
     found = []
-    for name in ("scale_generated", "scale_parquet"):
-        path = RESULTS / f"{name}.json"
-        rows = json.loads(path.read_text())["rows"] if path.is_file() else []
-        points = sorted({row["people"]: row["pass, s"] for row in rows}.items())
-        if len(points) > 1:
-            (n, first), (m, last) = points[0], points[-1]
+    for source in ("generated", "parquet"):
+        own = {row["people"]: row["pass, CPU s"] for name, row in points() if name == source}
+        if len(own) > 1:
+            (n, first), *_, (m, last) = sorted(own.items())
             power = log(last / first) / log(m / n)
-            found.append(f"{name}: from {n:,} to {m:,} people a pass grows with power {power:.2f}")
+            found.append(
+                f"{source}: from {n:,} to {m:,} people a pass grows with the power {power:.2f}"
+            )
     return found
 
 
@@ -145,8 +152,8 @@ def main() -> None:
         )
     )
     print()
-    header = ["source", "people", "entries", "rank", "method", "read, s", "pass, s"]
-    print(table([*header, "of reading", "fit, s", "peak GB", "bound GB"], measured()))
+    header = ["source", "people", "entries", "rank", "method", "read, ns", "pass, ns"]
+    print(table([*header, "peak GB", "bound GB"], measured()))
     print(*exponents(), sep="\n")
     print()
     print(table(["people", "GPUs", "people each", "step, s"], extrapolated()))

@@ -82,12 +82,12 @@ class Offsets:
                 f"streamed, got {prod(sizes):,}; subtract means before sorting, or leave center "
                 "out"
             )
-        sums, counts = torch.zeros(2, prod(sizes), dtype=torch.float64)
+        sums, counts = torch.zeros(2, prod(sizes), dtype=torch.float64, device="cpu")
         for tile in data.to("cpu", torch.float64).stream():
             cell = torch.from_numpy(np.ravel_multi_index(tuple(tile.indices[1:].numpy()), sizes))
             sums += torch.bincount(cell, tile.values, minlength=len(sums))
             counts += torch.bincount(cell, minlength=len(counts))
-        places = torch.stack(torch.unravel_index(torch.arange(len(sums)), sizes))
+        places = torch.stack(torch.unravel_index(torch.arange(len(sums), device="cpu"), sizes))
         mean = float(sums.sum() / counts.sum())
         left = sums - counts * mean
         found = {mode: sums.new_zeros(size) for mode, size in enumerate(sizes, 1)}

@@ -156,7 +156,7 @@ class _Distinct:
                 "it; make them all text or all numbers"
             )
         if self.known is None:
-            self.known = np.unique(labels)
+            self.known = _unique(labels)
             return
         self.pending.append(labels)
         self.waiting += len(labels)
@@ -168,9 +168,17 @@ class _Distinct:
         """Return all labels so far, sorted."""
         assert self.known is not None
         if self.pending:
-            self.known = np.unique(np.concatenate([self.known, *self.pending]))
+            self.known = _unique(np.concatenate([self.known, *self.pending]))
             self.pending, self.waiting = [], 0
         return self.known
+
+
+def _unique(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return different labels, sorted; for whole numbers several times as fast as NumPy's own."""
+    if labels.dtype.kind != "i" or not len(labels):
+        return np.unique(labels)
+    ordered = np.sort(labels)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
 
 
 def _distinct(

@@ -81,7 +81,7 @@ class StreamedData(TensorData):
         self._set("source", source)
         self._set("memory", memory)
         self._set("tile", TILE)
-        self._set("like", torch.empty(0, dtype=torch.float64))
+        self._set("like", torch.empty(0, dtype=torch.float64, device="cpu"))
         self._set("change", None)
         self._set("norm_squared", float(source.norm_squared))
 
@@ -149,7 +149,7 @@ class StreamedData(TensorData):
             self.observed,
             self.norm_squared,
             self.stream,
-            lambda mode: torch.tensor(self.source.counts(mode)),
+            lambda mode: torch.tensor(self.source.counts(mode), dtype=torch.long, device="cpu"),
             max(int(self.source.sizes.max()), min(self.tile, self.observed)),
         )
 
@@ -210,7 +210,7 @@ class StreamedData(TensorData):
         *positions, values = self.source.read(first, last, range(self.order + 1))
         begin, end = int(self.source.bounds[first]), int(self.source.bounds[last])
         # Converted one by one: no second copy of all of them is made.
-        indices = torch.empty((self.order, len(values)), dtype=torch.long)
+        indices = torch.empty((self.order, len(values)), dtype=torch.long, device="cpu")
         for row, own in zip(indices, positions, strict=True):
             row.copy_(torch.from_numpy(own))
         indices[0] -= begin
@@ -260,7 +260,7 @@ class StreamedData(TensorData):
         for tile in self.stream():
             begin, end = np.searchsorted(ordered, (tile.rows.start, tile.rows.stop))
             if begin < end:
-                new = torch.full((tile.shape[0],), -1, device=tile.values.device)
+                new = tile.indices.new_full((tile.shape[0],), -1)
                 own = torch.from_numpy(ordered[begin:end] - tile.first).to(new.device)
                 new[own] = torch.from_numpy(order[begin:end]).to(new)
                 along = new[tile.indices[0]]

@@ -44,8 +44,7 @@ class TensorData:
     """A tensor of which some entries may be missing, with names and labels for its modes.
 
     Dense, it holds all entries, NaN where they are missing. Sparse, it holds a list of the observed
-    entries, and all others are missing (not zero). Made by `from_table`, `from_array`,
-    `from_tns`; `from_parquet` leaves the entries in their files.
+    entries, and all others are missing (not zero). Made by `from_table`, `from_array`, `from_tns`.
 
     Attributes:
         values: Shape ``shape`` with NaN where missing, or (count,) if sparse; float32 or float64.
@@ -150,13 +149,12 @@ class TensorData:
     def from_parquet(cls, folder: str | Path, *, memory: int | str | None = None) -> StreamedData:
         """Open entries that `sort_parquet` sorted by person; they stay in their files.
 
-        A fit reads them in tiles of people, once in every pass, so it needs memory for the rows of
-        people and for a tile. See the page "Out of core" of the documentation.
+        A fit reads them in tiles of people, and needs memory for rows of people and for a tile.
 
         Args:
             folder: The sorted folder.
-            memory: The memory that a fit may use, such as "8GB" or a number of bytes. It sets the
-                size of a tile; a fit that needs more is refused at once. None for no limit.
+            memory: What a fit may use, such as "8GB"; it sets the size of a tile, and a fit that
+                needs more is refused at once. None for no limit.
         """
         from parafair.data.parquet import ParquetSource
         from parafair.data.streamed import StreamedData
