@@ -178,7 +178,8 @@ def _unique(labels: NDArray[Any]) -> NDArray[Any]:
     if labels.dtype.kind != "i" or not len(labels):
         return np.unique(labels)
     ordered = np.sort(labels)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    kept: NDArray[Any] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return kept
 
 
 def _distinct(
