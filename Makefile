@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all campaign check bench docs reproduce readings clean
+.PHONY: demo test test-all test-oldest campaign check bench docs reproduce readings clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -17,6 +17,11 @@ test: $(VENV)/.test
 
 test-all: $(VENV)/.test
 	$(PYTEST)
+
+# The oldest versions that pyproject.toml allows, in an environment of their own.
+OLDEST := .venv-oldest
+test-oldest: $(OLDEST)/.test
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 # Random calls and commands for ten minutes; SEED=8 tries others.
 SEED ?= 7
@@ -45,7 +50,7 @@ docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) site demo
+	rm -rf $(VENV) $(OLDEST) site demo
 
 # The package with all extras; dependency groups need a recent pip.
 $(VENV)/.demo: pyproject.toml constraints.txt
@@ -56,4 +61,11 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 
 $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.bench: $(VENV)/.%: $(VENV)/.demo
 	$(INSTALL) --group $*
+	touch $@
+
+$(OLDEST)/.test: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check "pip>=25.1"
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check \
+	    --constraint constraints-oldest.txt --editable ".[all]" --group test
 	touch $@

@@ -11,7 +11,8 @@ Names, the default being all of them:
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
-* fair scores: fair_scores; other models: non_negative_cp, tucker; events and counts: losses
+* recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
+  and counts: losses, zeros_time, zeros_fairness
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -52,8 +53,10 @@ from benchmarks import (
     marks,
     models,
     ratings,
+    recommend,
     scores,
     solvers,
+    zeros,
 )
 from benchmarks import reproduction as figures
 from benchmarks.alone import alone
@@ -259,6 +262,8 @@ BENCHMARKS = {
     "completion": completion.completion,
     "sparse_sums": completion.sparse_sums,
     "losses": losses.losses,
+    "zeros_time": zeros.zeros_time,
+    "zeros_fairness": zeros.zeros_fairness,
     "ridge": ratings.ridge,
     "oulad_time": marks.oulad_time,
     "oulad_auto": marks.oulad_auto,
@@ -271,6 +276,7 @@ BENCHMARKS = {
     "oulad_blind": blind.oulad_blind,
     "adult_splits": blind_splits.adult_splits,
     "fair_scores": scores.fair_scores,
+    "recommend": recommend.recommend,
     "iteration_time": iterations.iteration_time,
     "gpu_iteration": iterations.gpu_iteration,
     "gpu_criterion": gpu.gpu_criterion,

@@ -15,6 +15,7 @@ TESTS = Path(__file__).parent
 # import each other.
 LAYERS = [
     {"display", "errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
+    {"environment"},
     {"arguments"},
     {"progress"},
     {"storage"},
@@ -27,7 +28,7 @@ LAYERS = [
     {"encoders"},
     {"audits", "guarantees"},
     {"model", "testing"},
-    {"frontiers"},
+    {"frontiers", "interop"},
     {"report"},
     {"paper"},
     {"__init__"},
@@ -39,6 +40,10 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Test files that are about more than one module, and what they are about.
 ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
+    "test_core_only.py": "an environment without the extras",
+    "test_release.py": "the version, the workflows and the wheel",
+    "interop/test_page.py": "the page about other libraries",
+    "interop/test_tensorly.py": "TensorLy and tlviz",
     "test_campaign.py": "random calls and commands",
     "test_campaign_blinding.py": "embeddings distorted to blind an audit",
     "test_campaign_damage.py": "files that are damaged, and work that is killed",
@@ -58,6 +63,7 @@ ABOUT_SEVERAL_MODULES = {
     "guarantees/test_models_above_the_limit.py": "the limit against models",
     "guarantees/test_theorem.py": "the page of this name",
     "losses/test_losses.py": "all losses",
+    "model/test_zeros.py": "data whose absent entries are zeros",
     "model/test_chance.py": "the default method ends at chance",
     "model/test_scikit_learn.py": "the conventions of scikit-learn",
     "penalties/test_capabilities.py": "what a penalty of one's own gets",

@@ -31,10 +31,11 @@ SLOW_EXAMPLES = (
     "11_counts",
     "12_models",
     "13_out_of_core",
+    "13_side_information",
 )
 EXAMPLES = [
     pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW_EXAMPLES else (), id=path.stem)
-    for pattern in ("[01][01257]*.py", "13*.py")
+    for pattern in ("[01][01257]*.py", "13_*.py")
     for path in sorted((ROOT / "examples").glob(pattern))
 ]
 
@@ -52,6 +53,29 @@ def test_examples_run(path, capsys, request):
         request.getfixturevalue("smaller")
     runpy.run_path(str(path), run_name="__main__")
     assert "residual" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_page_about_recommenders_shows_what_happens(capsys):
+    page = (ROOT / "docs" / "recommenders.md").read_text("utf-8")
+    names: dict[str, object] = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.S):
+        if "my/folder" not in code:  # the reader's own data
+            exec(compile(code, "recommenders.md", "exec"), names)
+    printed = capsys.readouterr().out
+    shown = re.findall(r"```text\n(.*?)```", page, re.S)
+    assert len(shown) == 3
+    # Other processors end in other local optima.
+    for text in shown:
+        assert text.splitlines()[0] in printed
+
+
+@pytest.mark.slow
+def test_the_example_about_recommenders_runs(capsys):
+    runpy.run_path(str(ROOT / "examples" / "13_recommend.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "leakage of the rows" in printed
+    assert "9999     1" in printed
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ from parafair import (
     frontier,
     parity_limit,
     people_needed,
+    show_versions,
     sort_parquet,
     split_cells,
     split_people,
@@ -204,6 +205,7 @@ CALLS = {
     "Audit.verdict": lambda m: m["audit"].verdict(0.05),
     "CPTensor.from_factors": lambda m: CPTensor.from_factors(m["model"].cp_.factors),
     "CPTensor.reconstruct": lambda m: m["model"].cp_.reconstruct(),
+    "CPTensor.to_numpy": lambda m: m["model"].cp_.to_numpy(),
     "FairCP.adapted": lambda m: MODEL.adapted(Invariant()),
     "FairCP.check_rank": lambda m: MODEL.check_rank(),
     "FairCP.unfolding_of": lambda m: MODEL.unfolding_of(HOLES),
@@ -218,6 +220,9 @@ CALLS = {
     "FairCP.inverse_transform": lambda m: m["model"].inverse_transform(m["model"].embedding_),
     "FairCP.load": lambda m: FairCP.load(m["folder"] / "model"),
     "FairCP.predict": lambda m: m["model"].predict(np.zeros((2, 3), int)),
+    "FairCP.predict_side": lambda m: (
+        FairCP(2, method="none", tol=0.1).fit(TENSOR, side=TENSOR[:, 0]).predict_side()
+    ),
     "FairCP.save": lambda m: m["model"].save(new(m, "saved")),
     "FairCP.score": lambda m: m["model"].score(TENSOR),
     "FairCP.transform": lambda m: m["model"].transform(TENSOR, sensitive_features=GROUPS),
@@ -227,6 +232,7 @@ CALLS = {
         m["problem"], [factor[0] for factor in m["factors"]]
     ),
     "Fit.with_plain": lambda m: m["model"].fit_.with_plain(m["problem"]),
+    "Fit.with_side": lambda m: m["model"].fit_.with_side(m["problem"]),
     "Fit.write": lambda m: write(m["model"].fit_, m),
     "Frontier.best": lambda m: m["frontier"].best(max_leakage=1.0),
     "Frontier.best_or_none": lambda m: m["frontier"].best_or_none(max_leakage=1.0),
@@ -238,11 +244,15 @@ CALLS = {
     "Frontier.to_frame": lambda m: m["frontier"].to_frame(),
     "ParityLimit.at": lambda m: m["limit"].at(0.1),
     "ParityLimit.to_dict": lambda m: m["limit"].to_dict(),
+    "Problem.add_side": lambda m: m["problem"].add_side(m["factors"], []),
     "Problem.evaluate": lambda m: m["problem"].evaluate(m["factors"]),
     "Problem.loss_and_gradients": lambda m: m["problem"].loss_and_gradients(m["factors"]),
     "Problem.loss_of": lambda m: m["problem"].loss_of(m["factors"]),
     "Problem.objective": lambda m: m["problem"].objective(
         m["factors"], torch.ones(1).double(), None
+    ),
+    "Problem.of_people": lambda m: m["problem"].of_people(
+        np.arange(8), FEATURES.take(np.arange(8))
     ),
     "Problem.penalized_rows": lambda m: m["problem"].penalized_rows(m["factors"][0]),
     "Problem.penalty_and_gradients": lambda m: m["problem"].penalty_and_gradients(m["factors"]),
@@ -282,6 +292,8 @@ CALLS = {
     "TensorData.to_dense": lambda m: HOLES.to_dense(),
     "TensorData.to_sparse": lambda m: HOLES.to_sparse(),
     "TensorData.to_table": lambda m: HOLES.to_table(),
+    "TensorData.to_xarray": lambda m: HOLES.to_xarray(),
+    "show_versions": lambda m: show_versions(),
     "TensorData.with_values": lambda m: DATA.with_values(TENSOR),
     "Tuning.to_frame": lambda m: m["tuning"].to_frame(),
     "Tuning.to_list": lambda m: m["tuning"].to_list(),

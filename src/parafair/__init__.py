@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         errors,
         frontiers,
         guarantees,
+        interop,
         losses,
         model,
         paper,
@@ -29,11 +30,20 @@ if TYPE_CHECKING:
         testing,
     )
     from parafair.algebra.cp_tensor import CPTensor
-    from parafair.audits import Audit, Measure, audit, audit_outputs, compare_scores
+    from parafair.audits import (
+        Audit,
+        Measure,
+        Rankings,
+        audit,
+        audit_outputs,
+        compare_scores,
+        evaluate_rankings,
+    )
     from parafair.data.sensitive import SensitiveFeatures
     from parafair.data.sorting import sort_parquet
-    from parafair.data.splits import split_cells, split_people
+    from parafair.data.splits import split_by_time, split_cells, split_people
     from parafair.data.tensor_data import TensorData
+    from parafair.environment import show_versions
     from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning
     from parafair.frontiers import Frontier, frontier
     from parafair.guarantees import (
@@ -53,11 +63,15 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "algebra.cp_tensor": ["CPTensor"],
-    "audits": ["Audit", "Measure", "audit", "audit_outputs", "compare_scores"],
+    "audits": [
+        "Audit", "Measure", "Rankings", "audit", "audit_outputs", "compare_scores",
+        "evaluate_rankings",
+    ],
     "data.sensitive": ["SensitiveFeatures"],
     "data.sorting": ["sort_parquet"],
-    "data.splits": ["split_cells", "split_people"],
+    "data.splits": ["split_by_time", "split_cells", "split_people"],
     "data.tensor_data": ["TensorData"],
+    "environment": ["show_versions"],
     "errors": ["ConvergenceWarning", "Interrupted", "ParafairWarning"],
     "frontiers": ["Frontier", "frontier"],
     "guarantees": [
@@ -85,6 +99,7 @@ __all__ = [
     "ParafairWarning",
     "ParityLimit",
     "Problem",
+    "Rankings",
     "SensitiveFeatures",
     "Status",
     "Stop",
@@ -102,9 +117,11 @@ __all__ = [
     "dependence",
     "encoders",
     "errors",
+    "evaluate_rankings",
     "frontier",
     "frontiers",
     "guarantees",
+    "interop",
     "losses",
     "model",
     "paper",
@@ -112,8 +129,10 @@ __all__ = [
     "penalties",
     "people_needed",
     "report",
+    "show_versions",
     "solvers",
     "sort_parquet",
+    "split_by_time",
     "split_cells",
     "split_people",
     "storage",

@@ -21,6 +21,8 @@ RECIPES = (
     ("fit", "tensor.npy", *PEOPLE[:2], "--sensitive-columns", "group", *FAST, *OUT),
     ("fit", *TABLE, *PEOPLE, *FAST, *OUT),
     ("fit", "matrix.npy", "--method", "none", *FAST, *OUT),
+    ("fit", *TABLE, *PEOPLE, *FAST, *OUT, "--side", "people.csv", "--side-columns", "age"),
+    ("fit", "tensor.npy", "--method", "none", "--max-iter", "2", "--ranks", "2,2,2", *OUT),
     ("fit", "entries.tns", "--method", "none", *FAST, *OUT),
     ("tune", *TABLE, *PEOPLE, "--max-iter", "2", "--rank", "1,2", *OUT),
     ("audit", "run", *ATTACK),
@@ -36,6 +38,8 @@ RECIPES = (
     ("certify", "run", "--draws", "200", "--out", "out/new.json"),
     ("certify", "run", "--draws", "200", "--exposure", "out/new.csv"),
     ("predict", "run", "cells.csv", *CSV),
+    ("recommend", "run", "--k", "2", *CSV),
+    ("recommend", "plain", "--person", "1", "--k", "1", "--include-rated", *CSV),
     ("transform", "run", *TABLE, *PEOPLE, *CSV),
     ("transform", "plain", "tensor.npy", *CSV),
     ("transform", "run", *TABLE, "--allow-leak", *CSV),
@@ -72,7 +76,7 @@ OUTS = (
     "run", "curve", "notes.txt", "notes.txt/x", ".", "/proc/x", "/dev/null", "people.csv", "out/é",
     "out/" + "x" * 300, "out/new.svg", "out/new.png", "",
 )  # fmt: skip
-GIVEN_AS_PATH = {"--sensitive", "--data", "--target"}
+GIVEN_AS_PATH = {"--sensitive", "--side", "--data", "--target", "--exclude", "--validation"}
 GIVEN_AS_OUT = {"--out", "--json", "--picture", "--page"}
 # Numbers of steps: a large one is a long wait, which is what was asked for.
 LONG = {"--max-iter", "--inner-steps", "--permutations", "--repeats"}

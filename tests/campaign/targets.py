@@ -160,7 +160,18 @@ TARGETS = (
     of("model.score", X=NEW_PEOPLE),
     of("labeled.score", X=NEW_PEOPLE),
     *(of(f"{m}.predict") for m in ("model", "labeled", "unfitted")),
+    *(
+        of(
+            f"{m}.recommend",
+            people=choice(
+                ("None", "0", "[0, 1]", "'p1'", "['p0', 'p2']"),
+                ("[0, 0]", "[]", "['nobody']", "[None]", "1.5", "tensor", "{}", "-1"),
+            ),
+        )
+        for m in ("model", "labeled", "unfitted")
+    ),
     *(of(f"{m}.inverse_transform", X=EIGHT_ROWS) for m in ("model", "labeled")),
+    *(of(f"{m}.predict_side") for m in ("model", "unfitted")),
     of("model.save", folder=OUTS),
     of("FairCP.load"),
     of("model.set_output", template="FairCP().set_output({})", weight=0.3),
@@ -233,6 +244,17 @@ TARGETS = (
     of("found.save", path=OUT_FILES),
     of("found.draw", path=PAGES, weight=0.05),
     of("split_cells"),
+    of("split_by_time"),
+    of(
+        "evaluate_rankings",
+        scores=choice(
+            ("rng(0).normal(size=(8, 4, 3))", "np.zeros((8, 4, 3))"),
+            ("np.zeros((8, 4))", "np.full((8, 4, 3), np.nan)", "np.ones((8, 4, 3)) * 1e300", "1"),
+        ),
+        X_test=choice(("scores",), ("tensor", "TensorData.from_array(np.eye(3))", "None")),
+        sensitive_features=EIGHT_FEATURES,
+        usual={"sensitive_features": 0.5, "bootstraps": 1.0},
+    ),
     of("split_people"),
     of("TensorData.from_array", weight=3, usual={"labels": 0.2, "modes": 0.2}),
     of(
@@ -261,6 +283,9 @@ TARGETS = (
     ),
     of("scores.to", weight=0.5),
     of("scores.to_table", weight=0.5, value=choice(("'x'",), ("'who'", "''", "1"))),
+    of("scores.to_xarray", weight=0.3),
+    of("interop.factors_to_xarray", weight=0.5),
+    of("interop.export_encoder", path=OUT_FILES, weight=0.5),
     of("SensitiveFeatures.of", weight=4, usual={"kinds": 0.2, "names": 0.1}),
     of(
         "SensitiveFeatures.from_table",
@@ -281,6 +306,8 @@ TARGETS = (
     of("datasets.synthetic", usual={"shape": 1.0, "rank": 0.9}),
     of("datasets.counts", usual={"shape": 1.0, "rank": 0.9}, weight=0.5),
     of("datasets.events", usual={"shape": 1.0, "rank": 0.9}, weight=0.5),
+    of("datasets.ratings", usual={"users": 1.0, "items": 1.0}),
+    of("datasets.movielens", usual={"folder": 1.0}, weight=0.3),
     of("datasets.marks", usual={"students": 1.0}),
     of(
         "datasets.contraceptive",

@@ -251,3 +251,10 @@ NAMES = Sort(
     lambda draw: repr([f"m{i}" for i in range(len(draw.shape))]),
     lambda draw: repr([draw.one(*LABELS) for _ in range(draw.number(0, 5))]),
 )
+# Many other arguments do not go with a table.
+SIDES = choice(
+    ("None", "None", "rng(0).normal(size=(8, 3))"),
+    ("np.full((8, 2), np.nan)", "np.ones((8, 2))", "rng(0).normal(size=(7, 2))", "'side'",
+     "pd.DataFrame({'a': ['x'] * 8})", "np.full((8, 2), np.inf)", "rng(0).normal(size=8)",
+     "rng(0).normal(size=(8, 3, 2))", "pd.DataFrame({'a': range(8)}, index=list('abcdefgh'))"),
+)  # fmt: skip

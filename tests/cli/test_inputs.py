@@ -46,7 +46,8 @@ def test_a_run_records_its_inputs(tables):
     record = read_record(tables / "run" / "inputs.json")
     assert record == {
         "tensor": "scores.csv", "modes": ["student", "module", "test"], "value": "score",
-        "duplicates": "last", "sensitive": "students.csv", "columns": ["gender"], "kinds": [],
+        "duplicates": "last", "absent": None, "sensitive": "students.csv", "columns": ["gender"],
+        "kinds": [],
         "key": "student", "missing": "error", "test_size": None, "test": None, "frontier": None,
         "max_leakage": None, "guarantee": None, "max_certified": None,
     }  # fmt: skip

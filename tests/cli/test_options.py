@@ -46,7 +46,7 @@ def test_settings_of_an_audit_are_those_of_python():
 @pytest.mark.parametrize(
     ("command", "function", "names"),
     [
-        ("tune", tune, ["validation_size", "n_jobs", "max_leakage", "random_state"]),
+        ("tune", tune, ["cv", "n_jobs", "max_leakage", "random_state"]),
         ("frontier", frontier, ["strengths", "seeds", "n_jobs"]),
         ("audit", audit, ["folds", "repeats", "permutations", "max_people", "n_jobs"]),
     ],

@@ -87,8 +87,11 @@ def test_pickled_arrays_are_not_loaded(arrays):
     [
         (("no.npy",), "no.npy does not exist"),
         (("people.csv",), "such as --modes student,test"),
-        (("tensor.npy", "--value", "group"), "--value and --duplicates are for tables"),
-        (("tensor.npy", "--duplicates", "sum"), "--value and --duplicates are for tables"),
+        (("tensor.npy", "--value", "group"), "--value, --duplicates and --absent are for tables"),
+        (
+            ("tensor.npy", "--duplicates", "sum"),
+            "--value, --duplicates and --absent are for tables",
+        ),
         (
             ("tensor.npy", "--mode", "persn", *PEOPLE),
             "mode must be one of mode_0, mode_1, mode_2; got 'persn'",

@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from parafair import FairCP, split_cells, tune
@@ -55,7 +56,10 @@ def test_several_strengths_without_an_audit_are_warned_of(tables):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "there is nothing to choose from; give several values to --rank, --ridge or"),
+        (("--ridge", "1"), "there is nothing to choose from; give several values to --rank,"),
+        (("--cv", "1"), "cv must be a whole number of at least 2, got 1"),
+        (("--cv", "3", "--validation-size", "0.1"), "--validation-size and --cv all say what to"),
+        (("--validation", "scores.csv"), "entries are in the data too, so predicting them tests"),
         (("--rank", "2,x"), "--rank must be whole numbers separated by commas, got '2,x'"),
         (("--strength", "1,auto"), "--strength must be numbers separated by commas, got '1,auto'"),
         (("--rank", "2,0"), "rank must be a whole number of at least 1, got 0"),
@@ -63,7 +67,7 @@ def test_several_strengths_without_an_audit_are_warned_of(tables):
         (("--method", "none", "--strength", "0,1"), "method='none' has no penalty; leave strength"),
         (
             ("--rank", "1,2", "--validation-size", "2"),
-            "validation_size must be a share between 0 and 1, such as 0.1; got 2",
+            "validation must be a share between 0 and 1, such as 0.1, or a TensorData",
         ),
         (("--rank", "1,2", "--max-leakage", "2"), "max_leakage must be a number from 0 to 1"),
     ],
@@ -88,3 +92,29 @@ def test_a_choice_by_audit_needs_people(tables):
     text = run("tune", "scores.csv", *MODES, "--method", "none", "--rank", "1,2",
                "--max-leakage", 0.1, "--out", "run", code=2)  # fmt: skip
     assert "max_leakage=0.1 asks for an audit, which needs the sensitive_features" in text
+
+
+@pytest.mark.slow
+def test_ridges_are_compared_by_default_with_folds(tables):
+    printed = run(*TUNE, "--method", "none", "--cv", 2)
+    record = json.loads((tables / "run" / "tuning.json").read_text())
+    assert (record["validation_size"], record["validation"], record["cv"]) == (None, None, 2)
+    assert len(record["candidates"]) == printed.count(": RMSE") > 5
+    assert all(candidate["rmse_std"] is not None for candidate in record["candidates"])
+
+
+def test_settings_are_compared_by_the_entries_of_a_file(tables):
+    table = pd.read_csv("scores.csv")
+    table[::9].to_csv("validation.csv", index=False)
+    table.drop(table.index[::9]).to_csv("scores.csv", index=False)
+    run(*TUNE, "--method", "none", "--rank", "1,2", "--validation", "validation.csv")
+    record = json.loads((tables / "run" / "tuning.json").read_text())
+    assert record["validation"] == "validation.csv"
+    modes = ["student", "module", "test"]
+    data, held = (
+        TensorData.from_table(name, modes=modes, value="score")
+        for name in ("scores.csv", "validation.csv")
+    )
+    model = FairCP(method="none", mode="student", center=True, tol=1e-2, random_state=0)
+    tuning = tune(model, data, grid={"rank": [1, 2]}, validation=held)
+    assert [c["rmse"] for c in record["candidates"]] == [c.rmse for c in tuning.candidates]

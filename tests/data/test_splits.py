@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import TensorData, split_cells, split_people
+from parafair import TensorData, split_by_time, split_cells, split_people
+from parafair.data.splits import fold_cells
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -100,3 +101,55 @@ def test_groups_of_different_types_are_groups():
 def test_cells_of_an_array_are_refused():
     with pytest.raises(TypeError, match="data must be a TensorData, got .* use TensorData.from"):
         split_cells(np.ones((3, 2)))
+
+
+def test_folds_hold_out_different_entries(data):
+    splits = fold_cells(data, 4, random_state=1)
+    tests = torch.cat([split.test.cells for split in splits], 1)
+    assert len(tests.T.unique(dim=0)) == tests.shape[1]
+    for split in splits:
+        assert split.train.observed + split.test.observed == data.observed
+        for mode in range(3):
+            observed = data.observed_per(mode) > 0
+            assert (split.train.observed_per(mode)[observed] > 0).all()
+    sizes = [split.test.observed for split in splits]
+    assert max(sizes) - min(sizes) <= 1
+    # All entries that are held out by any split of half of the data can be.
+    with pytest.raises(ValueError, match=f"folds must be at most {tests.shape[1]}, .*, got 1000"):
+        fold_cells(data, 1000, random_state=1)
+
+
+def test_the_latest_entries_of_each_person_are_held_out(data):
+    times = np.random.default_rng(1).integers(0, 50, data.observed)  # with ties
+    split = split_by_time(data, times, test_size=0.2, validation_size=0.1)
+    when = dict(zip(map(tuple, data.cells.T.tolist()), times.tolist(), strict=True))
+    for person in range(30):
+        parts = [
+            [when[tuple(cell)] for cell in part.cells.T.tolist() if cell[0] == person]
+            for part in split
+        ]
+        count = sum(map(len, parts))
+        assert [len(part) for part in parts[1:]] == [count // 10, count // 5]
+        early, middle, late = (part or [None] for part in parts)
+        if late != [None]:
+            assert max(early) <= min(late)
+        if middle != [None]:
+            assert max(early) <= min(middle) <= max(middle) <= min(late)
+    assert split_by_time(data, times).validation is None
+
+
+@pytest.mark.parametrize(
+    ("times", "shares", "message"),
+    [
+        (np.zeros(3), {}, "times must be .* numbers or dates, one for each of data.cells"),
+        (None, {}, "times must be .* numbers or dates"),
+        ("nan", {}, "times must be .* numbers or dates"),
+        ("fine", {"test_size": 0.01}, "leave a part empty: people have at most"),
+        ("fine", {"test_size": 1.5}, "test_size and validation_size must be shares"),
+    ],
+)
+def test_bad_times_are_refused(data, times, shares, message):
+    if isinstance(times, str):
+        times = np.full(data.observed, np.nan if times == "nan" else 0.0)
+    with pytest.raises(ValueError, match=message):
+        split_by_time(data, times, **shares)

@@ -71,7 +71,7 @@ def test_scores_are_monitored_at_the_end_of_a_fit():
 def test_a_failed_fit_tears_callbacks_down():
     seen = Recorder(stop_after=1)
     model = FairCP(2, method="none").set_callbacks(seen)
-    with pytest.raises(ValueError, match="rank"):
+    with pytest.raises(ValueError, match="rank must be a whole number of at least 1, got 0"):
         model.set_params(rank=0).fit(DATA.tensor)
     assert seen.events == []
     assert not hasattr(model, "_callback_fit_ctx")

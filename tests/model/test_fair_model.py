@@ -136,7 +136,10 @@ def test_initial_factors_have_the_signs_of_the_modes(tensor):
         ({"non_negative": True, "center": True}, "cannot be used with center=True"),
         ({"non_negative": True, "method": "leace"}, "whose rows have both signs"),
         ({"non_negative": True, "method": "moment-matching"}, "whose rows have both signs"),
-        ({"non_negative": True, "method": "mean-matching"}, "is about predicted scores"),
+        (
+            {"non_negative": True, "method": "mean-matching", "solver": "block"},
+            "is about predicted scores, needs solver='lbfgs'",
+        ),
         ({"non_negative": True, "encoder": "linear"}, "cannot be used with encoder='linear'"),
         (
             {"non_negative": True, "method": "hsic", "solver": "gradient"},

@@ -21,7 +21,9 @@ def tensor_of(name, missing=0.0):
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_predicts_means_and_survives_its_folder(name, center, tmp_path):
-    X = tensor_of(name, missing=0.2)
+    X, factors = tensor_of(name, missing=0.2), losses.needs_non_negative(losses.LOSSES[name])
+    if factors and center:
+        pytest.skip("means that are sums of non-negative components have no intercepts")
     model = FairCP(2, method="none", loss=name, center=center, ridge=1.0).fit(X[:30])
     assert 0 < model.fit_.residual < 1
     assert model.training_.loss.measure != "relative residual"
@@ -31,7 +33,7 @@ def test_a_model_predicts_means_and_survives_its_folder(name, center, tmp_path):
         means, model.inverse_transform(model.embedding_).ravel(), rtol=1e-6, atol=1e-9
     )
     if name != "huber":
-        assert (means > 0).all()
+        assert (means >= 0).all() if factors else (means > 0).all()
     if name == "bernoulli":
         assert (means < 1).all()
     model.save(tmp_path / "model")

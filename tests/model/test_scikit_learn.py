@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from numpy.exceptions import ComplexWarning
 from sklearn import config_context
 from sklearn.base import clone
@@ -145,6 +146,10 @@ def test_a_grid_search_finds_the_rank_of_a_tensor(data):
     assert search.best_estimator_.embedding_.shape == (40, 4)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 8),
+    reason="before 1.8, scikit-learn does not pass sensitive features on to score",
+)
 @pytest.mark.usefixtures("routing")
 def test_a_grid_search_over_a_pipeline_gives_each_fold_its_own_features(matrix, monkeypatch):
     seen = []

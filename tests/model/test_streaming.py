@@ -87,6 +87,8 @@ def test_a_model_is_saved_and_predicts_and_embeds_parts(both, tmp_path):
     np.testing.assert_array_equal(loaded.predict(memory), model.predict(memory))
     rows = np.concatenate([loaded.transform(part) for part in streamed.parts()])
     np.testing.assert_allclose(rows, loaded.transform(memory), rtol=1e-10, atol=1e-12)
+    with pytest.raises(ValueError, match="does not support side information"):
+        FairCP(RANK, method="none").fit(streamed, side=np.zeros((80, 2)))
     for call in (loaded.transform, loaded.predict, loaded.score):
         with pytest.raises(ValueError, match=r"go through X\.parts"):
             call(streamed)

@@ -3,6 +3,8 @@ import pytest
 
 from parafair import ConvergenceWarning, FairCP, ParafairWarning, TensorData, split_cells, tune
 from parafair.audits import ATTACKERS, Verdict, audit, panel
+from parafair.data.splits import fold_cells
+from parafair.model.tuning import default_grid
 from parafair.penalties import Invariant
 
 N = 120
@@ -147,7 +149,9 @@ def test_labels_and_processes_change_nothing(marks):
         ({"grid": {"rang": [1]}}, "a key of grid must be one of rank, method"),
         ({"grid": {"rank": [1]}, "max_leakage": 0.1}, "max_leakage=0.1 asks for an audit"),
         ({"grid": {"rank": [1]}, "max_leakage": float("nan")}, "max_leakage must be a number"),
-        ({"grid": {"rank": [1]}, "validation_size": 1.5}, "validation_size must be a share"),
+        ({"grid": {"rank": [1]}, "validation": 1.5}, "validation must be a share"),
+        ({"grid": {"rank": [1]}, "cv": 1}, "cv must be a whole number of at least 2"),
+        ({"cv": 10**6}, "folds must be at most"),
         ({"grid": {"rank": [None]}}, "rank must be a whole number"),
         ({"grid": {"rank": []}}, "grid must name arguments of the model with values to try"),
         ({"grid": []}, "grid must name arguments of the model with values to try"),
@@ -156,3 +160,51 @@ def test_labels_and_processes_change_nothing(marks):
 def test_bad_input_is_refused(marks, settings, message):
     with pytest.raises(ValueError, match=message):
         tune(FairCP(method="none"), marks[0], **settings)
+
+
+def test_folds_hold_out_every_entry_once_and_pool_their_errors(marks):
+    data = TensorData.from_array(marks[0][:40])
+    model = FairCP(2, method="none", random_state=0, tol=1e-2)
+    tuning = tune(model, data, grid={"ridge": [1.0, 30.0]}, cv=3, random_state=4)
+    squares = []
+    for split in fold_cells(data, 3, random_state=4):
+        fitted = FairCP(2, method="none", ridge=1.0, random_state=0, tol=1e-2).fit(split.train)
+        squares.append((fitted.predict(split.test) - split.test.entries.numpy()) ** 2)
+    candidate = tuning.candidates[0]
+    assert candidate.rmse == pytest.approx(np.sqrt(np.concatenate(squares).mean()))
+    assert candidate.rmse_std == pytest.approx(np.std([np.sqrt(own.mean()) for own in squares]))
+    assert tuning.model.training_.entries == data.observed
+
+
+def test_settings_are_compared_by_entries_of_ones_own(marks):
+    data = TensorData.from_array(marks[0][:40], modes=("who", "what", "when"))
+    split = split_cells(data, test_size=0.2, random_state=1)
+    # Labels decide, not positions: the order of the people does not matter.
+    own = split.test.to_sparse().take(0, np.arange(40)[::-1])
+    model = FairCP(2, method="none", random_state=0, tol=1e-2)
+    tuning = tune(model, split.train, grid={"ridge": [1.0, 30.0]}, validation=own)
+    errors = tuning.model.predict(split.test) - split.test.entries.numpy()
+    assert tuning.best.rmse == pytest.approx(np.sqrt(np.mean(errors**2)))
+    assert tuning.best.rmse_std is None
+    assert tuning.model.training_.entries == split.train.observed
+    with pytest.raises(ValueError, match=r"validation: \d+ of \d+ entries are in the data too"):
+        tune(model, data, grid={"ridge": [1.0]}, validation=own)
+    with pytest.raises(ValueError, match="cv=3 and validation data both say what to hold out"):
+        tune(model, split.train, validation=own, cv=3)
+    strange = TensorData.from_array([[[1.0, 2.0]]], modes=("who", "what", "when"),
+                                    labels=([99], None, None))  # fmt: skip
+    with pytest.raises(ValueError, match="validation: mode 'who' has no label 99"):
+        tune(model, split.train, validation=strange)
+
+
+def test_ridges_are_tried_by_default_in_a_geometric_sequence(marks):
+    data = TensorData.from_array(marks[0][:40])
+    ridges = default_grid(FairCP(2), data)["ridge"]
+    positive = np.array(ridges[:-1])
+    assert ridges[-1] == 0
+    assert set((positive[:-1] / positive[1:]).round(2)) <= {3.0, 3.33}
+    entries = data.observed / 40
+    assert ridges[0] >= 10 * entries > ridges[2]
+    model = FairCP(2, method="none", random_state=0, tol=1e-1)
+    tuning = tune(model, data)
+    assert [candidate.settings["ridge"] for candidate in tuning.candidates] == ridges

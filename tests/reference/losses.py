@@ -12,6 +12,8 @@ def negative_log_likelihood(name, x, m):
         "binomial": lambda: torch.log(1 + m.exp()) - x * m,
         "negative-binomial": lambda: (1 + x) * torch.log(1 + m.exp()) - x * m,
         "poisson": lambda: m.exp() - x * m,
+        "poisson-identity": lambda: m - x * m.log(),
+        "bernoulli-poisson": lambda: (1 - x) * m - x * torch.log(1 - (-m).exp()),
         "gamma": lambda: m + x * (-m).exp(),
     }[name]()
 
@@ -58,6 +60,7 @@ def example(name, shape=(14, 6, 5), rank=2, missing=0.0, seed=0):
         "huber": lambda: model + 0.1 / (noise + 0.02),
         "bernoulli": lambda: (noise < model.sigmoid()).double(),
         "binomial": lambda: (noise < model.sigmoid()).double(),
+        "bernoulli-poisson": lambda: (noise < 1 - (-model.abs()).exp()).double(),
         "gamma": lambda: model.exp() * (0.2 + noise),
     }
     tensor = drawn[name]() if name in drawn else torch.poisson(model.exp(), generator=generator)

@@ -1,5 +1,6 @@
 """The page in a real browser; skipped where there is none."""
 
+import itertools
 import re
 from copy import deepcopy
 from math import nan
@@ -305,3 +306,77 @@ def test_a_page_with_little_to_show_still_works(visit, frontier):
     assert "No fit was audited" in page.locator("#plot").text_content()
     assert heading(page) == "khsic, seed 0"
     assert "it diverged" in page.locator("#panel").inner_text()
+
+
+def test_a_long_mode_shows_its_largest_labels_by_name(visit, frontier):
+    changed = deepcopy(frontier)
+    for point in changed["points"]:
+        weeks = point["components"][2] | {
+            "drawn": "largest",
+            "labels": [],
+            "values": [[-1.0, 2.0]] * 3,
+        }
+        weeks["largest"] = [[["a very long label of a week", 2.0], ["week 7", -1.0]]] * 3
+        point["components"][2] = weeks
+    mode = visit(changed).locator("#details .mode").nth(2)
+    assert "the largest of 150 labels" in mode.inner_text()
+    assert mode.locator("svg").count() == 3
+    assert mode.locator(".bars").count() == 6
+    titles = mode.locator("svg").first.locator("title").all_text_contents()
+    assert titles[:2] == ["a very long label of a week", "a very long label of a week: 2"]
+
+
+def test_the_cost_is_drawn_from_zero(visit, frontier):
+    page = visit(frontier)
+    headings = page.locator("#details h2").all_text_contents()
+    assert headings.index("Cost") < headings.index("Attackers")
+    figure = page.locator("#details section", has_text="Bars begin at zero").locator("figure").first
+    label = figure.locator("svg").get_attribute("aria-label")
+    own, best = map(float, re.findall(r"fits? (\d[\d.]*)", label))
+    axis, first, second = (figure.locator("svg > *").nth(k).bounding_box() for k in (0, 2, 5))
+    assert second["width"] / first["width"] == pytest.approx(best / own, rel=0.02)
+    assert first["x"] == pytest.approx(axis["x"], abs=1)
+
+
+def test_a_small_difference_does_not_fill_the_plot(visit, frontier):
+    changed = deepcopy(frontier)
+    for place, point in enumerate(changed["points"]):
+        point["residual"] = 0.5 + 0.0001 * place
+    changed["limit"] = None
+    places = [
+        box["x"] for box in (m.bounding_box() for m in visit(changed).locator(".point").all())
+    ]
+    assert max(places) - min(places) < 60
+
+
+def test_nothing_is_cut_on_paper(visit, frontier):
+    page = visit(frontier)
+    page.set_viewport_size({"width": 703, "height": 1000})  # A4 without its margins
+    page.emulate_media(media="print")
+    tables = "[...document.querySelectorAll('.scroll')].map((e) => e.firstChild.scrollWidth)"
+    assert max(page.evaluate(tables)) <= 703
+    assert not page.locator("#axes").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 703
+
+
+# The beginnings of elements that a screen reader could not name.
+UNNAMED = """
+[...document.querySelectorAll('button, [role=button], [role=img], [role=region], section')]
+    .filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim()
+        || document.getElementById(e.getAttribute('aria-labelledby') ?? '')))
+    .map((e) => e.outerHTML.slice(0, 80))
+"""
+
+
+def test_everything_has_a_name_for_screen_readers_and_can_be_reached(visit, frontier):
+    page = visit(frontier)
+    assert page.evaluate(UNNAMED) == []
+    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map((e) => +e.tagName[1])")
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    # What scrolls can be scrolled with the keyboard; the order is that of the page.
+    assert page.locator(".scroll:not([tabindex='0'])").count() == 0
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('#legend') !== null")

@@ -11,7 +11,7 @@ from parafair.audits import Verdict
 from parafair.frontiers.choice import Wanted
 from parafair.report import content, render, write_report
 from parafair.report.content import _drawing
-from parafair.report.summary import _choice
+from parafair.report.summary import _choice, summarize
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 
 
@@ -175,14 +175,28 @@ def test_components_have_labels_and_name_the_largest(table):
         np.testing.assert_allclose([v for _, v in largest], factor[order, component], rtol=1e-3)
 
 
-def test_many_labels_in_no_order_are_sorted_by_value(table):
+def test_many_labels_in_no_order_are_drawn_by_the_largest(table):
     _, things = content(table, title="")["points"][0]["components"]
-    assert things["drawn"] == "sorted"
+    assert things["drawn"] == "largest"
     factor = table.points[0].fit.cp.factors[1].numpy()
-    for column, values in zip(factor.T, things["values"], strict=True):
-        assert len(values) == 300
-        assert values == sorted(values)
-        np.testing.assert_allclose([values[0], values[-1]], [column.min(), column.max()], 1e-3)
+    for column, ends in zip(factor.T, things["values"], strict=True):
+        np.testing.assert_allclose(ends, [column.min(), column.max()], 1e-3)
+
+
+def test_the_summary_is_the_certificate_then_the_cost_then_the_evidence(curve):
+    wanted = Wanted.of(0.05, None, None)
+    picked = next(point for point in curve.audited if point.certificate is not None)
+    promise, cost, evidence, *_ = summarize(curve, picked, wanted)
+    assert promise.startswith("No attacker who sees a released row of these")
+    assert "not covered:" in promise
+    assert re.search(r"the picked fit, whose measured leakage is -?0\.\d{3}\.$", promise)
+    assert cost.startswith("The picked fit has residual 0.")
+    assert "audited fits pass" in evidence
+
+
+def test_a_summary_without_certificates_says_so(curve):
+    bare = replace(curve, points=tuple(replace(p, certificate=None) for p in curve.points))
+    assert content(bare, title="")["summary"][0].startswith("No fit has a certificate")
 
 
 def test_many_labels_in_an_order_are_drawn_by_label():
@@ -192,7 +206,7 @@ def test_many_labels_in_an_order_are_drawn_by_label():
     drawn = _drawing(waves, names, people=False)
     assert (drawn["drawn"], drawn["labels"]) == ("line", names)
     shuffled = waves[torch.randperm(90, generator=torch.Generator().manual_seed(0))]
-    assert _drawing(shuffled, names, people=False)["drawn"] == "sorted"
+    assert _drawing(shuffled, names, people=False)["drawn"] == "largest"
     assert _drawing(shuffled[:40], names[:40], people=False)["drawn"] == "bars"
 
 

@@ -4,9 +4,11 @@ from base64 import b64encode
 from copy import deepcopy
 from hashlib import sha256
 from math import inf, nan
+from pathlib import Path
 
 import pytest
 
+import parafair.report
 from parafair.report import render
 
 NASTY = "</script><script>alert(1)</script><!-- & \u2028\u2029 'quoted' \"twice\" ${x} $title"
@@ -85,3 +87,34 @@ def test_a_report_without_points_is_refused(frontier):
 def test_missing_parts_are_named(frontier):
     with pytest.raises(ValueError, match="data lacks 'limit', 'before'; a report needs title"):
         render({name: part for name, part in frontier.items() if name not in ("limit", "before")})
+
+
+def brightness(color):
+    """The relative luminance of WCAG 2."""
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(weight * p for weight, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(first, second):
+    dark, light = sorted((brightness(first), brightness(second)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_text_and_marks_have_enough_contrast(theme):
+    style = (Path(parafair.report.__file__).parent / "page" / "page.css").read_text("utf-8")
+    colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", style.split(":root")[theme + 1]))
+    pairs = [(text, on) for text in ("ink", "muted") for on in ("page", "card", "soft")]
+    pairs += [("accent", "card"), ("mark-ink", "mark"), ("low-ink", "low"), ("sure", "sure-soft")]
+    low = {p: round(contrast(colors[p[0]], colors[p[1]]), 2) for p in pairs}
+    assert {pair: value for pair, value in low.items() if value < 4.5} == {}  # text
+    marks = {
+        n: round(contrast(colors[n], colors["card"]), 2) for n in colors if re.match("[mg]\\d", n)
+    }
+    assert {name: value for name, value in marks.items() if value < 3} == {}  # shapes
+
+
+def test_contrast_is_that_of_the_standard():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)

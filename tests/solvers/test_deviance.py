@@ -5,13 +5,16 @@ import torch
 
 from parafair.data.centering import Offsets
 from parafair.data.tensor_data import TensorData
-from parafair.losses import LOSSES, Poisson
+from parafair.losses import LOSSES, Poisson, needs_non_negative
 from parafair.solvers import LBFGS, BlockDescent, Stop, solve_batch
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
 from tests.reference import losses as reference
 
 NAMES = [name for name in LOSSES if name != "squared"]
+# Losses of non-negative factors, and all others.
+NON_NEGATIVE = [name for name in NAMES if needs_non_negative(LOSSES[name])]
+SIGNED = [name for name in NAMES if name not in NON_NEGATIVE]
 KINDS = ("complete", "masked", "sparse")
 
 
@@ -19,12 +22,19 @@ def problem_of(name, kind, *, ridge=0.3, center=True, seed=0):
     tensor = reference.example(name, missing=0.0 if kind == "complete" else 0.3, seed=seed)
     data = TensorData.from_array(tensor)
     data = data.to_sparse() if kind == "sparse" else data
+    if name in NON_NEGATIVE:
+        return tensor, Problem(data, 2, ridge=ridge, loss=name, non_negative=(0, 1, 2))
     intercepts = Offsets.fit(data, 0, LOSSES[name]) if center else None
     return tensor, Problem(data, 2, ridge=ridge, loss=LOSSES[name], offsets=intercepts)
 
 
 def batch_of(problem, count=2):
-    return tuple(f - 0.5 for f in make_starts(problem, "uniform", count=count, seed=1))
+    less = 0.0 if problem.non_negative else 0.5
+    return tuple(f - less for f in make_starts(problem, "uniform", count=count, seed=1))
+
+
+def offsets_of(problem, tensor):
+    return 0.0 if problem.offsets is None else problem.offsets.dense(tensor)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -33,7 +43,7 @@ def test_value_and_gradients_are_those_of_the_formula(name, kind):
     tensor, problem = problem_of(name, kind)
     factors = batch_of(problem)
     objective, gradients = problem.value_and_gradients(factors)
-    offsets = problem.offsets.dense(tensor)
+    offsets = offsets_of(problem, tensor)
     constant = 2 * problem.deviance.saturated / problem.count
     for member in range(2):
         own = [factor[member].clone().requires_grad_() for factor in factors]
@@ -54,7 +64,7 @@ def test_the_residual_is_one_for_the_best_constant(name):
 
 
 @pytest.mark.parametrize("solver", [BlockDescent(), LBFGS()])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SIGNED)
 def test_no_slow_minimizer_gets_below_a_fit(name, solver):
     tensor, problem = problem_of(name, "masked")
     (fit,) = solve_batch(problem, solver, starts=batch_of(problem, 1), stop=Stop(500, 1e-7))
@@ -70,14 +80,30 @@ def test_no_slow_minimizer_gets_below_a_fit(name, solver):
     assert fit.objective <= float(best) - constant + 1e-4
 
 
+@pytest.mark.parametrize("solver", [BlockDescent(), LBFGS()])
+@pytest.mark.parametrize("name", NON_NEGATIVE)
+def test_non_negative_fits_are_stationary_and_never_rise(name, solver):
+    _, problem = problem_of(name, "masked")
+    (fit,) = solve_batch(problem, solver, starts=batch_of(problem, 1), stop=Stop(2000, 1e-9))
+    values = [entry.objective for entry in fit.history]
+    assert all(after <= before for before, after in pairwise(values))
+    factors = [factor[None] for factor in fit.cp.factors]
+    gradients = problem.value_and_gradients(factors)[1]
+    for factor, gradient in zip(factors, gradients, strict=True):
+        assert (factor >= 0).all()
+        # The conditions of Karush, Kuhn and Tucker; the objective is about 1.
+        assert torch.minimum(factor, gradient).abs().max() < 1e-3
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_mask_that_hides_nothing_changes_nothing(name):
     _, problem = problem_of(name, "complete", center=False)
-    listed = Problem(problem.data.to_sparse(), 2, ridge=0.3, loss=name)
+    modes = problem.non_negative
+    listed = Problem(problem.data.to_sparse(), 2, ridge=0.3, loss=name, non_negative=modes)
     starts = batch_of(problem)
     for solver in (BlockDescent(), LBFGS()):
         found = [solve_batch(p, solver, starts=starts, stop=Stop(5, 0)) for p in (problem, listed)]
-        if name in ("poisson", "negative-binomial") or isinstance(solver, LBFGS):
+        if LOSSES[name].bound is None or isinstance(solver, LBFGS):
             # With a bound on the weights, blocks of complete data have other steps.
             for mine, other in zip(*found, strict=True):
                 assert mine.objective == pytest.approx(other.objective, rel=1e-7)

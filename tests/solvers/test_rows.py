@@ -4,11 +4,11 @@ import torch
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.rows import minimize_rows
 from tests.reference import losses as reference
-from tests.solvers.test_deviance import KINDS, NAMES, batch_of, problem_of
+from tests.solvers.test_deviance import KINDS, NON_NEGATIVE, SIGNED, batch_of, problem_of
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SIGNED)
 def test_rows_are_those_of_a_slow_minimizer(name, kind):
     tensor, problem = problem_of(name, kind, ridge=1.0)
     factors = [factor[:1] for factor in batch_of(problem)]
@@ -20,6 +20,18 @@ def test_rows_are_those_of_a_slow_minimizer(name, kind):
         [torch.zeros_like(rows)],
     )
     torch.testing.assert_close(rows, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NON_NEGATIVE)
+def test_non_negative_rows_are_stationary(name, kind):
+    _, problem = problem_of(name, kind, ridge=0.0)
+    factors = [factor[:1] for factor in batch_of(problem)]
+    rows = minimize_rows(problem.deviance, factors, 0, ridge=None, non_negative=True)
+    assert (rows >= 0).all()
+    # The conditions of Karush, Kuhn and Tucker, for the sum over the entries of a row.
+    slope = problem.deviance.value_and_slopes([rows, *factors[1:]])[1][0]
+    assert torch.minimum(rows, slope).abs().max() < 1e-3
 
 
 def test_rows_of_another_mode_and_rows_without_entries():

@@ -14,7 +14,7 @@ def points(function):
         (gradient,) = torch.autograd.grad(value.sum(), (vectors,))
         value = value.detach()
         zero = torch.zeros_like(value)
-        return Point(vectors.detach(), Objective(value, zero, zero), gradient, {})
+        return Point(vectors.detach(), Objective(value, zero, zero, zero), gradient, {})
 
     return evaluate
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.devices import by_device
@@ -32,7 +34,8 @@ KHATRI_RAO = 1024
 class CPTensor:
     """A sum of rank-one terms: ``sum_r weights[r] * outer(factors[0][:, r], ...)``.
 
-    It unpacks like TensorLy's: ``weights, factors = cp``.
+    It unpacks like TensorLy's: ``weights, factors = cp``. These are torch tensors; with TensorLy's
+    default backend use `to_numpy`.
 
     Attributes:
         weights: One weight per component, shape (..., rank).
@@ -103,6 +106,10 @@ class CPTensor:
     def shape(self) -> tuple[int, ...]:
         """Shape of the full tensor, without batch dimensions."""
         return tuple(factor.shape[-2] for factor in self.factors)
+
+    def to_numpy(self) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+        """Return weights and factors as NumPy arrays, as TensorLy and tlviz take them."""
+        return self.weights.cpu().numpy(), [factor.cpu().numpy() for factor in self.factors]
 
     def reconstruct(self) -> Tensor:
         """Return the full tensor, shape (..., *shape)."""

@@ -37,6 +37,13 @@ class Entrywise(Protocol):
         """Return ``f`` and its derivative in the model."""
 
 
+class Curved(Protocol):
+    """A function of an entry and the model with a curvature."""
+
+    def curvature(self, values: Tensor, model: Tensor) -> Tensor:
+        """Return the second derivative in the model, or its expectation."""
+
+
 class Weight(Protocol):
     """A weight of each entry."""
 
@@ -81,8 +88,8 @@ class Entries(Protocol):
             mode: The mode.
         """
 
-    def margins(self, weight: Weight, factors: Factors, fixed: Factors) -> list[Tensor]:
-        """Return the sum of the weights at each index of each mode, shape (batch, size) each."""
+    def margins(self, loss: Curved, factors: Factors, fixed: Factors) -> list[Tensor]:
+        """Return the sum of the curvatures at each index of each mode, (batch, size) each."""
 
 
 def entries_of(observations: Observations) -> Entries:
@@ -177,11 +184,11 @@ class DenseEntries:
                 grams.append((own if observed is None else own * observed) @ pairs.mT)
         return torch.cat(values, 1), torch.cat(slopes, 1), torch.cat(grams, 1) if grams else None
 
-    def margins(self, weight: Weight, factors: Factors, fixed: Factors) -> list[Tensor]:
-        """Return the sums of the weights."""
+    def margins(self, loss: Curved, factors: Factors, fixed: Factors) -> list[Tensor]:
+        """Return the sums of the curvatures."""
         own, rest = [], factors[0].new_zeros(len(factors[0]), self.filled[0].numel())
         for _, x, observed, model in self._tiles(factors, fixed):
-            found = weight(x, model)
+            found = loss.curvature(x, model)
             found = found if observed is None else found * observed
             own.append(found.sum(-1))
             rest += found.sum(-2)
@@ -279,9 +286,9 @@ class ListedEntries:
             grams = self._sum(weight(x, model), factors, mode, pairs=True)
         return values.mT, self._sum(slope, factors, mode), grams
 
-    def margins(self, weight: Weight, factors: Factors, fixed: Factors) -> list[Tensor]:
-        """Return the sums of the weights."""
-        found, sums = weight(self.values[:, None], self._model(factors, fixed)), []
+    def margins(self, loss: Curved, factors: Factors, fixed: Factors) -> list[Tensor]:
+        """Return the sums of the curvatures."""
+        found, sums = loss.curvature(self.values[:, None], self._model(factors, fixed)), []
         for mode, size in enumerate(self.shape):
             order, ends = self._by(mode)
             total = found.new_zeros(size, found.shape[1])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Protocol
 
 import torch
@@ -22,6 +23,7 @@ from parafair.algebra.cp_tensor import Factors, cross_gram, gram, product_of
 from parafair.algebra.observed import CompleteObservations, MaskedObservations, Observations
 from parafair.algebra.row_grams import RowGrams
 from parafair.algebra.sparse import SparseObservations
+from parafair.algebra.zero_filled import ZeroFilledObservations
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +118,36 @@ class ObservedPart:
         """Return ``h``, shape (batch, n, rank), and one ``G`` for each row."""
         sums = self.constants.sums(factors)
         return sums.target(mode) / self.size, sums.gram(mode)
+
+
+@dataclass(frozen=True, eq=False)
+class RestPart:
+    """All entries of a group but some missing ones."""
+
+    complete: CompletePart
+    missing: ObservedPart
+
+    @property
+    def count(self) -> int:
+        """Number of entries."""
+        return self.complete.count - self.missing.count
+
+    def slopes(self, factors: Factors) -> tuple[list[Tensor], list[Tensor]]:
+        """Return ``h`` and ``q`` of every mode."""
+        every, less = self.complete.slopes(factors), self.missing.slopes(factors)
+        h, q = (
+            [a - b for a, b in zip(*both, strict=True)] for both in zip(every, less, strict=True)
+        )
+        return h, q
+
+    def block(self, factors: Factors, mode: int) -> tuple[Tensor, Tensor | RowGrams]:
+        """Return ``h``, shape (batch, n, rank), and one ``G`` for each row."""
+        h, shared = self.complete.block(factors, mode)
+        less, grams = self.missing.block(factors, mode)
+        assert isinstance(grams, RowGrams)
+        first, second = torch.triu_indices(grams.rank, grams.rank, device=shared.device)
+        triangle = shared[:, None, first, second]
+        return h - less, grams.changed(lambda part: triangle - part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,6 +330,13 @@ def _part(entries: Observations, mode: int, people: Tensor, size: float) -> Part
         filled = observed.to(entries.filled) * size
         none = MaskedObservations(torch.zeros_like(filled), observed)
         return ObservedPart(none, MaskedObservations(filled, observed), size)
+    if isinstance(entries, ZeroFilledObservations):
+        every = CompletePart(prod(entries.shape) // entries.shape[mode] * len(people))
+        if entries.missing is None:
+            return every
+        missing = _part(entries.missing, mode, people, size)
+        assert isinstance(missing, ObservedPart)
+        return RestPart(every, missing) if missing.count else every
     assert isinstance(entries, SparseObservations)
     places = torch.full((entries.shape[mode],), -1, dtype=torch.long, device=people.device)
     places[people] = torch.arange(len(people), device=people.device)

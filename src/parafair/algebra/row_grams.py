@@ -140,6 +140,23 @@ class RowGrams:
         return total
 
 
+def add_grams(first: Tensor | RowGrams, second: Tensor | RowGrams) -> Tensor | RowGrams:
+    """Return the sums of two matrices for each row; of one, if each is the same for all rows."""
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return first + second.to(first)
+    if isinstance(first, RowGrams) and isinstance(second, RowGrams):
+        one, two = first, second
+        return RowGrams(
+            lambda rows: one._part(rows) + two._part(rows).to(one.like), one.like, one.shape
+        )
+    rowwise, shared = (first, second) if isinstance(first, RowGrams) else (second, first)
+    assert isinstance(rowwise, RowGrams)
+    assert isinstance(shared, Tensor)
+    places = torch.triu_indices(rowwise.rank, rowwise.rank, device=shared.device)
+    pairs = shared[:, places[0], places[1]].unsqueeze(1)
+    return rowwise.changed(lambda part: part + pairs.to(part))
+
+
 def working_memory(rank: int, rows: int) -> int:
     """Return about how many numbers the Gram matrices of rows take, per member of a batch."""
     pairs = rank * (rank + 1) // 2

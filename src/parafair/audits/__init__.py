@@ -4,6 +4,7 @@ from parafair.audits.attacker import STAGES, Attacker
 from parafair.audits.attackers import ATTACKERS, panel
 from parafair.audits.outputs import OutputAudit, audit_outputs
 from parafair.audits.pictures import draw
+from parafair.audits.rankings import Rankings, evaluate_rankings
 from parafair.audits.result import Audit, Measure, Verdict, check_max_leakage
 from parafair.audits.run import audit
 from parafair.audits.scores import ScoreDifferences, compare_scores
@@ -15,6 +16,7 @@ __all__ = [
     "Audit",
     "Measure",
     "OutputAudit",
+    "Rankings",
     "ScoreDifferences",
     "Verdict",
     "audit",
@@ -22,5 +24,6 @@ __all__ = [
     "check_max_leakage",
     "compare_scores",
     "draw",
+    "evaluate_rankings",
     "panel",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isnan, nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -58,6 +58,7 @@ class Score:
 class Evaluation:
     """A table of scores, one row each."""
 
+    row: ClassVar[type[Score]] = Score
     scores: tuple[Score, ...]
 
     def value(self, measure: str, group: str = ALL_PEOPLE, *, feature: str = "") -> float:
@@ -89,13 +90,13 @@ class Evaluation:
         return [plain(vars(score)) for score in self.scores]
 
     @classmethod
-    def from_list(cls, records: Sequence[Mapping[str, Any]]) -> Evaluation:
+    def from_list(cls, records: Sequence[Mapping[str, Any]]) -> Self:
         """Return the evaluation that `to_list` was called on."""
-        return cls(
-            tuple(
-                Score(**{**r, "value": nan if r["value"] is None else r["value"]}) for r in records
-            )
-        )
+        rows: list[dict[str, Any]] = [
+            {name: nan if value is None else value for name, value in record.items()}
+            for record in records
+        ]
+        return cls(tuple(cls.row(**row) for row in rows))
 
     def to_frame(self) -> pandas.DataFrame:
         """Return the table as a data frame."""
@@ -144,7 +145,7 @@ def evaluate_predictions(
             f"{X_test.shape[number]} labels; pass one row per label, in the same order"
         )
     scores = []
-    for feature, group, chosen in _groups(features, people):
+    for feature, group, chosen in group_masks(features, people):
         scores += _errors(feature, group, truth[chosen], guess[chosen])
         if least is not None:
             part = people[chosen], truth[chosen] >= least, guess[chosen]
@@ -279,10 +280,15 @@ def _binned(column: Column) -> Column:
     return column.take(np.flatnonzero(known)).bin(BINS).scatter(known)
 
 
-def _groups(
+def group_masks(
     features: SensitiveFeatures | None, people: NDArray[np.int64]
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """Yield all people, then every group of every feature: the names and a mask of the entries."""
+    """Yield all people, then every group of every feature: the names and a mask of the entries.
+
+    Args:
+        features: The features; None for all people alone.
+        people: The person of each entry.
+    """
     yield "", ALL_PEOPLE, np.ones(len(people), bool)
     for column in () if features is None else map(_binned, features.columns):
         for code, name in enumerate(column.categories):
@@ -301,8 +307,12 @@ def _errors(
 
 
 def _root_mean_square(truth: NDArray[np.float64], guess: NDArray[np.float64]) -> float:
-    """Return the root mean squared error; squares of large errors do not overflow."""
-    errors = np.abs(truth - guess)
+    return root_mean_square(truth - guess)
+
+
+def root_mean_square(errors: NDArray[np.float64]) -> float:
+    """Return the root of the mean squared error; squares of large errors do not overflow."""
+    errors = np.abs(errors)
     largest = errors.max() or 1.0
     return float(largest * np.sqrt(np.mean((errors / largest) ** 2)))
 

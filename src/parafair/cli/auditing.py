@@ -32,7 +32,7 @@ from parafair.cli.tensors import ARRAYS
 from parafair.data.frames import read_table
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import unknown_choice
-from parafair.model.estimator import FairCP
+from parafair.model.tucker import load_model
 from parafair.pictures import check_figure
 from parafair.storage import check_new_file, new_file
 from parafair.stored import write_record
@@ -173,8 +173,8 @@ def _new_people(which: AuditedPeople, people: FeatureOptions, known: Embedding) 
 
 def _predict(run: Path, rows: Any) -> NDArray[Any]:
     """Return the scores that a run predicts from these rows, people along the first axis."""
-    model = FairCP.load(run)
-    return np.moveaxis(model.inverse_transform(np.asarray(rows)), model.training_.mode, 0)
+    model = load_model(run)
+    return np.moveaxis(model.inverse_transform(np.asarray(rows)), model.training_.axes.mode, 0)
 
 
 def _write(audited: Audit, outputs: OutputAudit | None, result: AuditResult) -> None:

@@ -30,6 +30,7 @@ from parafair.cli.tensors import TensorOptions
 from parafair.guarantees.certificate import Certificate
 from parafair.guarantees.certifying import certify
 from parafair.model.estimator import FairCP
+from parafair.model.tucker import FairTucker, load_model
 from parafair.storage import check_new_file
 
 CERTIFY = defaults(certify)
@@ -50,7 +51,7 @@ class HeldOutPeople:
         str | None, option(PEOPLE, "Column of this table with the labels of the people.")
     ] = None
 
-    def read(self, model: FairCP, inputs: Inputs) -> dict[str, Any]:
+    def read(self, model: FairCP | FairTucker, inputs: Inputs) -> dict[str, Any]:
         """Return the arguments of `certify` for held-out people; none if there are none."""
         if (self.new_tensor is None) != (self.new_sensitive is None):
             missing = "--new-tensor" if self.new_tensor is None else "--new-sensitive"
@@ -113,7 +114,7 @@ def certify_command(
             raise ValueError(
                 "--exposure is of the people of the run, but --new-tensor has others; leave one out"
             )
-    model = FairCP.load(run)
+    model = load_model(run)
     new = people.read(model, Inputs.read(run))
     found = None if new else _stored(model, settings)
     if found is None:
@@ -128,7 +129,7 @@ def certify_command(
     echo(str(found))
 
 
-def _stored(model: FairCP, settings: CertifyOptions) -> Certificate | None:
+def _stored(model: FairCP | FairTucker, settings: CertifyOptions) -> Certificate | None:
     """Return the stored certificate of a run without exact rows; None if it has no other part."""
     found: Certificate | None = getattr(model, "certificate_", None)
     if found is None or model.has_exact_rows:
@@ -144,7 +145,7 @@ def _stored(model: FairCP, settings: CertifyOptions) -> Certificate | None:
     return found
 
 
-def _with_exposures(model: FairCP, certificate: Certificate) -> pandas.DataFrame:
+def _with_exposures(model: FairCP | FairTucker, certificate: Certificate) -> pandas.DataFrame:
     """Return the embedding table with the exposure of each person."""
     columns = certificate.exposure_columns()
     if not columns:
@@ -152,7 +153,6 @@ def _with_exposures(model: FairCP, certificate: Certificate) -> pandas.DataFrame
             "--exposure needs the rows of the run without noise, but the run has only its stored "
             "certificate, which has no numbers of single people; fit again and keep these rows"
         )
-    training = model.training_
-    mode = training.mode
-    table = rows_as_table(model.embedding_, training.labels[mode], training.modes[mode])
+    axes = model.training_.axes
+    table = rows_as_table(model.embedding_, axes.labels[axes.mode], axes.modes[axes.mode])
     return table.assign(**columns)

@@ -71,7 +71,10 @@ def datasets(
     found = DATASETS[name].load(**_arguments(name, options))
     with new_folder(out, overwrite=force, ours=DATASET_FILES) as folder:
         if isinstance(found.tensor, TensorData):
-            write_table(found.tensor.to_table(), folder / "entries.csv")
+            table = found.tensor.to_table()
+            if found.times is not None:
+                table["time"] = found.times
+            write_table(table, folder / "entries.csv")
         else:
             np.save(folder / "tensor.npy", found.tensor)
         write_table(_people(found), folder / "sensitive.csv")

@@ -15,6 +15,7 @@ from parafair.cli.tensors import ARRAYS
 from parafair.data.frames import read_table
 from parafair.errors import unknown_choice
 from parafair.model.estimator import FairCP
+from parafair.model.tucker import FairTucker, load_model
 from parafair.storage import read_tensor
 from parafair.temporaries import put_back
 
@@ -53,7 +54,7 @@ def read_embedding(path: Path, key: str | None) -> Embedding:
     if not path.exists():
         put_back(path)
     if path.is_dir():
-        return _embedding_of(FairCP.load(path), Inputs.read(path))
+        return _embedding_of(load_model(path), Inputs.read(path))
     if path.suffix in ARRAYS:
         if key is not None:
             raise ValueError(f"--key {key} needs a table with that column, but {path} is an array")
@@ -72,12 +73,12 @@ def read_embedding(path: Path, key: str | None) -> Embedding:
     return Embedding(rows.to_numpy(), None if key is None else table[key].to_numpy())
 
 
-def _embedding_of(model: FairCP, inputs: Inputs) -> Embedding:
+def _embedding_of(model: FairCP | FairTucker, inputs: Inputs) -> Embedding:
     """Return the embedding of a run, with the labels of its people if they have any."""
-    training, rows = model.training_, model.embedding_
-    labels, mode = training.labels[training.mode], training.modes[training.mode]
+    training, axes, rows = model.training_, model.training_.axes, model.embedding_
+    labels, mode = axes.labels[axes.mode], axes.modes[axes.mode]
     if inputs.tensor is None:  # saved from Python
-        unnamed = mode == f"mode_{training.mode}"
+        unnamed = mode == f"mode_{axes.mode}"
         labeled = not (unnamed and np.array_equal(labels, np.arange(len(labels))))
     else:
         labeled = inputs.key is not None or Path(inputs.tensor).suffix not in ARRAYS

@@ -7,11 +7,12 @@ import typer
 from parafair.cli.command import command
 from parafair.cli.held_out import HeldOutOptions
 from parafair.cli.inputs import Inputs
-from parafair.cli.models import ModelOptions, StartOptions
+from parafair.cli.models import ModelOptions, StartOptions, make_model
 from parafair.cli.options import FittedOptions
 from parafair.cli.people import Loaded, ModeOptions, load
 from parafair.cli.runs import HeldOut, certify_run, check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, output, progress
+from parafair.cli.side import SideOptions
 from parafair.cli.tensors import StreamOptions
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
@@ -19,6 +20,7 @@ from parafair.losses import is_squared
 from parafair.model.estimator import FairCP
 from parafair.model.noise import describe_noise
 from parafair.model.preparation import Settings
+from parafair.model.tucker import FairTucker
 from parafair.solvers.objective import Objective
 
 
@@ -30,24 +32,26 @@ def fit(
     solver: StartOptions,
     result: FittedOptions,
     held: HeldOutOptions,
+    side: SideOptions,
 ) -> None:
     """Decompose a tensor and write the embedding, the factors and a record of the fit.
 
     The folder holds embedding.csv (one row per person), a table like factor_module.csv for each
     other mode, the model itself, inputs.json (where the data came from), certificate.json if the
-    fit has noise and, with --test-size or --test, evaluation.json. It has no rows without noise
-    unless --keep-exact asks for them. Ctrl-C stops after the last finished iteration and writes
-    that.
+    fit has noise and, with --test-size or --test, evaluation.json. With --side it has
+    side_factor.csv, with --ranks core.csv. It has no rows without noise unless --keep-exact asks
+    for them. Ctrl-C stops after the last finished iteration and writes that.
     """
     check_result(result)
-    wanted = FairCP(**model.settings(), **solver.settings())
-    Settings.of(wanted)  # wrong settings are refused before the data is read
-    loaded = load(tensor, people)
+    wanted = make_model(**model.settings(), **solver.settings())
+    # Wrong settings are refused before the data is read.
+    Settings.of(wanted).check_side(side.side)
+    loaded = load(tensor, people, side)
     wanted.set_params(mode=loaded.mode)
     split = held.split(loaded, tensor, solver.random_state)
     interrupted = _fit(wanted, loaded.data if split is None else split.train, loaded)
     held_out = split and HeldOut.of(held.record(), wanted, split, loaded.features)
-    inputs = Inputs.of(tensor, people, **held.record())
+    inputs = Inputs.of(tensor, people, side, **held.record())
     certify_run(result, wanted)
     write_run(result, wanted, inputs, held_out=held_out)
     show_result(wanted, held_out)
@@ -56,12 +60,14 @@ def fit(
         raise typer.Exit(INTERRUPTED)
 
 
-def show_result(model: FairCP, held_out: HeldOut | None) -> None:
+def show_result(model: FairCP | FairTucker, held_out: HeldOut | None) -> None:
     """Print how a fit ended and what it predicts."""
     last = model.fit_.history[-1]
     added = "penalty and ridge" if model.record_.ridge else "penalty"
+    of_side = model.fit_.side_residual
+    side = "" if of_side is None else f"residual of the side information {of_side:.4f}, "
     echo(
-        f"{_measure(model)} {last.residual:.4f}, {added} {last.penalty:.4g}, {model.n_iter_} "
+        f"{_measure(model)} {last.residual:.4f}, {side}{added} {last.penalty:.4g}, {model.n_iter_} "
         f"iterations in {last.seconds:.1f} s: {model.fit_.status.value}"
     )
     if model.fit_.noise:
@@ -72,13 +78,13 @@ def show_result(model: FairCP, held_out: HeldOut | None) -> None:
         output.print(held_out.table())
 
 
-def _measure(model: FairCP) -> str:
+def _measure(model: FairCP | FairTucker) -> str:
     """Return what the residual is called, by the loss."""
     loss = model.training_.loss
     return "residual" if is_squared(loss) else loss.measure
 
 
-def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:
+def _fit(model: FairCP | FairTucker, data: TensorData, loaded: Loaded) -> bool:
     """Fit with a bar; return whether it was interrupted."""
     try:
         with progress("fitting", model.max_iter) as bar:
@@ -93,6 +99,7 @@ def _fit(model: FairCP, data: TensorData, loaded: Loaded) -> bool:
             model.fit(
                 data,
                 sensitive_features=loaded.features,
+                side=loaded.side,
                 on_iteration=on_iteration,
                 on_trial=lambda trial: bar.echo(str(trial)),
                 on_audit=lambda done, total: bar(done, total, "attackers of an audit"),

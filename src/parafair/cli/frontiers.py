@@ -15,7 +15,7 @@ from parafair.audits import check_max_leakage
 from parafair.cli.command import command
 from parafair.cli.held_out import HeldOutOptions
 from parafair.cli.inputs import INPUTS_FILE, Inputs
-from parafair.cli.models import FIT, DecompositionOptions, SolverOptions
+from parafair.cli.models import FIT, DecompositionOptions, SolverOptions, make_model
 from parafair.cli.options import (
     ATTACK,
     AUDIT,
@@ -35,6 +35,7 @@ from parafair.cli.options import (
 from parafair.cli.people import ModeOptions, load
 from parafair.cli.runs import check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, output, progress
+from parafair.cli.side import SideOptions
 from parafair.cli.tensors import TensorOptions
 from parafair.data.splits import split_cells
 from parafair.errors import Interrupted, unknown_choice
@@ -50,6 +51,7 @@ from parafair.guarantees.statements import rounded_up
 from parafair.model.estimator import FairCP
 from parafair.model.methods import METHODS
 from parafair.model.preparation import Settings
+from parafair.model.tucker import FairTucker
 from parafair.records import plain
 from parafair.report import FORMATS, write_report
 from parafair.storage import check_same_settings, new_folder
@@ -124,6 +126,7 @@ def frontier_command(
     solver: SolverOptions,
     sweep: SweepOptions,
     held: HeldOutOptions,
+    side: SideOptions,
     audits: AuditOptions = POINT_AUDITS,
 ) -> None:
     """Fit at many strengths at once, audit every fit, and show what each level costs.
@@ -137,13 +140,13 @@ def frontier_command(
     if sweep.certificates not in CERTIFICATES:
         raise unknown_choice("--certificates", sweep.certificates, CERTIFICATES)
     seeds = _count_or_list("--seeds", sweep.seeds, int)
-    models = {name: _model(name, model, solver) for name in sweep.methods.split(",")}
+    models = {name: _model(name, model, solver, side) for name in sweep.methods.split(",")}
     if people.sensitive is None:
         raise ValueError("--sensitive is missing; give the table of people, which audits need")
     _check_folder(sweep.out, models)
-    loaded = load(tensor, people)
+    loaded = load(tensor, people, side)
     split = held.split(loaded, tensor, defaults(split_cells)["random_state"])
-    inputs = Inputs.of(tensor, people, **held.record())
+    inputs = Inputs.of(tensor, people, side, **held.record())
     found: list[Frontier] = []
     try:
         with _recorded(sweep.out, inputs):
@@ -158,6 +161,7 @@ def frontier_command(
                             each.set_params(mode=loaded.mode),
                             loaded.data if split is None else split.train,
                             sensitive_features=loaded.features,
+                            side=loaded.side,
                             strengths=strengths,
                             noises=noises,
                             seeds=seeds,
@@ -338,12 +342,14 @@ def _certified_table(points: Iterable[Point]) -> Table:
     return table
 
 
-def _model(name: str, model: DecompositionOptions, solver: SolverOptions) -> FairCP:
+def _model(
+    name: str, model: DecompositionOptions, solver: SolverOptions, side: SideOptions
+) -> FairCP | FairTucker:
     """Return the model of a method; wrong settings are refused before the data is read."""
     if name not in METHODS:
         raise unknown_choice("--methods", name, METHODS)
-    found = FairCP(method=name, **model.settings(), **solver.settings())
-    Settings.of(found)
+    found = make_model(method=name, **model.settings(), **solver.settings())
+    Settings.of(found).check_side(side.side)
     return found
 
 

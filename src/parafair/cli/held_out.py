@@ -6,15 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-import torch
-
 from parafair.cli.options import DATA, option
 from parafair.cli.people import Loaded
 from parafair.cli.shell import echo
 from parafair.cli.tensors import TensorOptions, error_prefix
-from parafair.data.labels import locate
-from parafair.data.splits import Split, split_cells
+from parafair.data.splits import Split, align_entries, hold_out, split_cells
 from parafair.data.tensor_data import TensorData
 
 
@@ -60,29 +56,17 @@ class HeldOutOptions:
         if self.test_size is not None:
             found = split_cells(loaded.data, test_size=self.test_size, random_state=seed)
         elif self.test is not None:
-            found = Split(loaded.data, None, _read(self.test, loaded.data, tensor))
+            test = read_entries(self.test, loaded.data, tensor)
+            found = Split(hold_out(loaded.data, test.cells), None, test)
         if str(loaded):
             echo(str(loaded))
         return found
 
 
-def _read(path: Path, train: TensorData, tensor: TensorOptions) -> TensorData:
+def read_entries(path: Path, train: TensorData, tensor: TensorOptions) -> TensorData:
     """Read entries to predict, at the positions that their labels have in the data."""
     with error_prefix(path):
-        test = replace(tensor, tensor=path).read().to_sparse()
-        if not tensor.has_labels and test.shape != train.shape:
-            raise ValueError(f"must have the shape {train.shape} of the data, got {test.shape}")
-        cells = test.cells.clone()
-        if tensor.has_labels:
-            remedy = "a label without entries in the data cannot be predicted; drop these entries"
-            for mode, (labels, own) in enumerate(zip(test.labels, train.labels, strict=True)):
-                places = locate(labels, own, train.modes[mode], remedy=remedy)
-                cells[mode] = torch.from_numpy(places)[cells[mode]]
-        known = np.ravel_multi_index(tuple(train.cells.numpy()), train.shape)
-        both = np.isin(np.ravel_multi_index(tuple(cells.numpy()), train.shape), known).sum()
-        if both:
-            raise ValueError(
-                f"{both} of {test.observed} entries are in the data too, so predicting them tests "
-                "nothing; remove them from one of the files"
-            )
-        return TensorData(test.entries, cells, train.shape, train.modes, train.labels)
+        # Entries that the file does not have are not to be predicted.
+        absent = tensor.absent and "missing"
+        test = replace(tensor, tensor=path, absent=absent).read()
+        return align_entries(test, train, labeled=tensor.has_labels)

@@ -8,12 +8,21 @@ from typing import Any, TypeVar
 
 from parafair.cli.options import words
 from parafair.cli.people import MISSING, FeatureOptions, PeopleOptions
+from parafair.cli.side import SideOptions
 from parafair.cli.tensors import TensorOptions
 from parafair.stored import is_stored, read_record, reading, write_record
 
 INPUTS_FILE = "inputs.json"
 # What may change while the data stays the same.
-PLACES = ("tensor", "sensitive", "frontier", "max_leakage", "guarantee", "max_certified")
+PLACES = (
+    "tensor",
+    "sensitive",
+    "side",
+    "frontier",
+    "max_leakage",
+    "guarantee",
+    "max_certified",
+)
 
 P = TypeVar("P", bound=PeopleOptions)
 
@@ -32,12 +41,16 @@ class Inputs:
         kinds: Stated kinds of columns, each as "column=kind".
         key: The column with the labels of the people.
         missing: What was done with people without features.
+        side: The file of the side information.
+        side_columns: Its columns; None is all but the key.
+        side_key: Its column with the labels of the people, if it was given.
         test_size: Share of the entries that was held out.
         test: The file of entries that were predicted.
         frontier: The folder of the frontier it was picked from.
         max_leakage: The leakage it was picked at.
         guarantee: The kind of certified leakage that was also asked for.
         max_certified: The certified leakage it was picked at; None for that of max_leakage.
+        absent: What entries without a row are; None is the default.
     """
 
     tensor: str | None = None
@@ -49,18 +62,23 @@ class Inputs:
     kinds: tuple[str, ...] = ()
     key: str | None = None
     missing: str | None = None
+    side: str | None = None
+    side_columns: tuple[str, ...] | None = None
+    side_key: str | None = None
     test_size: float | None = None
     test: str | None = None
     frontier: str | None = None
     max_leakage: float | None = None
     guarantee: str | None = None
     max_certified: float | None = None
+    absent: str | None = None
 
     @classmethod
     def of(
         cls,
         tensor: TensorOptions,
         people: FeatureOptions,
+        side: SideOptions,
         *,
         test_size: float | None = None,
         test: str | None = None,
@@ -71,8 +89,10 @@ class Inputs:
             modes=words(tensor.modes),
             value=tensor.value,
             duplicates=tensor.duplicates,
+            absent=tensor.absent,
             test_size=test_size,
             test=test,
+            **side.record(),
         )
         if people.sensitive is None:
             return found
@@ -89,6 +109,12 @@ class Inputs:
     def reading(self) -> dict[str, Any]:
         """How the files are read, wherever they are."""
         return {name: value for name, value in asdict(self).items() if name not in PLACES}
+
+    @property
+    def side_options(self) -> SideOptions:
+        """How the side information was read."""
+        columns = None if self.side_columns is None else ",".join(self.side_columns)
+        return SideOptions(None, columns, self.side_key)
 
     def write(self, folder: Path) -> None:
         """Write the record into an existing folder."""

@@ -36,6 +36,10 @@ COMMANDS = {
     ),
     "parity-limit": ("limits", "Compute the least residual that parity allows to any model."),
     "predict": ("predicting", "Predict any cells, observed or missing."),
+    "recommend": (
+        "recommending",
+        "Recommend to each person the cells with the highest predictions.",
+    ),
     "transform": ("predicting", "Embed new people, with all other factors fixed."),
     "certify": ("certifying", "Bound what every attacker learns from an embedding with noise."),
     "reproduce": (

@@ -11,6 +11,7 @@ from parafair.losses import LOSSES
 from parafair.model.estimator import FairCP
 from parafair.model.methods import METHODS
 from parafair.model.preparation import ENCODER_NOISE
+from parafair.model.tucker import FairTucker
 from parafair.model.tuning import tune
 from parafair.penalties import Invariant
 from parafair.solvers.gradient_bcd import GradientBCD
@@ -35,6 +36,8 @@ SEVERAL = "; or several to choose from, as"
 # Settings that `parafair tune` takes lists of.
 LISTED = {"rank": int, "ridge": float, "strength": float}
 NUMBERS = {**LISTED, "n_init": int}
+# Settings that a Tucker decomposition does not have.
+ONLY_CP = ("rank", "loss", "encoder", "non_negative")
 AUTOMATIC = ("ridge", "strength", "n_init")  # those that may be "auto"
 
 
@@ -43,6 +46,14 @@ class DecompositionOptions:
     """What every decomposition needs."""
 
     rank: Annotated[str, option(MODEL, f"{RANK}.", metavar="<int>")] = str(FIT["rank"])
+    ranks: Annotated[
+        str | None,
+        option(
+            MODEL,
+            "Fit a Tucker decomposition with these ranks instead, one per mode, as 8,5,5.",
+            metavar="<int,...>",
+        ),
+    ] = None
     ridge: Annotated[str, option(MODEL, f"{RIDGE}.", metavar="<float|auto>")] = FIT["ridge"]
     noise: Annotated[float | None, option(MODEL, NOISE)] = FIT["noise"]
     loss: Annotated[str, option(MODEL, f"Loss: {', '.join(LOSSES)}.")] = FIT["loss"]
@@ -55,6 +66,14 @@ class DecompositionOptions:
             "--center",
         ),
     ] = FIT["center"]
+    side_weight: Annotated[
+        float,
+        option(
+            MODEL,
+            "How much --side counts: at 1, a share of it counts as much as the same share of the "
+            "tensor.",
+        ),
+    ] = FIT["side_weight"]
     non_negative: Annotated[
         str | None,
         option(
@@ -118,21 +137,41 @@ class GridOptions(ModelOptions):
     ] = TUNE["max_leakage"]
 
     def grid(self) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-        """Return arguments of `FairCP`, and the values to choose from where there are several."""
+        """Return arguments of `FairCP`, and the values to choose from where there are several.
+
+        Without any, the ridge is to be chosen.
+        """
         values = {name: _several(name, value) for name, value in vars(self).items()}
         if self.max_leakage is None:
             values["max_leakage"] = [FIT["max_leakage"]]
         grid = {name: found for name, found in values.items() if len(found) > 1}
-        if not grid:
+        if not grid and self.ridge != FIT["ridge"]:
             raise ValueError(
                 "there is nothing to choose from; give several values to --rank, --ridge or "
-                "--strength, such as --rank 4,8, or use parafair fit"
+                "--strength, such as --rank 4,8, leave out --ridge to choose it, or use parafair "
+                "fit"
             )
         return with_encoder({name: found[0] for name, found in values.items()}), grid
 
 
+def make_model(**settings: Any) -> FairCP | FairTucker:
+    """Return the model with these settings: a `FairTucker` if they have ranks, else a `FairCP`."""
+    ranks = settings.pop("ranks")
+    if ranks is None:
+        return FairCP(**settings)
+    for name in ONLY_CP:
+        if settings.pop(name, FIT[name]) != FIT[name]:
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for CP decompositions, but --ranks asks for a "
+                "Tucker decomposition; leave one of them out"
+            )
+    return FairTucker(ranks, **settings)
+
+
 def _one(name: str, value: Any) -> Any:
     """Return the value of a setting, a number if it is one."""
+    if name == "ranks" and value is not None:
+        return tuple(numbers("--ranks", value, int))
     if name == "guarantee" and value is not None:
         return tuple(value.split(","))
     if name == "non_negative":

@@ -16,12 +16,17 @@ from parafair.model.training import Training
 
 def read_new(tensor: TensorOptions, training: Training, inputs: Inputs) -> TensorData:
     """Read entries of new people with the modes of the model, in its order."""
-    known = training.modes
+    axes = training.axes
+    known = axes.modes
     if tensor.is_table:
         tensor = replace(tensor, value=tensor.value or inputs.value)
     if tensor.has_labels:
-        tensor = replace(tensor, duplicates=tensor.duplicates or inputs.duplicates)
-    if training.labeled and (tensor.modes is None or set(tensor.names) == set(known)):
+        tensor = replace(
+            tensor,
+            duplicates=tensor.duplicates or inputs.duplicates,
+            absent=tensor.absent or training.absent,
+        )
+    if axes.labeled and (tensor.modes is None or set(tensor.names) == set(known)):
         tensor = replace(tensor, modes=",".join(known))
     data = tensor.read()
     if data.order != len(known):
@@ -29,12 +34,10 @@ def read_new(tensor: TensorOptions, training: Training, inputs: Inputs) -> Tenso
             f"{tensor.tensor} has {data.order} modes but the model has {len(known)}: "
             f"{', '.join(known)}; give data with the same modes"
         )
-    if tensor.has_labels or not training.labeled:
+    if tensor.has_labels or not axes.labeled:
         return data
     # An array has no labels: its indices are those of the model.
-    labels = [
-        data.labels[m] if m == training.mode else own for m, own in enumerate(training.labels)
-    ]
+    labels = [data.labels[m] if m == axes.mode else own for m, own in enumerate(axes.labels)]
     with error_prefix(tensor.tensor):
         return replace(data, labels=tuple(labels))
 
@@ -55,12 +58,13 @@ def read_new_features(
         training: Metadata of the run.
         inputs: How the data of the run was read.
     """
-    name = training.modes[training.mode]
-    names = [inputs.key, name, data.modes[training.mode]] if tensor.has_labels else []
+    axes = training.axes
+    name = axes.modes[axes.mode]
+    names = [inputs.key, name, data.modes[axes.mode]] if tensor.has_labels else []
     found = People.read(inputs.complete(people), names=[each for each in names if each is not None])
     if tensor.has_labels:
         found.require_key(name)
-    return _features(found, data.labels[training.mode] if tensor.has_labels else None, training)
+    return _features(found, data.labels[axes.mode] if tensor.has_labels else None, training)
 
 
 def _features(people: People, labels: Any, training: Training) -> SensitiveFeatures:

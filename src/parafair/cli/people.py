@@ -12,6 +12,7 @@ import pandas
 from numpy.typing import NDArray
 
 from parafair.cli.options import PEOPLE, defaults, option, words
+from parafair.cli.side import SideOptions
 from parafair.cli.tensors import TensorOptions, error_prefix, people_mode
 from parafair.data.checks import check_scale
 from parafair.data.column import Kind
@@ -202,11 +203,13 @@ class Loaded:
         data: The tensor, with the labels of its people.
         mode: The mode of the people.
         features: Their sensitive features; None without a table of people.
+        side: Their side information; None without any.
     """
 
     data: TensorData
     mode: int
     features: SensitiveFeatures | None
+    side: pandas.DataFrame | None = None
 
     def __str__(self) -> str:
         lines = []
@@ -230,8 +233,17 @@ def _read(tensor: TensorOptions) -> TensorData:
     return data
 
 
-def load(tensor: TensorOptions, people: ModeOptions) -> Loaded:
+def load(tensor: TensorOptions, people: ModeOptions, side: SideOptions | None = None) -> Loaded:
     """Read a tensor and its people, matched by label where the tensor has labels."""
+    found = _load(tensor, people)
+    labeled = tensor.has_labels or people.key is not None
+    if side is None:
+        return found
+    return replace(found, side=side.read(found.data, found.mode, key=people.key, labeled=labeled))
+
+
+def _load(tensor: TensorOptions, people: ModeOptions) -> Loaded:
+    """Read a tensor and the sensitive features of its people."""
     if people.sensitive is None:
         if people.key or people.columns or people.kind or people.missing:
             raise ValueError(

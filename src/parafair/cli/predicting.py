@@ -14,13 +14,25 @@ from parafair.cli.options import MODEL, RESULT, TableOptions, option
 from parafair.cli.people import PeopleOptions
 from parafair.cli.runs import check_table_format, rows_as_table, write_table_file
 from parafair.cli.shell import echo
+from parafair.cli.side import SideOptions, read_new_side
 from parafair.cli.tensors import TensorOptions, error_prefix
 from parafair.data.frames import read_table
 from parafair.errors import missing_column
 from parafair.model.estimator import FairCP
+from parafair.model.predicting import UNKNOWN
+from parafair.model.tucker import FairTucker, load_model
 from parafair.storage import check_new_file
 
 Run = Annotated[Path, typer.Argument(help="A folder that `parafair fit` wrote.")]
+Unknown = Annotated[
+    str,
+    option(
+        MODEL,
+        "What to do with labels that the run does not have: an error, or predictions from the "
+        "offsets of --center alone.",
+        choices=UNKNOWN,
+    ),
+]
 
 
 @command("predict")
@@ -31,14 +43,16 @@ def predict(
     ],
     result: TableOptions,
     column: Annotated[str, option(RESULT, "Name of the column of predictions.")] = "prediction",
+    unknown: Unknown = UNKNOWN[0],
 ) -> None:
     """Predict any cells, observed or missing.
 
-    Writes the table again with one more column. Labels that the model does not have are an error.
+    Writes the table again with one more column. Labels that the model does not have are an error
+    unless --unknown is offsets.
     """
-    _check_result(result)
-    model = FairCP.load(run)
-    modes = model.training_.modes
+    check_table_result(result)
+    model = load_model(run)
+    modes = model.training_.axes.modes
     table = read_table(cells, labels=modes)
     for name in modes:
         if name not in table.columns:
@@ -46,7 +60,7 @@ def predict(
     if column in table.columns:
         raise ValueError(f"{cells} has a column {column!r}; choose another name with --column")
     with error_prefix(cells):
-        found = model.predict(table[list(modes)])
+        found = model.predict(table[list(modes)], unknown=unknown)
     write_table_file(table.assign(**{column: found}), result)
     echo(f"{len(table):,} predictions written to {result.out}")
 
@@ -56,6 +70,7 @@ def transform(
     run: Run,
     tensor: TensorOptions,
     people: PeopleOptions,
+    side: SideOptions,
     result: TableOptions,
     refine: Annotated[
         bool,
@@ -82,13 +97,22 @@ def transform(
     --sensitive. With other runs and --sensitive their rows are shifted as the penalty shifted the
     people of the training most like them; without it they would be fitted to their entries alone,
     which is refused unless --allow-leak is given or the method is none. --modes, --value,
-    --duplicates, --key and --missing are those of the run unless given.
+    --duplicates, --absent, --key, --missing, --side-columns and --side-key are those of the run
+    unless given.
     """
-    _check_result(result)
-    model, inputs = FairCP.load(run), Inputs.read(run)
-    training = model.training_
+    check_table_result(result)
+    model, inputs = load_model(run), Inputs.read(run)
+    training, axes = model.training_, model.training_.axes
     data = read_new(tensor, training, inputs)
-    labels, name = data.labels[training.mode], training.modes[training.mode]
+    labels, name = data.labels[axes.mode], axes.modes[axes.mode]
+    table = read_new_side(
+        side,
+        data,
+        axes,
+        inputs.side_options,
+        key=people.key or inputs.key,
+        labeled=tensor.has_labels,
+    )
     features = None
     if people.sensitive is not None:
         features = read_new_features(tensor, people, data, training, inputs)
@@ -99,12 +123,12 @@ def transform(
     elif not allow_leak:
         _check_safe(model)
     with error_prefix(tensor.tensor):
-        rows = model.transform(data, sensitive_features=features, refine=refine)
+        rows = model.transform(data, sensitive_features=features, side=table, refine=refine)
     write_table_file(rows_as_table(rows, labels, name), result)
     echo(f"embeddings of {len(rows):,} people written to {result.out}")
 
 
-def _check_safe(model: FairCP) -> None:
+def _check_safe(model: FairCP | FairTucker) -> None:
     """Raise if new people without features would get rows that may reveal their features."""
     if model.encoder_ is None and model.method != "none":
         raise ValueError(
@@ -115,6 +139,7 @@ def _check_safe(model: FairCP) -> None:
         )
 
 
-def _check_result(result: TableOptions) -> None:
+def check_table_result(result: TableOptions) -> None:
+    """Raise if a table cannot be written; call it before any work is done."""
     check_table_format("the ending of --out", result.out.suffix.removeprefix("."))
     check_new_file(result.out, overwrite=result.force)

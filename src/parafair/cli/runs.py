@@ -10,11 +10,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas
 from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
+from parafair.algebra.tucker_tensor import TuckerTensor
 from parafair.audits.evaluation import Evaluation, evaluate_predictions
 from parafair.cli.inputs import Inputs
 from parafair.cli.options import (
@@ -35,6 +37,7 @@ from parafair.guarantees.certifying import certify
 from parafair.model.estimator import FairCP
 from parafair.model.noise import warn_of_exact
 from parafair.model.notices import warn_of_entries
+from parafair.model.tucker import FairTucker
 from parafair.storage import check_new_folder, new_file, new_folder, write_json
 
 EVALUATION_FILE, TUNING_FILE = "evaluation.json", "tuning.json"
@@ -61,12 +64,12 @@ class HeldOut:
     def of(
         cls,
         source: Mapping[str, Any],
-        model: FairCP,
+        model: FairCP | FairTucker,
         split: Split[TensorData],
         features: SensitiveFeatures | None,
     ) -> HeldOut:
         """Predict the held-out entries of a split."""
-        mode, test = model.training_.mode, split.test
+        mode, test = model.training_.axes.mode, split.test
         guess = Offsets.of(split.train, mode).at(test.cells).numpy()
         return cls(
             source,
@@ -111,7 +114,7 @@ def check_table_format(option: str, name: str) -> None:
 
 def write_run(
     result: RunOptions,
-    model: FairCP,
+    model: FairCP | FairTucker,
     inputs: Inputs,
     *,
     held_out: HeldOut | None = None,
@@ -128,16 +131,24 @@ def write_run(
         held_out: Errors of held-out entries.
         tuning: What its settings were chosen from.
     """
-    training = model.training_
-    names = _file_names(training.modes)
-    names[training.mode] = "embedding"
+    axes, side = model.training_.axes, model.training_.side
+    names = _file_names(axes.modes)
+    names[axes.mode] = "embedding"
     keep_exact = isinstance(result, FittedOptions) and result.keep_exact
     with new_folder(result.out, overwrite=result.force) as folder:
         model.write(folder, keep_exact=keep_exact)
         inputs.write(folder)
-        for mode, factor in enumerate(model.cp_.factors):
-            table = rows_as_table(factor.cpu().numpy(), training.labels[mode], training.modes[mode])
-            path = folder / f"{names[mode]}.{result.table_format}"
+        found = model.tucker_ if isinstance(model, FairTucker) else model.cp_
+        tables = {
+            name: rows_as_table(factor.cpu().numpy(), axes.labels[mode], axes.modes[mode])
+            for mode, (name, factor) in enumerate(zip(names, found.factors, strict=True))
+        }
+        if isinstance(model, FairTucker):
+            tables["core"] = _core_as_table(model.tucker_, axes.modes)
+        if side is not None:
+            tables["side_factor"] = rows_as_table(model.side_factor_, side.columns.labels, "column")
+        for name, table in tables.items():
+            path = folder / f"{name}.{result.table_format}"
             write_table(table, path, raw_labels=result.raw_labels)
         if held_out is not None:
             write_json(folder / EVALUATION_FILE, held_out.to_dict())
@@ -148,7 +159,7 @@ def write_run(
     warn_of_entries(model.encoder_, stacklevel=2)
 
 
-def certify_run(result: FittedOptions, model: FairCP) -> None:
+def certify_run(result: FittedOptions, model: FairCP | FairTucker) -> None:
     """Certify a model with noise before it is written without exact rows; say why not if not."""
     people = len(model.embedding_)
     if not model.fit_.noise or result.certify is False:
@@ -171,6 +182,16 @@ def rows_as_table(rows: NDArray[Any], labels: NDArray[Any], mode: str) -> pandas
     table = pandas.DataFrame(rows, columns=names)
     table.insert(0, mode, labels)
     return table
+
+
+def _core_as_table(tucker: TuckerTensor, modes: tuple[str, ...]) -> pandas.DataFrame:
+    """Return the core of a Tucker decomposition: a column of each factor, and their weight."""
+    core = tucker.core.cpu().numpy()
+    places = np.indices(core.shape).reshape(core.ndim, -1)
+    columns = {
+        name: [f"component_{r}" for r in own] for name, own in zip(modes, places, strict=True)
+    }
+    return pandas.DataFrame({**columns, "weight": core.ravel()})
 
 
 def write_table_file(table: pandas.DataFrame, result: TableOptions) -> None:

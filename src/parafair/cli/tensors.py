@@ -13,7 +13,7 @@ import typer
 from parafair.arguments import bytes_of
 from parafair.cli.options import DATA, defaults, option, words
 from parafair.data.frames import SUFFIXES
-from parafair.data.long_table import Duplicates
+from parafair.data.long_table import Absent, Duplicates
 from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.storage import check_file, read_tensor
@@ -47,6 +47,15 @@ class TensorOptions:
             choices=get_args(Duplicates),
         ),
     ] = None
+    absent: Annotated[
+        str | None,
+        option(
+            DATA,
+            "What entries are that have no row: missing, or zero, as in a table of events or "
+            f"counts above zero. [default: {defaults(TensorData.from_table)['absent']}]",
+            choices=get_args(Absent),
+        ),
+    ] = None
 
     @property
     def is_table(self) -> bool:
@@ -72,7 +81,8 @@ class TensorOptions:
         for name in self.names:
             if name.startswith("component_"):
                 raise ValueError(f"--modes {name}: columns of this name hold embeddings; rename it")
-        merging: dict[str, Any] = {} if self.duplicates is None else {"duplicates": self.duplicates}
+        given = {"duplicates": self.duplicates, "absent": self.absent}
+        merging: dict[str, Any] = {name: value for name, value in given.items() if value}
         if self.is_table:
             if self.modes is None or self.value is None:
                 raise ValueError(
@@ -85,8 +95,8 @@ class TensorOptions:
                 )
         if self.value is not None or (merging and not self.has_labels):
             raise ValueError(
-                f"--value and --duplicates are for tables, but {self.tensor} is not one; leave "
-                "them out"
+                f"--value, --duplicates and --absent are for tables, but {self.tensor} is not one; "
+                "leave them out"
             )
         with error_prefix(self.tensor):
             if self.has_labels:

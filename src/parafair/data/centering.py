@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parafair.algebra.zero_entries import all_entries_of
 from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.losses import Loss, is_squared
@@ -55,6 +56,8 @@ class Offsets:
         """
         if isinstance(data, StreamedData):
             return cls._of_cells(data)
+        if data.zeros_count:
+            return cls._with_zeros(data, people)
         indices, values = data.cells, data.entries
         mean = float(values.mean())
         left = values - mean
@@ -102,6 +105,31 @@ class Offsets:
         return cls(mean, {mode: vector.to(data.like) for mode, vector in found.items()})
 
     @classmethod
+    def _with_zeros(cls, data: TensorData, people: int) -> Offsets:
+        """Fit the same to data whose absent entries are zeros, from sums over the listed ones."""
+        assert data.indices is not None
+        values = data.values.double()
+        listed, missing = values.nan_to_num(0.0), data.indices[:, values.isnan()]
+        others = [mode for mode in range(data.order) if mode != people]
+        counts = {m: torch.from_numpy(data.observed_per(m)).to(listed) for m in others}
+        sums = {
+            m: listed.new_zeros(data.shape[m]).index_add_(0, data.indices[m], listed)
+            for m in others
+        }
+        found = cls(float(listed.sum()) / data.observed, {m: 0 * sums[m] for m in others})
+        for _ in range(SWEEPS):
+            for mode in others:
+                rest = cls(found.mean, {m: v for m, v in found.by_mode.items() if m != mode})
+                # The sum of the other offsets over all cells of an index, without missing ones.
+                level = rest.mean + sum(float(v.mean()) for v in rest.by_mode.values())
+                expected = torch.full_like(sums[mode], level * prod(data.shape) / data.shape[mode])
+                expected.index_add_(0, missing[mode], rest.at(missing).to(listed), alpha=-1)
+                own = (sums[mode] - expected) / (counts[mode] + EXTRA_ENTRIES)
+                found = cls(found.mean, {**found.by_mode, mode: own})
+        vectors = {mode: vector.to(data.values) for mode, vector in found.by_mode.items()}
+        return cls(found.mean, vectors)
+
+    @classmethod
     def fit(cls, data: TensorData, people: int, loss: Loss) -> Offsets:
         """Fit offsets for a loss: by least squares, or on the scale of its link."""
         return cls.of(data, people) if is_squared(loss) else cls.in_link(data, people, loss)
@@ -115,6 +143,8 @@ class Offsets:
             people: The mode of the people, which gets none.
             loss: The loss.
         """
+        if data.zeros_count:
+            return cls._in_link_with_zeros(data, people, loss)
         indices, values = data.cells, data.entries.double()
         mean = loss.constant(values)
         model = torch.full_like(values, mean)
@@ -135,6 +165,32 @@ class Offsets:
                 model = model + (found[mode] - before)[place]
         return cls(mean, {mode: vector.to(data.values) for mode, vector in found.items()})
 
+    @classmethod
+    def _in_link_with_zeros(cls, data: TensorData, people: int, loss: Loss) -> Offsets:
+        """Fit the same to data whose absent entries are zeros."""
+        whole = data.to(dtype=torch.float64)
+        entries, values = all_entries_of(whole.observations), whole.entries
+        zeros = data.observed - len(values)
+        mean = loss.constant(values.sum().reshape(1) / data.observed)
+        at_mean = torch.full_like(values, mean)
+        curved = float(loss.curvature(values, at_mean).sum())
+        if zeros:
+            zero = values.new_zeros(1)
+            curved += zeros * float(loss.curvature(zero, torch.full_like(zero, mean)))
+        extra = EXTRA_ENTRIES * curved / data.observed
+        others = [mode for mode in range(data.order) if mode != people]
+        found = cls(mean, {mode: values.new_zeros(data.shape[mode]) for mode in others})
+        for _ in range(SWEEPS):
+            for column, mode in enumerate(others):
+                model = [each[None] for each in found.components(data.shape, values)]
+                slope = entries.value_and_slopes(loss, model, [])[1][mode][0, :, column]
+                curvature = entries.margins(loss, model, [])[mode][0]
+                before = found.by_mode[mode]
+                step = (slope + extra * before) / (curvature + extra)
+                vector = before - step.clamp(-LONGEST, LONGEST)
+                found = cls(mean, {**found.by_mode, mode: vector})
+        return cls(mean, {mode: vector.to(data.values) for mode, vector in found.by_mode.items()})
+
     def components(self, shape: tuple[int, ...], like: Tensor) -> list[Tensor]:
         """Return the offsets as components of a decomposition, one (size, columns) per mode.
 
@@ -148,10 +204,14 @@ class Offsets:
         return found
 
     def at(self, indices: Tensor) -> Tensor:
-        """Return the offsets of some entries; indices (order, count)."""
+        """Return the offsets of some entries; indices (order, count).
+
+        An index of -1 is one without entries, whose offset is 0.
+        """
         total = indices.new_full((indices.shape[1],), self.mean, dtype=torch.float64)
         for mode, vector in self.by_mode.items():
-            total = total + vector.to(total)[indices[mode]]
+            with_last = torch.cat([vector.to(total), total.new_zeros(1)])
+            total = total + with_last[indices[mode]]
         return total
 
     def subtract(self, data: TensorData) -> TensorData:
@@ -159,6 +219,12 @@ class Offsets:
         if isinstance(data, StreamedData):
             own = Offsets(self.mean, {mode: v.cpu() for mode, v in self.by_mode.items()})
             return data.with_change(lambda indices, values: values - own.at(indices))
+        if data.zeros_count:
+            raise ValueError(
+                "center=True cannot be used with absent='zero' and loss='squared': zeros minus "
+                "offsets are no zeros, and would have to be stored. Leave center out, with one "
+                "more component in its place, or use absent='missing'"
+            )
         if data.indices is None:
             return data.with_values(data.values - self.dense(data.values))
         return data.with_values(data.values - self.at(data.indices).to(data.values))

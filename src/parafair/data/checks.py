@@ -25,7 +25,8 @@ def as_data(
     if is_sparse(X):
         raise TypeError(
             "X is sparse, and the entries it does not store could be missing or zero; pass "
-            "TensorData.from_array(X) if they are missing, or make it dense if they are zero"
+            "TensorData.from_array(X) if they are missing, or TensorData.from_array(X, "
+            "absent='zero') if they are zero"
         )
     wanted = resolve_dtype(dtype)
     check_device(device)

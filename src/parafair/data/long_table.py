@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -27,6 +28,9 @@ from parafair.errors import shown, unknown_choice
 
 Duplicates: TypeAlias = Literal["error", "mean", "sum", "max", "first", "last"]
 
+# What entries are that a list does not have.
+Absent: TypeAlias = Literal["missing", "zero"]
+
 # Memory for one index of a mode: its label, and a copy while labels are checked.
 BYTES_PER_LABEL = 16
 
@@ -37,10 +41,12 @@ def read_entries(
     value: str,
     duplicates: Duplicates,
     labels: Mapping[str, Sequence[Any]] | None,
+    absent: Absent,
 ) -> RawTensor:
     """Read a table with one row per observed entry; see `TensorData.from_table`."""
     names = check_mode_columns(modes, value)
     one_of("duplicates", duplicates, get_args(Duplicates))
+    one_of("absent", absent, get_args(Absent))
     remedy = "pass {mode: [label, ...]}"
     labels = instance_of("labels", {} if labels is None else labels, Mapping, remedy)  # type: ignore[type-abstract]
     for name in labels:
@@ -61,12 +67,14 @@ def read_entries(
         found.append(distinct)
         indices.append(index)
     numbers = read_numbers(frame, value)
-    return _collect(np.stack(indices), numbers, duplicates, names, found, f"column {value!r}")
+    listed = _collect(np.stack(indices), numbers, duplicates, names, found, f"column {value!r}")
+    return _with_missing(listed, np.stack(indices)[:, np.isnan(numbers)], absent)
 
 
-def read_tns(path: Path, duplicates: Duplicates) -> RawTensor:
+def read_tns(path: Path, duplicates: Duplicates, absent: Absent) -> RawTensor:
     """Read a FROSTT file; see `TensorData.from_tns`."""
     one_of("duplicates", duplicates, get_args(Duplicates))
+    one_of("absent", absent, get_args(Absent))
     rows = _read_lines(path)
     if rows.shape[0] == 0 or rows.shape[1] < 3:
         raise ValueError(
@@ -90,7 +98,9 @@ def read_tns(path: Path, duplicates: Duplicates) -> RawTensor:
     )
     labels = [np.arange(1, size + 1) for size in sizes]
     modes = [f"mode_{mode}" for mode in range(len(labels))]
-    return _collect(indices.astype(np.int64) - 1, rows[:, -1], duplicates, modes, labels, str(path))
+    places, values = indices.astype(np.int64) - 1, rows[:, -1]
+    listed = _collect(places, values, duplicates, modes, labels, str(path))
+    return _with_missing(listed, places[:, np.isnan(values)], absent)
 
 
 def _read_lines(path: Path) -> NDArray[np.float64]:
@@ -141,6 +151,35 @@ def cell_keys(indices: Tensor, shape: tuple[int, ...]) -> Tensor:
     return keys
 
 
+def sorted_cells(
+    indices: Tensor, shape: tuple[int, ...], modes: Sequence[str]
+) -> tuple[Tensor, Tensor | None]:
+    """Return places in ascending order, and that order, None if they had it.
+
+    A place that does not exist, or that occurs twice, is an error.
+
+    Args:
+        indices: Shape (order, count).
+        shape: Sizes of the modes.
+        modes: Their names.
+    """
+    sizes = torch.tensor(shape, dtype=torch.long, device=indices.device)[:, None]
+    wrong = (indices < 0) | (indices >= sizes)
+    if wrong.any():
+        mode, cell = wrong.nonzero()[0].tolist()
+        raise ValueError(
+            f"indices must be 0 to {shape[mode] - 1} in mode {modes[mode]!r}, got "
+            f"{int(indices[mode, cell])} for entry {cell}"
+        )
+    keys = cell_keys(indices, shape)
+    if not (keys[1:] <= keys[:-1]).any():
+        return indices, None
+    keys, order = keys.sort()
+    if (keys[1:] == keys[:-1]).any():
+        raise ValueError("indices has an entry more than once; merge their values first")
+    return indices[:, order], order
+
+
 def _collect(
     indices: NDArray[np.int64],
     values: NDArray[np.float64],
@@ -159,6 +198,29 @@ def _collect(
     shape = tuple(map(len, labels))
     return RawTensor(
         torch.from_numpy(merged), torch.from_numpy(cells), shape, tuple(modes), tuple(labels)
+    )
+
+
+def _with_missing(listed: RawTensor, places: NDArray[np.int64], absent: Absent) -> RawTensor:
+    """Return a list with NaN at further places, if it would be a zero otherwise.
+
+    Args:
+        listed: The entries with a value.
+        places: Where rows have none, shape (order, count); some may have a value in another row.
+        absent: What absent entries are.
+    """
+    if absent == "missing" or not places.shape[1]:
+        return listed
+    assert listed.indices is not None
+    both = torch.cat([listed.indices, torch.from_numpy(places)], 1)
+    keys, known = cell_keys(both, listed.shape).numpy(), listed.indices.shape[1]
+    _, first = np.unique(keys, return_index=True)
+    new = first[first >= known]
+    nothing = listed.values.new_full((len(new),), torch.nan)
+    return replace(
+        listed,
+        values=torch.cat([listed.values, nothing]),
+        indices=torch.cat([listed.indices, both[:, torch.from_numpy(new)]], 1),
     )
 
 

@@ -114,6 +114,11 @@ class StreamedData(TensorData):
         return True
 
     @property
+    def zeros_count(self) -> bool:
+        """Whether entries that are not in the files are zeros: no, they are missing."""
+        return False
+
+    @property
     def dtype(self) -> torch.dtype:
         """The precision of the entries."""
         return self.like.dtype

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -16,42 +15,49 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from parafair.algebra.observed import Observations, observe
-from parafair.arguments import as_path, bytes_of, items
+from parafair.algebra.zero_filled import ZeroFilledObservations
+from parafair.arguments import as_path, bytes_of, items, one_of
 from parafair.data.arrays import RawTensor, check_count, check_finite, read_array, to_tensor
 from parafair.data.devices import check_device, resolve_dtype
 from parafair.data.frames import check_memory, frame_of
-from parafair.data.labels import as_labels, check_positions, locate
+from parafair.data.labels import check_positions
 from parafair.data.long_table import (
+    Absent,
     Duplicates,
-    cell_keys,
     check_mode_columns,
     read_entries,
     read_tns,
+    sorted_cells,
 )
 from parafair.data.modes import complete_labels, complete_modes
+from parafair.data.shaped import Shaped
 from parafair.data.view import tensor_parts
+from parafair.data.xarrays import data_array
 from parafair.display import view
-from parafair.errors import unknown_choice
 
 if TYPE_CHECKING:
     import pandas
+    import xarray
 
     from parafair.data.streamed import StreamedData
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TensorData:
+class TensorData(Shaped):
     """A tensor of which some entries may be missing, with names and labels for its modes.
 
-    Dense, it holds all entries, NaN where they are missing. Sparse, it holds a list of the observed
-    entries, and all others are missing (not zero). Made by `from_table`, `from_array`, `from_tns`.
+    Dense, it holds all entries, NaN where they are missing. Sparse, it holds a list of entries, and
+    `absent` says what all others are: missing, or zeros that are observed like the listed entries.
+    Such zeros are never stored. Made by `from_table`, `from_array`, `from_tns`.
 
     Attributes:
         values: Shape ``shape`` with NaN where missing, or (count,) if sparse; float32 or float64.
+            If absent entries are zeros, a listed NaN is a missing entry.
         indices: None, or the places of the values, int64, shape (order, count), in ascending order.
         shape: Sizes of the modes.
         modes: What each mode is; by default mode_0, mode_1, ...
         labels: What each index of each mode is, one array per mode; by default 0, 1, ...
+        absent: What entries are that a list does not have: "missing" or "zero".
 
     >>> data = TensorData.from_array([[1.0, float("nan")], [3.0, 4.0]], modes=("student", "test"))
     >>> data
@@ -63,15 +69,20 @@ class TensorData:
     shape: tuple[int, ...] = ()
     modes: tuple[str, ...] = ()
     labels: tuple[NDArray[Any], ...] = ()
+    absent: Absent = "missing"
 
     def __post_init__(self) -> None:
-        if self.indices is None:
+        one_of("absent", self.absent, get_args(Absent))
+        if self.indices is None:  # and no entry is absent
             self._set("shape", self.shape or tuple(self.values.shape))
+            self._set("absent", "missing")
         self._check_shape()
         self._set("modes", complete_modes(self.modes, len(self.shape)))
         self._set("labels", complete_labels(self.labels, self.shape, self.modes))
         if self.indices is not None:
-            self._sort_cells(self.indices)
+            indices, order = sorted_cells(self.indices, self.shape, self.modes)
+            self._set("indices", indices)
+            self._set("values", self.values if order is None else self.values[order])
         self._check_values()
 
     @classmethod
@@ -83,11 +94,13 @@ class TensorData:
         value: str,
         duplicates: Duplicates = "error",
         labels: Mapping[str, Sequence[Any]] | None = None,
+        absent: Absent = "missing",
     ) -> TensorData:
         """Read a table with one row per observed entry; the result is sparse.
 
         Labels are sorted (numbers by size, text by character), so the order of rows does not
-        matter. A row whose value is missing makes its labels known, and nothing else.
+        matter. A row whose value is missing makes its labels known; if absent entries are zeros, it
+        also says that its entry is missing.
 
         Args:
             table: A data frame of pandas, Polars or PyArrow, or the path of a .csv or .parquet
@@ -98,6 +111,8 @@ class TensorData:
                 "sum", "max", the "first" or the "last" in the order of the table.
             labels: Labels of a mode in the order they shall have, by its name, for data that must
                 match other data; rows with others are an error.
+            absent: What entries are that have no row: "missing", or "zero", as in a table of events
+                or counts that lists those above zero.
 
         >>> import pandas
         >>> table = pandas.DataFrame({"who": ["b", "a", "b"], "what": [1, 1, 2], "x": [5, 6, 7]})
@@ -107,7 +122,7 @@ class TensorData:
         1   b     1    5.0
         2   b     2    7.0
         """
-        return cls._of(read_entries(table, modes, value, duplicates, labels))
+        return cls._of(read_entries(table, modes, value, duplicates, labels, absent), absent)
 
     @classmethod
     def from_array(
@@ -116,14 +131,16 @@ class TensorData:
         *,
         modes: Sequence[str] = (),
         labels: Sequence[Sequence[Any] | None] = (),
+        absent: Absent = "missing",
     ) -> TensorData:
-        """Read an array; NaN and masked entries are missing, and what a sparse one does not store.
+        """Read an array; NaN and masked entries are missing.
 
         Args:
             array: NumPy (masked too), torch (dense or sparse), SciPy sparse, an xarray DataArray or
                 a data frame as a matrix; the last two bring their labels.
             modes: Names of the modes, instead of those the array brings.
             labels: Labels of each mode, instead of those the array brings; None keeps them.
+            absent: What entries are that a sparse array does not store: "missing" or "zero".
         """
         if isinstance(array, TensorData):
             return array
@@ -135,15 +152,18 @@ class TensorData:
             pairs = zip(lists, parts.labels, strict=True)
             chosen = tuple(own if given is None else given for given, own in pairs)
             parts = replace(parts, labels=chosen)
-        return cls._of(replace(parts, modes=names) if names else parts)
+        return cls._of(replace(parts, modes=names) if names else parts, absent)
 
     @classmethod
-    def from_tns(cls, path: str | Path, *, duplicates: Duplicates = "error") -> TensorData:
+    def from_tns(
+        cls, path: str | Path, *, duplicates: Duplicates = "error", absent: Absent = "missing"
+    ) -> TensorData:
         """Read a FROSTT file: one line per entry, its indices counted from 1, then its value.
 
-        Labels are the numbers in the file. Packed files (.tns.gz) work too.
+        Labels are the numbers in the file. Packed files (.tns.gz) work too. `absent` says what
+        entries without a line are, as in `from_table`.
         """
-        return cls._of(read_tns(as_path("path", path), duplicates))
+        return cls._of(read_tns(as_path("path", path), duplicates, absent), absent)
 
     @classmethod
     def from_parquet(cls, folder: str | Path, *, memory: int | str | None = None) -> StreamedData:
@@ -163,13 +183,15 @@ class TensorData:
         return StreamedData(ParquetSource(folder), memory=limit)
 
     @classmethod
-    def _of(cls, parts: RawTensor) -> TensorData:
+    def _of(cls, parts: RawTensor, absent: Absent) -> TensorData:
         # Modes without a name, None here, get their default when the object is made.
-        return cls(parts.values, parts.indices, parts.shape, parts.modes, parts.labels)  # type: ignore[arg-type]
+        modes: tuple[str, ...] = parts.modes  # type: ignore[assignment]
+        return cls(parts.values, parts.indices, parts.shape, modes, parts.labels, absent)
 
     def __repr__(self) -> str:
         sizes = " x ".join(f"{n:,} {name}" for n, name in zip(self.shape, self.modes, strict=True))
         kind = "sparse" if self.is_sparse else "dense"
+        kind += f" with {self.values.numel():,} listed, others zero" if self.zeros_count else ""
         dtype = str(self.dtype).removeprefix("torch.")
         share = f"{100 * self.coverage:.3g} %"
         return f"TensorData({sizes}, {self.observed:,} observed ({share}), {kind}, {dtype})"
@@ -178,50 +200,44 @@ class TensorData:
         return view(repr(self), *tensor_parts(self))
 
     @property
-    def order(self) -> int:
-        """Number of modes."""
-        return len(self.shape)
-
-    @property
     def is_sparse(self) -> bool:
         """Whether it holds a list of entries."""
         return self.indices is not None
 
     @property
-    def is_streamed(self) -> bool:
-        """Whether entries are read from files in every pass."""
-        return False
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of the entries."""
-        return self.values.dtype
-
-    @property
-    def norm(self) -> float:
-        """The root of the sum of squares of the observed entries."""
-        return check_finite(self.values, "X", missing=True)
+    def zeros_count(self) -> bool:
+        """Whether it holds a list of entries, and all others are observed zeros."""
+        return self.indices is not None and self.absent == "zero"
 
     @cached_property
     def cells(self) -> Tensor:
-        """Where the observed entries are, int64, shape (order, observed), in ascending order."""
+        """Where the observed entries are, int64, shape (order, observed), in ascending order.
+
+        If absent entries are zeros, these are the listed ones alone.
+        """
         if self.indices is not None:
-            return self.indices
+            return self.indices[:, ~self.values.isnan()] if self.zeros_count else self.indices
         return (~self.values.isnan()).nonzero().T.contiguous()
 
     @cached_property
     def observations(self) -> Observations:
         """The observed entries, arranged for sums over them."""
+        if self.indices is not None and self.zeros_count:
+            return ZeroFilledObservations(self.indices, self.values, self.shape)
         return observe(self.values, self.indices, self.shape)
 
     @property
     def entries(self) -> Tensor:
-        """The values of the observed entries, in the order of `cells`, shape (observed,)."""
+        """The values of the observed entries, in the order of `cells`."""
+        if self.zeros_count:
+            return self.values[~self.values.isnan()]
         return self.values if self.indices is not None else self.values[tuple(self.cells)]
 
     @cached_property
     def observed(self) -> int:
-        """Number of observed entries."""
+        """Number of observed entries, with zeros that are not listed."""
+        if self.zeros_count:
+            return prod(self.shape) - int(self.values.isnan().sum())
         if self.indices is not None:
             return len(self.values)
         return self.values.numel() - int(self.values.isnan().sum())
@@ -234,33 +250,14 @@ class TensorData:
     def observed_per(self, mode: int | str) -> NDArray[np.int64]:
         """Return the number of observed entries of each label of a mode."""
         number = self.find_mode(mode)
-        if self.indices is not None:
+        if self.zeros_count:
+            counts = self.observations.counts(number)
+        elif self.indices is not None:
             counts = torch.bincount(self.indices[number], minlength=self.shape[number])
         else:
             others = [other for other in range(self.order) if other != number]
             counts = (~self.values.isnan()).sum(others)
         return np.asarray(counts.cpu().numpy(), dtype=np.int64)
-
-    def find_mode(self, mode: int | str) -> int:
-        """Return the number of a mode, given by number or name."""
-        if isinstance(mode, str):
-            if mode not in self.modes:
-                raise unknown_choice("mode", mode, self.modes)
-            return self.modes.index(mode)
-        whole = isinstance(mode, Integral) and not isinstance(mode, bool)
-        if not whole or not 0 <= mode < self.order:
-            raise ValueError(
-                f"mode must be between 0 and {self.order - 1} or one of {', '.join(self.modes)}, "
-                f"got {mode!r}"
-            )
-        return int(mode)
-
-    def locate(self, mode: int | str, labels: Any) -> NDArray[np.intp]:
-        """Return the positions of labels along a mode; labels it does not have are an error."""
-        number = self.find_mode(mode)
-        wanted = as_labels(labels, "labels")
-        remedy = f"choose from labels[{number}]"
-        return locate(wanted, self.labels[number], self.modes[number], remedy=remedy)
 
     def take(self, mode: int | str, positions: ArrayLike) -> TensorData:
         """Return the data of some labels of a mode, in the order given.
@@ -284,19 +281,22 @@ class TensorData:
             kept = along >= 0
             values, indices = values[kept], indices[:, kept]
             indices[number] = along[kept]
-        return TensorData(values, indices, tuple(shape), self.modes, tuple(labels))
+        return TensorData(values, indices, tuple(shape), self.modes, tuple(labels), self.absent)
 
     def keep(self, chosen: ArrayLike) -> TensorData:
         """Return the data with some of the observed entries, all others missing.
 
+        Zeros that are not listed are among the others.
+
         Args:
             chosen: Numbers of entries in the order of `cells`, or one true or false for each.
         """
-        places = torch.from_numpy(check_positions("chosen", chosen, self.observed))
+        count = self.cells.shape[1] if self.zeros_count else self.observed
+        places = torch.from_numpy(check_positions("chosen", chosen, count))
         places = places.sort().values.to(self.values.device)
         cells, entries = self.cells[:, places], self.entries[places]
         if self.indices is not None:
-            return replace(self, values=entries, indices=cells)
+            return replace(self, values=entries, indices=cells, absent="missing")
         values = torch.full_like(self.values, torch.nan)
         values[tuple(cells)] = entries
         return replace(self, values=values)
@@ -323,18 +323,23 @@ class TensorData:
         return replace(self, values=values, indices=indices)
 
     def to_dense(self) -> TensorData:
-        """Return all entries, NaN where they are missing, if memory allows."""
+        """Return all entries, NaN where they are missing, if memory allows.
+
+        Zeros that are not listed are stored.
+        """
         if self.indices is None:
             return self
         needed = prod(self.shape) * self.values.element_size()
         sizes = " x ".join(map(str, self.shape))
         check_memory(needed, f"a dense tensor of {sizes} entries", "keep it sparse")
-        values = self.values.new_full(self.shape, torch.nan)
+        values = self.values.new_full(self.shape, 0.0 if self.zeros_count else torch.nan)
         values[tuple(self.indices)] = self.values
         return TensorData(values, None, self.shape, self.modes, self.labels)
 
     def to_sparse(self) -> TensorData:
-        """Return a list of the observed entries."""
+        """Return a list of the observed entries; zeros that are not listed stay so."""
+        if self.zeros_count:
+            return self
         return replace(self, values=self.entries, indices=self.cells)
 
     def to_table(self, value: str = "value") -> pandas.DataFrame:
@@ -348,6 +353,11 @@ class TensorData:
         columns = {name: labels[places] for name, labels, places in rows}
         columns[value] = self.entries.cpu().numpy()
         return frame_of(columns, for_what="TensorData.to_table")
+
+    def to_xarray(self) -> xarray.DataArray:
+        """Return all entries with names and labels, NaN where missing; `from_array` reads it."""
+        values = self.to_dense().values.cpu().numpy()
+        return data_array(values, self.modes, self.labels, for_what="TensorData.to_xarray")
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -368,24 +378,6 @@ class TensorData:
                 f"X must have at least 2 modes and none empty, got shape {tuple(self.shape)}"
             )
 
-    def _sort_cells(self, indices: Tensor) -> None:
-        """Put the entries in order; raise if a place does not exist or occurs twice."""
-        sizes = torch.tensor(self.shape, dtype=torch.long, device=indices.device)[:, None]
-        wrong = (indices < 0) | (indices >= sizes)
-        if wrong.any():
-            mode, cell = wrong.nonzero()[0].tolist()
-            raise ValueError(
-                f"indices must be 0 to {self.shape[mode] - 1} in mode {self.modes[mode]!r}, got "
-                f"{int(indices[mode, cell])} for entry {cell}"
-            )
-        keys = cell_keys(indices, self.shape)
-        if (keys[1:] <= keys[:-1]).any():
-            keys, order = keys.sort()
-            if (keys[1:] == keys[:-1]).any():
-                raise ValueError("indices has an entry more than once; merge their values first")
-            self._set("indices", indices[:, order])
-            self._set("values", self.values[order])
-
     def _check_values(self) -> None:
         if self.values.dtype not in (torch.float32, torch.float64):
             self._set("values", self.values.double())
@@ -395,6 +387,6 @@ class TensorData:
             raise ValueError(
                 "X has no observed entries: all are missing; at least one must be observed"
             )
-        if self.indices is not None and missing.any():
+        if self.indices is not None and self.absent == "missing" and missing.any():
             self._set("indices", self.indices[:, ~missing])
             self._set("values", self.values[~missing])

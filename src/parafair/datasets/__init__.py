@@ -1,7 +1,7 @@
 """Data sets: a tensor, the sensitive features of one mode, and where they come from.
 
 Data that is not generated comes from a local folder (the argument `folder`, or the environment
-variable PARAFAIR_DATA), or is downloaded once and kept in a cache.
+variable PARAFAIR_DATA), or is downloaded once and kept in a cache, if its license allows it.
 """
 
 from __future__ import annotations
@@ -17,5 +17,7 @@ from parafair.datasets.contraceptive import contraceptive as contraceptive
 from parafair.datasets.discrete import counts as counts
 from parafair.datasets.discrete import events as events
 from parafair.datasets.marks import marks as marks
+from parafair.datasets.movielens import movielens as movielens
 from parafair.datasets.oulad import oulad as oulad
+from parafair.datasets.ratings import ratings as ratings
 from parafair.datasets.synthetic import synthetic as synthetic

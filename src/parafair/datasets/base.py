@@ -36,6 +36,7 @@ class Dataset:
         labels: Labels of each mode, one per index; by default those of `tensor`, or 0, 1, ...
         target: What a downstream model predicts, one value per index of `mode`; None if the data
             has none.
+        times: When each entry was made, in the order of ``tensor.cells``; None if it is not known.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Dataset:
     modes: tuple[str, ...] = ()
     labels: tuple[NDArray[Any], ...] = ()
     target: NDArray[Any] | pandas.Series | None = None
+    times: NDArray[Any] | None = None
 
     def __repr__(self) -> str:
         sizes = zip(self.tensor.shape, self.modes, strict=True)

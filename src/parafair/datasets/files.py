@@ -28,30 +28,38 @@ class Source:
         addresses: Where to download them, tried in this order: zip archives that contain them, or
             the file itself if there is only one.
         size: Size of the download, as text.
+        terms: Why the files are never downloaded, and how to get them; empty if they may be.
     """
 
     name: str
     files: tuple[str, ...]
     addresses: tuple[str, ...]
     size: str
+    terms: str = ""
 
     def find(self, folder: str | Path | None = None) -> dict[str, Path]:
         """Return the path of every file, downloading them if there is no local folder.
 
         Args:
             folder: The folder of all data; by default the environment variable PARAFAIR_DATA.
-                Without both, files are downloaded once and kept in a cache.
+                Without both, files are downloaded once and kept in a cache, if their terms allow
+                it.
         """
         home = data_folder(folder)
+        if home is None and self.terms:
+            raise FileNotFoundError(
+                f"folder is missing, and {VARIABLE} is not set; {self._layout} ({self.terms})"
+            )
         if home is None:
             return self._fetch()
         paths = {name: home / self.name / name for name in self.files}
         missing = [str(path) for path in paths.values() if not path.is_file()]
         if missing:
             origin = f"{VARIABLE}={home}" if folder is None else f"folder={str(home)!r}"
+            remedy = self.terms and f"({self.terms})"
+            remedy = remedy or f"(from {self.addresses[0]}), or set neither to download them"
             raise FileNotFoundError(
-                f"{origin} has no file {', '.join(missing)}; {self._layout} "
-                f"(from {self.addresses[0]}), or set neither to download them"
+                f"{origin} has no file {', '.join(missing)}; {self._layout} {remedy}"
             )
         return paths
 
@@ -60,7 +68,9 @@ class Source:
         home = data_folder(folder)
         if home is not None and all((home / self.name / name).is_file() for name in self.files):
             return str(home / self.name)
-        return f"download, {self.size}" if home is None else f"not in {home}"
+        if home is not None:
+            return f"not in {home}"
+        return "your own copy" if self.terms else f"download, {self.size}"
 
     @property
     def _layout(self) -> str:

@@ -20,6 +20,7 @@ from parafair.data.modes import is_labeled
 from parafair.data.randomness import SEEDS
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.reducing import reduce
 from parafair.errors import shown
@@ -226,6 +227,7 @@ class Plan:
             "dtype": str(problem.prototype.dtype).removeprefix("torch."),
             "audits": plain(self.audits),
             "certificates": plain(self.certificates),
+            **({} if problem.side is None else {"side": fingerprint(problem.side.data, None)}),
         }
 
 
@@ -251,6 +253,7 @@ def make_plan(
     X: Any,
     *,
     sensitive_features: Any,
+    side: Any = None,
     name: str | None = None,
     audits: Mapping[str, Any] | None = None,
     X_test: Any = None,
@@ -259,6 +262,7 @@ def make_plan(
     """Check the arguments of `frontier` before the first fit."""
     instance_of("model", model, FairModel, "make one, such as FairCP(2)")
     settings = Settings.of(model)
+    settings.check_side(side)
     if name is None:
         name = (
             model.method if isinstance(model.method, str) else type(model.method).__name__.lower()
@@ -294,7 +298,7 @@ def make_plan(
     if test is not None and test.shape != data.shape:
         raise ValueError(f"X_test must have the shape of X, {data.shape}, got {test.shape}")
     certified = check_certificates(certificates, len(features))
-    task = settings.bind(data, features)
+    task = settings.bind(data, features, match_index(side, X))
     test = None if test is None else task.seen(test)
     return Plan(name, task, audits and dict(audits), test, certified)
 
@@ -357,6 +361,8 @@ def fingerprint(data: TensorData, sensitive: SensitiveFeatures | None) -> str:
     for part in (data.values, data.indices):
         if part is not None:
             found.update(np.ascontiguousarray(part.cpu().numpy()).tobytes())
+    if data.zeros_count:
+        found.update(data.absent.encode())
     found.update(repr((data.modes, [labels.tolist() for labels in data.labels])).encode())
     for column in sensitive.columns if sensitive else ():
         found.update(repr((column.name, column.kind, column.categories)).encode())

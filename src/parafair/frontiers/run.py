@@ -33,6 +33,7 @@ from parafair.guarantees.limits import parity_limit
 from parafair.model.estimator import FairCP
 from parafair.model.noise import warn_without_noise
 from parafair.model.record import current_versions
+from parafair.model.side import warn_of_proxies
 from parafair.model.tucker import FairTucker
 from parafair.progress import Bar, check_verbose, tracked
 from parafair.solvers import Fit, Status
@@ -49,6 +50,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     X: Any,
     *,
     sensitive_features: Any,
+    side: Any = None,
     strengths: Sequence[float] | int = 11,
     noises: Sequence[float] | None = None,
     seeds: Sequence[int] | int = 1,
@@ -70,6 +72,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
         model: Has all settings except strength and random_state; it is not fitted itself.
         X: The tensor, as in `FairCP.fit`; NaN is missing.
         sensitive_features: One row per person, as in `FairCP.fit`.
+        side: Side information, as in `FairCP.fit`.
         strengths: Strengths to try, or their number. A number selects strengths from the data, over
             four decades and denser where the residual changes most.
         noises: Noises to try at each strength, each as `FairCP` takes it; None for that of the
@@ -96,6 +99,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
         model,
         X,
         sensitive_features=sensitive_features,
+        side=side,
         name=name,
         audits=audits,
         X_test=X_test,
@@ -112,6 +116,7 @@ def frontier(  # noqa: PLR0913  (each argument is a setting of its own)
     least = plan.member(strongest, 0, levels[0]).noise
     warn_without_noise(least, settings.usual_noise(strongest), stacklevel=2)
     plan.task.warn_small_groups(stacklevel=2)
+    warn_of_proxies(problem, plan.task.columns, stacklevel=2)
     folder = None if out is None else Folder(as_path("out", out) / plan.name)
     if folder is not None:
         folder.check()

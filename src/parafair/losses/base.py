@@ -9,6 +9,11 @@ A block of a fit replaces the deviance by weighted least squares at the current 
     constant + weight * (m - m0)**2 + 2 slope * (m - m0),
 
 which touches it at ``m0`` and, if the loss is `monotone`, lies nowhere below it.
+
+A loss for data whose absent entries are zeros also has the attribute `at_zero`: ``(a, b)`` if the
+loss of a zero is ``a m + b m**2`` with the weight ``2 b``, whose sum over all cells follows from
+the factors; None if its sum is computed cell by cell. Its `constant` is that of the mean entry.
+A loss with an attribute `non_negative`, which is true, is one of non-negative factors.
 """
 
 from __future__ import annotations
@@ -19,6 +24,9 @@ from torch import Tensor
 
 # Means of losses with a limited range are kept this far away from its ends.
 INSIDE = 1e-9
+
+# The smallest mean of losses that have its logarithm.
+LEAST_MEAN = 1e-16
 
 
 @runtime_checkable

@@ -24,6 +24,7 @@ class Bernoulli:
     allowed: ClassVar[str] = "0, 1 or a probability between them"
     remedy: ClassVar[str] = "code no as 0 and yes as 1, or use loss='squared'"
     monotone: ClassVar[bool] = True
+    at_zero: ClassVar[tuple[float, float] | None] = None
 
     @property
     def bound(self) -> float:

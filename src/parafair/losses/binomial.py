@@ -26,6 +26,7 @@ class Binomial:
     allowed: ClassVar[str] = "whole numbers from 0 to the number of trials"
     remedy: ClassVar[str] = "pass loss=Binomial(trials=...) with the number of trials of an entry"
     monotone: ClassVar[bool] = True
+    at_zero: ClassVar[tuple[float, float] | None] = None
 
     def __post_init__(self) -> None:
         whole_number("trials", self.trials)

@@ -15,8 +15,18 @@ def deviances(loss: Loss, values: Tensor, model: Tensor) -> Tensor:
     return 2 * (value - loss.saturated(values)).clamp_min(0)
 
 
-def null_deviance(loss: Loss, values: Tensor) -> float:
-    """Return the sum of the deviances of the best constant model."""
+def null_deviance(loss: Loss, values: Tensor, *, zeros: int = 0) -> float:
+    """Return the sum of the deviances of the best constant model.
+
+    Args:
+        loss: The loss; with zeros, its constant must be that of the mean.
+        values: The entries.
+        zeros: Number of zeros beside them.
+    """
     entries = values.double()
-    constant = torch.full_like(entries, loss.constant(entries))
-    return float(deviances(loss, entries, constant).sum())
+    mean = entries.sum().reshape(1) / (entries.numel() + zeros)
+    constant = loss.constant(mean if zeros else entries)
+    total = float(deviances(loss, entries, torch.full_like(entries, constant)).sum())
+    if zeros:
+        total += zeros * float(deviances(loss, 0 * mean, torch.full_like(mean, constant)))
+    return total

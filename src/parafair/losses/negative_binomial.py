@@ -30,6 +30,7 @@ class NegativeBinomial:
     allowed: ClassVar[str] = "whole numbers of at least 0"
     remedy: ClassVar[str] = "use loss='gamma' for positive numbers, or 'squared' for any"
     monotone: ClassVar[bool] = True
+    at_zero: ClassVar[tuple[float, float] | None] = None
 
     def __post_init__(self) -> None:
         real_number("shape", self.shape, above=0)

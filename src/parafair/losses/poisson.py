@@ -19,6 +19,7 @@ class Poisson:
     allowed: ClassVar[str] = "whole numbers of at least 0"
     remedy: ClassVar[str] = "use loss='gamma' for positive numbers, or 'squared' for any"
     monotone: ClassVar[bool] = False
+    at_zero: ClassVar[tuple[float, float] | None] = None
 
     @property
     def bound(self) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 from parafair.errors import unknown_choice
 from parafair.losses.base import Loss
 from parafair.losses.bernoulli import Bernoulli
+from parafair.losses.bernoulli_poisson import BernoulliPoisson
 from parafair.losses.binomial import Binomial
 from parafair.losses.gamma import Gamma
 from parafair.losses.huber import Huber
 from parafair.losses.negative_binomial import NegativeBinomial
 from parafair.losses.poisson import Poisson
+from parafair.losses.poisson_identity import PoissonIdentity
 from parafair.losses.squared import Squared
 from parafair.records import describe, rebuild
 
@@ -24,9 +26,11 @@ LOSSES: dict[str, Loss] = {
         Squared(),
         Huber(),
         Bernoulli(),
+        BernoulliPoisson(),
         Binomial(),
         NegativeBinomial(),
         Poisson(),
+        PoissonIdentity(),
         Gamma(),
     )
 }
@@ -53,6 +57,11 @@ def resolve_loss(loss: Any) -> Loss:
 def is_squared(loss: Loss) -> bool:
     """Tell whether a loss is the squared error, for which blocks are exact."""
     return isinstance(loss, Squared)
+
+
+def needs_non_negative(loss: Loss) -> bool:
+    """Tell whether a loss is one of non-negative factors."""
+    return bool(getattr(loss, "non_negative", False))
 
 
 def stored_loss(loss: Loss) -> str | dict[str, Any]:

@@ -18,6 +18,7 @@ class Squared:
     allowed: ClassVar[str] = "numbers"
     remedy: ClassVar[str] = "drop them"
     monotone: ClassVar[bool] = True
+    at_zero: ClassVar[tuple[float, float] | None] = (0.0, 0.5)
 
     @property
     def bound(self) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.arguments import items, to_numpy
-from parafair.data.labels import as_labels, locate
+from parafair.data.labels import as_labels, find_labels, locate
 from parafair.data.modes import has_own_labels, is_labeled
 from parafair.data.tensor_data import TensorData
 from parafair.errors import missing_column
@@ -19,6 +19,7 @@ from parafair.errors import missing_column
 # Remedies for labels that the model does not have.
 REFIT = "fit again with data that has these labels"
 OMIT_CELLS = f"leave these cells out, or {REFIT}"
+OR_OFFSETS = "; with center=True, unknown='offsets' predicts them from the offsets"
 DROP = f"drop these entries, or {REFIT}"
 
 
@@ -76,15 +77,18 @@ class Axes:
                 f"{', '.join(self.modes)}; pass them in the same order"
             )
         sparse, sizes, labels = data.to_sparse(), list(data.shape), list(data.labels)
-        indices = sparse.cells.clone()
+        assert sparse.indices is not None
+        indices = sparse.indices.clone()
         for mode, (trained, name) in enumerate(zip(self.labels, self.modes, strict=True)):
             if mode != self.mode:
                 places = torch.from_numpy(locate(data.labels[mode], trained, name, remedy=DROP))
                 indices[mode] = places.to(indices.device)[indices[mode]]
                 sizes[mode], labels[mode] = shape[mode], trained
-        return TensorData(sparse.entries, indices, tuple(sizes), self.modes, tuple(labels))
+        return TensorData(
+            sparse.values, indices, tuple(sizes), self.modes, tuple(labels), sparse.absent
+        )
 
-    def find_cells(self, cells: Any) -> Tensor:
+    def find_cells(self, cells: Any, *, allow_unknown: bool = False) -> Tensor:
         """Return positions of cells, shape (order, count).
 
         This is the only place that decides what cells mean.
@@ -92,9 +96,11 @@ class Axes:
         Args:
             cells: Data, whose observed cells are meant; a data frame of labels; or positions, if
                 they cannot be mistaken for labels.
+            allow_unknown: Whether labels that the model does not have get the position -1; by
+                default they are an error.
         """
         if isinstance(cells, TensorData):
-            return self._cells_of(cells)
+            return self._cells_of(cells, allow_unknown)
         # `columns` of a PyArrow table are the values.
         names = getattr(cells, "column_names", getattr(cells, "columns", None))
         names = None if names is None else items("columns of cells", names, "names")
@@ -103,8 +109,8 @@ class Axes:
                 if name not in names:
                     raise missing_column("cells", name, map(str, names))
             places = [
-                locate(self._labels_of(cells, name), own, name, remedy=OMIT_CELLS)
-                for name, own in zip(self.modes, self.labels, strict=True)
+                self._locate(self._labels_of(cells, name), mode, allow_unknown)
+                for mode, name in enumerate(self.modes)
             ]
             return torch.from_numpy(np.stack(places))
         if has_own_labels(self.labels):
@@ -116,11 +122,18 @@ class Axes:
             )
         return self._check_positions(to_numpy(cells, "cells"))
 
+    def _locate(self, wanted: NDArray[Any], mode: int, allow_unknown: bool) -> NDArray[np.intp]:
+        """Return the positions of labels along a mode."""
+        own, name = self.labels[mode], self.modes[mode]
+        if allow_unknown:
+            return find_labels(wanted, own)
+        return locate(wanted, own, name, remedy=OMIT_CELLS + OR_OFFSETS)
+
     def _labels_of(self, cells: Any, name: str) -> NDArray[Any]:
         """Return a column of labels from a data frame of cells."""
         return as_labels(to_numpy(cells[name], "cells"), f"column {name!r} of cells")
 
-    def _cells_of(self, data: TensorData) -> Tensor:
+    def _cells_of(self, data: TensorData, allow_unknown: bool) -> Tensor:
         """Return the observed cells of data, matched by label if both have labels."""
         if not (self.labeled and is_labeled(data.modes, data.labels)):
             shape = self.shape
@@ -135,11 +148,11 @@ class Axes:
                 f"cells must have the modes {', '.join(self.modes)} of the model, in this order, "
                 f"got {', '.join(data.modes)}"
             )
-        own = zip(data.cells.cpu(), data.labels, self.labels, self.modes, strict=True)
+        pairs = enumerate(zip(data.cells.cpu(), data.labels, strict=True))
         return torch.stack(
             [
-                torch.from_numpy(locate(labels, trained, name, remedy=OMIT_CELLS))[index]
-                for index, labels, trained, name in own
+                torch.from_numpy(self._locate(labels, mode, allow_unknown))[index]
+                for mode, (index, labels) in pairs
             ]
         )
 

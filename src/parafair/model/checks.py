@@ -14,7 +14,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Reduction
 from parafair.encoders.learned import Learned, resolve_encoder
 from parafair.errors import shown, unknown_choice
-from parafair.losses import Loss, is_squared, resolve_loss
+from parafair.losses import Loss, is_squared, needs_non_negative, resolve_loss
 from parafair.model.methods import METHODS, Method
 from parafair.penalties import (
     CalibratedPenalty,
@@ -24,7 +24,7 @@ from parafair.penalties import (
     Transport,
 )
 from parafair.penalties.registry import PENALTIES
-from parafair.solvers import GradientBCD
+from parafair.solvers import LBFGS, GradientBCD
 from parafair.solvers.init import MOST_STARTS
 
 if TYPE_CHECKING:
@@ -84,9 +84,23 @@ def check_encoder(model: FairModel, penalty: Penalty | ScorePenalty | None) -> L
     return encoder
 
 
-def check_non_negative(model: FairModel, method: Method | None, solver: object) -> None:
+def check_non_negative(model: FairModel, method: Method | None, solver: object, loss: Loss) -> None:
     """Raise unless the modes with non-negative factors are modes, and all else allows them."""
     given = model.non_negative
+    # As a message names what asks for non-negative factors.
+    name = f"non_negative={given!r}"
+    if needs_non_negative(loss):
+        if not isinstance(given, (bool, np.bool_)):
+            raise ValueError(
+                f"loss={loss.name!r} has non-negative factors in all modes, but {name}; leave "
+                "non_negative out"
+            )
+        given, name = True, f"loss={loss.name!r}"
+        if model.structured:
+            raise ValueError(
+                f"{name} has non-negative factors, but those of a FairTucker have both signs; use "
+                "FairCP, or another loss"
+            )
     if isinstance(given, (bool, np.bool_)):
         wanted = bool(given)
     else:
@@ -106,29 +120,28 @@ def check_non_negative(model: FairModel, method: Method | None, solver: object) 
         raise ValueError(GRADIENT_STEPS)
     if not wanted:
         return
-    if isinstance(method, ScorePenalty):
+    if isinstance(method, ScorePenalty) and not isinstance(solver, LBFGS):
         raise ValueError(
-            f"non_negative={given!r} cannot be used with method={model.method!r}, which is about "
-            "predicted scores; use a penalty on embeddings such as method='invariant', or leave "
-            "non_negative out"
+            f"{name} with method={model.method!r}, which is about predicted scores, needs "
+            f"solver='lbfgs', got {model.solver!r}; leave solver out"
         )
     changed = isinstance(method, (Postprocessing, Reduction)) and not isinstance(method, Transport)
     if changed or model.encoder is not None:
-        name = f"method={model.method!r}" if changed else f"encoder={model.encoder!r}"
+        other = f"method={model.method!r}" if changed else f"encoder={model.encoder!r}"
         raise ValueError(
-            f"non_negative={given!r} cannot be used with {name}, whose rows have both signs; use "
+            f"{name} cannot be used with {other}, whose rows have both signs; use "
             "a penalty such as method='invariant', or method='transport' or 'none'"
         )
-    if given is True and model.center:
+    if given is True and model.center and (is_squared(loss) or needs_non_negative(loss)):
         raise ValueError(
-            "non_negative=True cannot be used with center=True: entries minus offsets have both "
-            "signs; leave center out, or name the modes that are to be non-negative"
+            f"{name} cannot be used with center=True: entries minus offsets have both signs; leave "
+            "center out, or name the modes that are to be non-negative"
         )
 
 
-def find_non_negative(model: FairModel, data: TensorData) -> tuple[int, ...]:
+def find_non_negative(model: FairModel, loss: Loss, data: TensorData) -> tuple[int, ...]:
     """Return the modes with non-negative factors."""
-    given = model.non_negative
+    given = model.non_negative or needs_non_negative(loss)
     if isinstance(given, (bool, np.bool_)):
         return tuple(range(data.order)) if given else ()
     return tuple(sorted({data.find_mode(mode) for mode in given}))
@@ -142,14 +155,10 @@ def check_loss(model: FairModel, method: object, solver: object) -> Loss:
     only = ""
     if model.encoder is not None:
         only = f"encoder={model.encoder!r}"
-    elif isinstance(method, (Reduction, ScorePenalty)):
+    elif isinstance(method, Reduction):
         only = f"method={model.method!r}"
     elif isinstance(solver, GradientBCD):
         only = f"solver={model.solver!r}"
-    elif model.structured:
-        only = "ranks"
-    elif not isinstance(model.non_negative, (bool, np.bool_)) or model.non_negative:
-        only = f"non_negative={model.non_negative!r}"
     if only:
         raise ValueError(
             f"{only} is defined by squared errors, but loss={loss.name!r}; use loss='squared', or "

@@ -25,13 +25,20 @@ STEP, FIRST, SECOND = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x
 Words = NDArray[np.uint64]
 
 
-def secret_of(data: TensorData) -> str:
+def secret_of(data: TensorData, side: TensorData | None = None) -> str:
     """Return a hash of all observed entries.
 
-    It is the same for the same entries in any arrangement, dense or sparse, on any device.
+    It is the same for the same entries in any arrangement, dense or sparse, on any device; but not
+    if zeros are listed or stored in one and not in the other.
+
+    Args:
+        data: The data.
+        side: A table of side information, whose entries count too; None for none.
     """
+    if side is not None:
+        return hashlib.sha256(f"{secret_of(data)} {secret_of(side)}".encode()).hexdigest()
     found = hashlib.sha256(repr(data.shape).encode())
-    complete = data.observed == prod(data.shape)
+    complete = data.observed == prod(data.shape) and not data.zeros_count
     if isinstance(data, StreamedData):
         for mode in range(0 if not complete else data.order, data.order):
             for part in data.column(mode):
@@ -42,6 +49,9 @@ def secret_of(data: TensorData) -> str:
         return found.hexdigest()
     if not complete:
         found.update(np.ascontiguousarray(data.cells.cpu().numpy(), "<i8").data)
+    if data.indices is not None and data.zeros_count:
+        missing = data.indices[:, data.values.isnan()].cpu().numpy()
+        found.update(b"others are zero" + np.ascontiguousarray(missing, "<i8").tobytes())
     entries = data.values.flatten() if complete else data.entries
     found.update(np.ascontiguousarray(_as_doubles(entries), "<f8").data)
     return found.hexdigest()
@@ -52,7 +62,9 @@ def secret_for_new_people(secret: str) -> str:
     return hashlib.sha256(f"new people {secret}".encode()).hexdigest()
 
 
-def normals_of_people(data: TensorData, mode: int, count: int, *, key: str) -> NDArray[np.float64]:
+def normals_of_people(
+    data: TensorData, mode: int, count: int, *, key: str, side: TensorData | None = None
+) -> NDArray[np.float64]:
     """Return standard normal numbers for each person, shape (people, count).
 
     A person's numbers depend on the key and on that person's cells and entries alone, in any order.
@@ -63,15 +75,51 @@ def normals_of_people(data: TensorData, mode: int, count: int, *, key: str) -> N
         mode: The mode of the people.
         count: How many numbers each person gets.
         key: Any text. Without it nobody can draw the numbers again, even with the entries.
+        side: Further entries of theirs, people in rows; None for none.
     """
-    words = np.frombuffer(hashlib.sha256(key.encode()).digest(), "<u8").astype(np.uint64)
-    first, second = _hash_people(data, mode, words)[:, :, None]
+    found = _hash_people(data, mode, _words_of(key))
+    if side is not None:
+        found = found + _hash_people(side, 0, _words_of(f"{key} side"))
+    first, second = found[:, :, None]
     steps = STEP * np.arange(1, count + 1, dtype=np.uint64)
     drawn = _mix(_mix(first + steps) ^ second)
     # 53 bits, in the middle of their interval: never 0 or 1.
     uniform = ((drawn >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    found: NDArray[np.float64] = ndtri(uniform)
-    return found
+    normals: NDArray[np.float64] = ndtri(uniform)
+    return normals
+
+
+def words_of_cells(shape: tuple[int, ...], mode: int, *, key: str) -> tuple[Words, Words]:
+    """Return what entries of complete data are mixed with, before and after, in two halves.
+
+    An exported encoder has them, so that it draws the noise that `normals_of_people` gives.
+
+    Args:
+        shape: Shape of the data; the number of people does not matter.
+        mode: The mode of the people.
+        key: The key of the numbers.
+
+    Returns:
+        Words of the cells of a person, shape (2, cells), and words for after the entries, (2,).
+    """
+    sizes = [1 if other == mode else size for other, size in enumerate(shape)]
+    cells = np.indices(sizes).reshape(len(sizes), -1)
+    halves = _words_of(key).reshape(2, 2)
+    return np.stack([_mix_cells(cells, mode, before) for before, _ in halves]), halves[:, 1]
+
+
+def _words_of(key: str) -> Words:
+    """Return four words that follow from a text."""
+    return np.frombuffer(hashlib.sha256(key.encode()).digest(), "<u8").astype(np.uint64)
+
+
+def _mix_cells(cells: NDArray[np.int64], mode: int, before: np.uint64) -> Words:
+    """Return a word for each cell, from its places in all modes but that of the people."""
+    words = np.full(cells.shape[1], before)
+    for other, places in enumerate(cells):
+        if other != mode:
+            words = _mix(words ^ places.astype(np.uint64))
+    return words
 
 
 def _hash_people(data: TensorData, mode: int, key: Words) -> Words:
@@ -92,11 +140,7 @@ def _hash_people(data: TensorData, mode: int, key: Words) -> Words:
     begins = (np.cumsum(counts) - counts)[present]
     found = np.zeros((2, data.shape[mode]), np.uint64)
     for half, (before, after) in enumerate(key.reshape(2, 2)):
-        words = np.full(len(bits), before)
-        for other in range(data.order):
-            if other != mode:
-                words = _mix(words ^ cells[other].astype(np.uint64))
-        words = _mix(_mix(words ^ bits) ^ after)
+        words = _mix(_mix(_mix_cells(cells, mode, before) ^ bits) ^ after)
         found[half, present] = np.add.reduceat(words[order], begins)
     return found
 

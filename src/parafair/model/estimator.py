@@ -60,7 +60,9 @@ class FairCP(FairModel):
         mode: The mode of the people, by number, or by name for a `TensorData`.
         loss: "squared", "huber" (few wild entries), "bernoulli" (0 and 1), "binomial", "poisson" or
             "negative-binomial" (counts), "gamma" (positive numbers), or an object such as
-            ``parafair.losses.Huber(delta=2.0)``. `predict` gives probabilities, rates or means.
+            ``parafair.losses.Huber(delta=2.0)``. "poisson-identity" (counts) and
+            "bernoulli-poisson" (0 and 1) have non-negative factors whose components add up; they
+            suit sparse data. `predict` gives probabilities, rates or means.
         non_negative: True if the factors of all modes are non-negative, exactly, which the entries
             of X must then be too; or the modes whose factors are, by number or name, such as
             ``("people",)``. Noise may make released rows negative.
@@ -69,6 +71,9 @@ class FairCP(FairModel):
             the ridge that predicts the others best.
         center: Whether to subtract the mean, and the average deviation of each index of the other
             modes, before the fit. Predictions add them again. Other losses have intercepts instead.
+        side_weight: How much side information, as `fit` takes it, counts: at 1, a share of its sum
+            of squares counts as much as the same share of that of X; at 0 it has no effect on the
+            embedding. Both are relative, so the weight has no units.
         solver: "block" (one factor at a time, extrapolated), "lbfgs" (all factors at once, for
             penalties that do not depend on the scale), "gradient" (Algorithm 1 of the paper) or a
             solver object such as ``parafair.solvers.GradientBCD((3, 1))``. "auto" is "lbfgs" for
@@ -99,6 +104,8 @@ class FairCP(FairModel):
         fits_: The same for every start.
         record_: Requested and resolved settings.
         training_: Metadata of the training data.
+        side_factor_: With side information, the factor of its standardized columns, shape
+            (columns, rank); see `predict_side`. ``fit_.side_residual`` is its relative residual.
         certificate_: What `certify` has found about the training people, if it was called.
         selection_: With ``strength="auto"``, the selected strength and all strengths tried.
 
@@ -124,6 +131,7 @@ class FairCP(FairModel):
         non_negative: bool | Sequence[int | str] = False,
         ridge: Ridge = "auto",
         center: bool = False,
+        side_weight: float = 1.0,
         solver: str | Solver[Any] = "auto",
         init: InitName | CPTensor | Sequence[Any] = "uniform",
         n_init: int | Literal["auto"] = "auto",
@@ -146,6 +154,7 @@ class FairCP(FairModel):
         self.non_negative = non_negative
         self.ridge = ridge
         self.center = center
+        self.side_weight = side_weight
         self.solver = solver
         self.init = init
         self.n_init = n_init

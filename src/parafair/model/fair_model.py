@@ -12,6 +12,7 @@ from parafair.algebra.cp_tensor import CPTensor
 from parafair.arguments import as_path, callback, classes_of
 from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
+from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.learned import Learned
 from parafair.encoders.result import load_fit
@@ -34,6 +35,7 @@ from parafair.model.progress import print_audits, print_iterations, print_line, 
 from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge
 from parafair.model.shown import ShownModel
+from parafair.model.side import warn_of_proxies
 from parafair.model.strength import OnAudit, select_strength
 from parafair.model.task import Task
 from parafair.model.training import Training
@@ -63,6 +65,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
     non_negative: bool | Sequence[int | str]
     ridge: Ridge
     center: bool
+    side_weight: float
     solver: str | Solver[Any]
     init: InitName | CPTensor | Sequence[Any]
     n_init: int | Literal["auto"]
@@ -86,6 +89,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         y: Any = None,
         *,
         sensitive_features: Any = None,
+        side: Any = None,
         held_out: tuple[Any, Any] | None = None,
         on_iteration: OnIteration | None = None,
         on_trial: OnTrial | None = None,
@@ -101,6 +105,11 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
                 `SensitiveFeatures` with the kind of each column. Required unless method is "none".
                 A dictionary from modes to features penalizes several modes at once; `mode` must be
                 one of them.
+            side: Side information: a table of numbers, people x columns, that shares the people's
+                factor, with `side_weight`. A data frame, array or `TensorData`; NaN is missing.
+                Columns are standardized. If X has labels of people too, rows are matched by label,
+                and people without a row have no side information; otherwise by position. People
+                without entries in X get rows from it alone. It must not be a sensitive feature.
             held_out: With ``guarantee="population"``: entries, as for `transform`, and sensitive
                 features of people of the same population who are not in X.
             on_iteration: Called after each iteration with its number and the objective.
@@ -114,13 +123,16 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         settings = Settings.of(self)
         callback("on_iteration", on_iteration)
         callback("on_trial", on_trial)
+        settings.check_side(side)
         check_held_out(held_out, settings)
         self._forget()
         check_order(sensitive_features, index_of(X))
-        task = settings.bind(self._validate(X, reset=True), sensitive_features)
+        side = match_index(side, X)
+        task = settings.bind(self._validate(X, reset=True), sensitive_features, side)
         problem = task.problem
         warn_empty(problem)
         warn_without_effect(settings, problem.order)
+        warn_of_proxies(problem, task.columns, stacklevel=2)
         task.warn_small_groups(stacklevel=2)
         self._tell_ridge(task)
         penalty = problem.penalty
@@ -233,9 +245,11 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         model._keep([fit], record, training)
         return model
 
-    def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
+    def fit_transform(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, side: Any = None
+    ) -> Any:
         """Decompose a tensor and return the embedding of its people."""
-        model = self.fit(X, y, sensitive_features=sensitive_features)
+        model = self.fit(X, y, sensitive_features=sensitive_features, side=side)
         training = model.training_
         return model._labeled(model.embedding_, training.modes, training.labels)
 

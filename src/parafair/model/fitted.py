@@ -1,4 +1,4 @@
-"""Methods of a fitted model: embed new people, predict cells, save."""
+"""Methods of a fitted model: embed new people, save."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import sklearn
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor, reconstruct
-from parafair.algebra.sparse import values_at
 from parafair.arguments import flag, to_numpy
-from parafair.data.arrays import as_tensor, has_labels, is_sparse
+from parafair.data.arrays import has_labels, is_sparse
 from parafair.data.checks import as_data, check_scale
 from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Encoder
 from parafair.encoders.filling import encode_new
@@ -31,7 +29,8 @@ from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
 from parafair.losses import is_squared
 from parafair.model.exact import new_release, training_release
-from parafair.model.matrices import validate_matrix
+from parafair.model.fitted_side import FittedSide
+from parafair.model.matrices import as_frame, validate_matrix
 from parafair.model.methods import Method
 from parafair.model.noise import Noise, warn_of_exact
 from parafair.model.notices import (
@@ -42,7 +41,9 @@ from parafair.model.notices import (
     warn_without_features,
 )
 from parafair.model.out_of_sample import refining_penalty
+from parafair.model.predicting import PredictingCP
 from parafair.model.record import Record
+from parafair.model.side import NewSide, observed_of
 from parafair.model.training import Training
 from parafair.model.trials import Selection
 from parafair.penalties import Penalty
@@ -52,7 +53,13 @@ from parafair.storage import new_folder
 M = TypeVar("M")
 
 
-class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FittedCP(
+    FittedSide,
+    PredictingCP,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """The part of `FairCP` that is used after the fit.
 
     Attributes:
@@ -76,19 +83,17 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     device: str | torch.device | None
     dtype: str | torch.dtype | None
     embedding_: NDArray[Any]
-    cp_: CPTensor
     n_iter_: int
     reconstruction_err_: float
     ridge_: float
     fit_: Fit
     fits_: tuple[Fit, ...]
     record_: Record
-    training_: Training
     encoder_: Encoder | None
     certificate_: Certificate
 
     def transform(
-        self, X: Any, *, sensitive_features: Any = None, refine: bool = False
+        self, X: Any, *, sensitive_features: Any = None, side: Any = None, refine: bool = False
     ) -> NDArray[Any]:
         """Return embeddings of new people, with the other factors fixed.
 
@@ -114,6 +119,8 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             X: A tensor with the shape of the training data except along `mode`. Labels of a
                 `TensorData` are matched with the training labels.
             sensitive_features: One row per new person, with the training columns.
+            side: Side information of the new people, as in `fit`, for a model that was fitted with
+                some; people without entries in X get rows from it alone.
             refine: Whether to then minimize the training objective jointly over the rows of X, with
                 all other factors fixed; noise is added afterwards. It lowers what attackers find
                 above chance, but may match people across groups, which puts attackers below chance:
@@ -134,9 +141,10 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 warn_without_features(features, data, self.training_.mode)
             if self.method != "none" and (features is None or self.fit_.shifts is None):
                 warn_of_leaks(features)
-        warn_empty_people(data, self.training_.mode)
+        more = self._read_side(match_index(side, X), data)
+        warn_empty_people(data, self.training_.mode, more)
         centered = self.training_.center(data)
-        rows = self._add_noise(self._embed(centered, features, penalty), data)
+        rows = self._add_noise(self._embed(centered, features, penalty, more), data, more)
         found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
         return found
 
@@ -185,19 +193,11 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _labeled(
         self, rows: NDArray[Any], modes: Sequence[str], labels: Sequence[NDArray[Any]]
     ) -> Any:
-        """Return rows as a data frame with the labels of the people, if `set_output` asks for it.
-
-        scikit-learn takes over the index of a data frame, but knows nothing of other labels.
-        """
-        own = getattr(self, "_sklearn_output_config", {}).get("transform")
-        wanted = sklearn.get_config()["transform_output"] if own is None else own
-        if wanted != "pandas" or not is_labeled(modes, labels):
+        """Return rows as a data frame with labels of people, if `set_output` asks for it."""
+        if not is_labeled(modes, labels):
             return rows
-        import pandas
-
         mode = self.training_.mode
-        index = pandas.Index(labels[mode], name=modes[mode])
-        return pandas.DataFrame(rows, index=index, columns=self.get_feature_names_out())
+        return as_frame(self, rows, labels[mode], self.get_feature_names_out(), modes[mode])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the explained share of the sum of squares of new people's entries.
@@ -230,11 +230,15 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return self.encoder_ is not None and (features is None or self.fit_.shifts is None)
 
     def _embed(
-        self, data: TensorData, features: SensitiveFeatures | None, penalty: Penalty | None
+        self,
+        data: TensorData,
+        features: SensitiveFeatures | None,
+        penalty: Penalty | None,
+        side: NewSide | None = None,
     ) -> Tensor:
         """Return rows of new people without noise."""
         if self.encoder_ is None:
-            return self._least_squares(data, features, penalty)
+            return self._least_squares(data, features, penalty, side)
         encoded = encode_new(self.encoder_, data, self.fit_)
         if features is None or self._encodes(features):
             return encoded
@@ -245,7 +249,11 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return rows
 
     def _least_squares(
-        self, data: TensorData, features: SensitiveFeatures | None, penalty: Penalty | None
+        self,
+        data: TensorData,
+        features: SensitiveFeatures | None,
+        penalty: Penalty | None,
+        side: NewSide | None = None,
     ) -> Tensor:
         factors, shifts = self._factors(data.values), self.fit_.shifts
         return self.training_.embed(
@@ -254,65 +262,28 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             shifts=None if shifts is None else shifts.to(data.values),
             features=features,
             penalty=penalty,
+            side=side,
         )
 
     def _factors(self, prototype: Tensor) -> list[Tensor]:
         """Return the factors with the dtype and device of a tensor."""
         return [factor.to(prototype) for factor in self.cp_.factors]
 
-    def _add_noise(self, rows: Tensor, data: TensorData) -> Tensor:
+    def _add_noise(self, rows: Tensor, data: TensorData, side: NewSide | None = None) -> Tensor:
         """Return rows of new people with noise of their own, if the training rows have noise.
 
         The data is as it was given: offsets differ in the last bit between machines.
         """
-        mode, record = self.training_.mode, self.record_
+        mode = self.training_.mode
         if mode not in self.fit_.noise:
             return rows
         matrix = self.fit_.noise[mode].to(rows.device)
-        noise = Noise(record.noise, record.seed, self.training_.secret, record.strength)
-        added = noise.of_new_people(data, mode, matrix).to(rows)
+        noise = Noise.of_record(self.record_, self.training_.secret)
+        table = None if side is None else side.data
+        added = noise.of_new_people(data, mode, matrix, table).to(rows)
         # Nothing is known of people without entries: they have the mean of the released rows.
-        empty = data.observations.counts(mode) == 0
+        empty = observed_of(data, mode, side) == 0
         return rows + added.masked_fill(empty[:, None], 0.0)
-
-    def predict(self, cells: Any) -> NDArray[Any]:
-        """Return the model's values at any cells, observed or missing.
-
-        With a loss that has a link they are means: probabilities, rates. They follow from `cp_`:
-        rows with noise give predictions with noise.
-
-        Args:
-            cells: A data frame with one row per cell and one column of labels per mode; a
-                `TensorData`, for its observed cells in the order of `TensorData.cells`; or
-                positions in each mode, shape (count, order), if the model has no labels.
-        """
-        check_is_fitted(self)
-        indices = self.training_.find_cells(cells)
-        factors = [factor.cpu() for factor in self.cp_.factors]
-        found = values_at(indices, factors).double()
-        if self.training_.offsets is not None:
-            found = found + self.training_.offsets.at(indices)
-        return self.training_.loss.mean(found).numpy()
-
-    def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Return the reconstructed tensor for given embeddings, with people along `mode`.
-
-        With a loss that has a link, it has means. The other factors are those of `cp_`.
-        """
-        check_is_fitted(self)
-        embedding = as_tensor(X, name="X")
-        if embedding.ndim != 2 or embedding.shape[1] != self.cp_.rank:
-            raise ValueError(
-                f"X must have {self.cp_.rank} columns, one per component; got shape "
-                f"{tuple(embedding.shape)}"
-            )
-        factors = [factor.to(embedding) for factor in self.cp_.factors]
-        factors[self.training_.mode] = embedding
-        tensor = reconstruct(factors)
-        if self.training_.offsets is not None:
-            tensor = tensor + self.training_.offsets.dense(tensor)
-        means = self.training_.loss.mean(tensor)
-        return np.asarray(self.training_.fold(means).cpu())
 
     def save(
         self, folder: str | Path, *, overwrite: bool = False, keep_exact: bool = False
@@ -387,5 +358,7 @@ class FittedCP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.ridge_ = record.ridge
         self.reconstruction_err_ = (self.fit_.history[-1].loss * training.entries) ** 0.5
         self.embedding_ = np.asarray(self.cp_.factors[training.mode].cpu())
+        if self.fit_.side is not None:
+            self.side_factor_ = np.asarray(self.fit_.side.cpu())
         if record.trials:
             self.selection_ = Selection(self.fit_, record.strength, record.noise, record.trials)

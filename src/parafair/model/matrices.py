@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
@@ -63,3 +64,32 @@ def _remedy_for_columns(model: BaseEstimator, X: Any) -> str | None:
     if missing:
         parts.append(f"add those that it had in training, NaN if not known ({preview(missing)})")
     return "; ".join(parts) or "give every column one name"
+
+
+def as_frame(
+    model: Any, rows: NDArray[Any], index: Any, columns: Any, name: str | None = None
+) -> Any:
+    """Return rows as a data frame if `set_output` of the model asks for it, else as they are.
+
+    scikit-learn takes over the index of a data frame, but knows nothing of other labels.
+
+    Args:
+        model: The model.
+        rows: Shape (people, columns).
+        index: Labels of the people; None to number them.
+        columns: Names of the columns.
+        name: What people are called; None for no name.
+    """
+    if not wants_frames(model):
+        return rows
+    import pandas
+
+    index = None if index is None else pandas.Index(index, name=name)
+    return pandas.DataFrame(rows, index=index, columns=columns)
+
+
+def wants_frames(model: Any) -> bool:
+    """Tell whether `set_output`, of this model or of scikit-learn, asks for data frames."""
+    own = getattr(model, "_sklearn_output_config", {}).get("transform")
+    wanted = sklearn.get_config()["transform_output"] if own is None else own
+    return bool(wanted == "pandas")

@@ -12,9 +12,11 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.least_squares import Block, NonNegativeBlock, squared_block
 from parafair.algebra.quadratic import QuadraticForm
+from parafair.algebra.row_grams import add_grams
 from parafair.data.centering import Offsets
 from parafair.data.tensor_data import TensorData
-from parafair.losses import Loss, is_squared, null_deviance
+from parafair.losses import Loss, is_squared, needs_non_negative
+from parafair.model.side import NewSide
 from parafair.solvers.deviance import Deviance
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.rows import minimize_rows
@@ -34,6 +36,7 @@ class NewRows:
         loss: Its loss.
         offsets: Its offsets, part of the model if the loss has a link; None without any.
         non_negative: Whether rows are non-negative.
+        side: Side information of these people; None without any.
     """
 
     data: TensorData
@@ -43,12 +46,15 @@ class NewRows:
     loss: Loss
     offsets: Offsets | None
     non_negative: bool = False
+    side: NewSide | None = None
 
     def best(self) -> Tensor:
         """Return the rows that fit the entries best, shape (people, rank)."""
         others, ridge = self._others()
         if not is_squared(self.loss):
-            return minimize_rows(self._deviance, others, self.mode, ridge=ridge)[0]
+            return minimize_rows(
+                self._deviance, others, self.mode, ridge=ridge, non_negative=self.non_negative
+            )[0]
         block = self._squares(others, ridge, norm_squared=0.0, entries=1)
         return block.minimizer(QuadraticForm.zero(block.target))[0]
 
@@ -62,7 +68,8 @@ class NewRows:
 
         def near(rows: Tensor) -> Block:
             others[self.mode] = rows
-            return tangent_block(self._deviance, others, self.mode, ridge=ridge)
+            block = tangent_block(self._deviance, others, self.mode, ridge=ridge)
+            return NonNegativeBlock.of(block) if self.non_negative else block
 
         return near
 
@@ -75,9 +82,9 @@ class NewRows:
     @property
     def reference(self) -> Tensor:
         """Numbers with the units of the loss, from which a penalty takes its own."""
-        if is_squared(self.loss):
+        if is_squared(self.loss) and not self.data.zeros_count:
             return self.data.entries
-        unit = null_deviance(self.loss, self.data.entries) / self.data.observed
+        unit = self._deviance.null / self.data.observed
         return self.data.values.new_full((1,), unit**0.5)
 
     @cached_property
@@ -85,11 +92,14 @@ class NewRows:
         return Deviance(self.loss, self.data, self.offsets)
 
     def _others(self) -> tuple[list[Tensor], Tensor | None]:
-        """Return the factors with zeros for new people, and the ridge of their rows."""
+        """Return the factors with a first guess for new people, and the ridge of their rows."""
         others = [factor.unsqueeze(0) for factor in self.factors]
         ridge = ridge_diagonal(others, self.mode, self.mode, self.ridge)
         people, rank = self.data.shape[self.mode], others[0].shape[-1]
         others[self.mode] = others[0].new_zeros(1, people, rank)
+        if needs_non_negative(self.loss):  # whose logarithms are of the model
+            mean = self.factors[self.mode].clamp_min(0.0).mean(0)
+            others[self.mode] = others[self.mode] + mean
         return others, ridge
 
     def _squares(
@@ -97,11 +107,10 @@ class NewRows:
     ) -> Block:
         """Return squared error and ridge as a function of the rows."""
         sums = self.data.observations.sums(others)
-        free = squared_block(
-            sums.target(self.mode),
-            sums.gram(self.mode),
-            norm_squared=norm_squared,
-            entries=entries,
-            ridge=ridge,
-        )
+        target, gram = sums.target(self.mode), sums.gram(self.mode)
+        if self.side is not None:
+            more, own, norm = self.side.sums(others[self.mode])
+            target, gram = target + more.to(target), add_grams(gram, own)
+            norm_squared += norm
+        free = squared_block(target, gram, norm_squared=norm_squared, entries=entries, ridge=ridge)
         return NonNegativeBlock.of(free) if self.non_negative else free

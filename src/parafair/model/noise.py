@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -34,6 +35,9 @@ from parafair.solvers.fitting import fill_empty
 from parafair.solvers.non_negative import project
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
+
+if TYPE_CHECKING:
+    from parafair.model.record import Record
 
 # More noise than this leaves nothing of an embedding.
 MOST_NOISE = 10.0
@@ -112,6 +116,11 @@ class Noise:
     secret: str = field(repr=False)
     strength: float | None = None
 
+    @classmethod
+    def of_record(cls, record: Record, secret: str) -> Noise:
+        """Return the noise of a fitted model, for new people."""
+        return cls(record.noise, record.seed, secret, record.strength)
+
     def release(self, problem: Problem, fit: Fit) -> Fit:
         """Return a finished fit with noise in every mode with sensitive features, and its shifts.
 
@@ -171,9 +180,11 @@ class Noise:
             noiseless=None,
             noiseless_others={},
         )
-        return exact.with_plain(problem)
+        return exact.with_plain(problem).with_side(problem)
 
-    def of_new_people(self, data: TensorData, mode: int, matrix: Tensor) -> Tensor:
+    def of_new_people(
+        self, data: TensorData, mode: int, matrix: Tensor, side: TensorData | None = None
+    ) -> Tensor:
         """Return noise for each new person, shape (people, rank).
 
         The noise of a person depends on the seed, the secret and that person's entries alone. So it
@@ -184,9 +195,14 @@ class Noise:
             data: Entries of the new people, as they were given.
             mode: The mode of the people.
             matrix: That of the training people's noise.
+            side: Their side information, whose entries count like the others; None without any.
         """
-        key = f"{self._settings(len(matrix))} {self.secret}"
-        return _scaled(normals_of_people(data, mode, len(matrix), key=key), matrix)
+        key = self.key_of_new_people(len(matrix))
+        return _scaled(normals_of_people(data, mode, len(matrix), key=key, side=side), matrix)
+
+    def key_of_new_people(self, rank: int) -> str:
+        """Return the key that the noise of new people follows from, with their entries."""
+        return f"{self._settings(rank)} {self.secret}"
 
     def matrix(self, like: Tensor) -> Tensor:
         """Return what standard normal rows are multiplied with, shape (rank, rank).

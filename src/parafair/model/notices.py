@@ -13,6 +13,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Encoder
 from parafair.encoders.kernel import KernelEncoder
 from parafair.errors import ParafairWarning, warn
+from parafair.model.side import NewSide, observed_of
 from parafair.model.training import Training
 from parafair.solvers.problem import Problem
 
@@ -106,9 +107,9 @@ def warn_of_entries(encoder: Encoder | None, *, stacklevel: int) -> None:
         )
 
 
-def warn_empty_people(data: TensorData, mode: int) -> None:
+def warn_empty_people(data: TensorData, mode: int, side: NewSide | None = None) -> None:
     """Warn about new people without entries."""
-    empty = int((data.observations.counts(mode) == 0).sum())
+    empty = int((observed_of(data, mode, side) == 0).sum())
     if empty:
         warn(
             f"{empty} of {data.shape[mode]} new people have no observed entries; their rows "

@@ -16,6 +16,7 @@ from parafair.data.modes import is_labeled
 from parafair.data.randomness import as_seed
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.side_columns import SideColumns, read_side
 from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import CountedReduction, Reduction
@@ -34,19 +35,23 @@ from parafair.model.draws import secret_of
 from parafair.model.methods import resolve_method
 from parafair.model.noise import check_noise, default_noise
 from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge
+from parafair.model.side import check_side, check_side_weight
 from parafair.model.streaming import SAMPLE, check_stream
 from parafair.model.task import Task
 from parafair.penalties import Penalty, Postprocessing, ScorePenalty
 from parafair.penalties.base import moves_scale
 from parafair.progress import check_verbose
 from parafair.solvers import (
+    LBFGS,
     Solver,
     Stop,
 )
+from parafair.solvers.deviance import check_zeros
 from parafair.solvers.init import RANDOM_INITS
 from parafair.solvers.problem import Problem
 from parafair.solvers.ranks import check_rank
 from parafair.solvers.registry import resolve_solver
+from parafair.solvers.side import Side
 
 if TYPE_CHECKING:
     from parafair.model.fair_model import FairModel
@@ -101,6 +106,7 @@ class Settings:
         method = model.adapted(resolve_method(model.method, given))  # type: ignore[arg-type]
         check_noise(model.noise)
         check_ridge(model.ridge)
+        check_side_weight(model.side_weight)
         flag("center", model.center)
         check_verbose(model.verbose)
         model.check_rank()
@@ -108,7 +114,8 @@ class Settings:
             check_starts(model.n_init)
         penalty = method if isinstance(method, Penalty | ScorePenalty) else None
         solver = resolve_solver(model.solver, penalty, structured=model.structured)
-        check_non_negative(model, method, solver)
+        loss = check_loss(model, method, solver)
+        check_non_negative(model, method, solver, loss)
         return cls(
             model=model,
             penalty=penalty,
@@ -117,7 +124,7 @@ class Settings:
             encoder=check_encoder(model, penalty),
             automatic=automatic,
             wanted=check_guarantee(model),
-            loss=check_loss(model, method, solver),
+            loss=loss,
             solver=solver,
             stop=Stop(max_iter=model.max_iter, tol=model.tol),
             seed=as_seed(model.random_state),
@@ -147,13 +154,29 @@ class Settings:
         usual = default_noise(self.penalty, strength)
         return ENCODER_NOISE if usual and self.encoder is not None else usual
 
-    def bind(self, data: TensorData, sensitive_features: Any) -> Task:
+    def check_side(self, side: Any) -> None:
+        """Raise if side information is given that the model cannot use, before any data is read."""
+        if side is not None:
+            method = self.penalty or self.reduction
+            check_side(method, self.encoder, self.loss, self.solver)
+
+    def bind(self, data: TensorData, sensitive_features: Any, side: Any = None) -> Task:
         """Return the fit to run on this data.
 
         Args:
             data: The data, with the dtype and on the device of the fit.
             sensitive_features: As in `FairCP.fit`.
+            side: As in `FairCP.fit`.
         """
+        model = self.model
+        if side is not None:
+            self.check_side(side)
+            if model.solver == "auto" and model.side_weight:
+                # As for plain decompositions; see `plain_solver`.
+                return replace(self, solver=LBFGS())._bind(data, sensitive_features, side)
+        return self._bind(data, sensitive_features, side)
+
+    def _bind(self, data: TensorData, sensitive_features: Any, side: Any) -> Task:
         model = self.model
         if self.needs_features and sensitive_features is None:
             raise ValueError(
@@ -168,10 +191,12 @@ class Settings:
             )
         mode = data.find_mode(model.mode)
         if isinstance(data, StreamedData):
-            data = check_stream(self, data, mode)
+            data = check_stream(self, data, mode, side=side is not None)
         if is_labeled(data.modes, data.labels):
             check_order(sensitive_features, data.labels[mode])
         features, other = self._features(data, mode, sensitive_features)
+        table = None if side is None else read_side(side, data, mode)
+        columns = None if table is None else SideColumns.of(table)
         squared = is_squared(self.loss)
         unfolding = model.unfolding_of(data)
         if unfolding is not None:
@@ -184,12 +209,14 @@ class Settings:
         rank = self._rank(features) if unfolding is None else unfolding.rank
         structure = None if unfolding is None else unfolding.structure
         check_rank(rank, data.shape)
+        if data.zeros_count:
+            check_zeros(self.loss, data.shape)
         if not squared:
             check_values(data, self.loss)
         offsets = Offsets.fit(data, mode, self.loss) if model.center else None
         centered = offsets.subtract(data) if offsets is not None and squared else data
         # Noise is for people with sensitive features alone.
-        secret = "" if features is None else secret_of(data)
+        secret = "" if features is None else secret_of(data, table)
         given = 0.0 if model.ridge == "auto" else float(model.ridge)
         problem = Problem(
             centered,
@@ -201,15 +228,18 @@ class Settings:
             other,
             self.loss,
             offsets,
-            find_non_negative(model, data),
+            find_non_negative(model, self.loss, data),
             structure,
+            None
+            if table is None or columns is None
+            else Side(columns.standardize(table), float(model.side_weight)),
         )
         if self.automatic:
             # What an audit would refuse, before any work.
             check_count(len(problem.penalized_features), name="sensitive_features")
             check_groups(problem.penalized_features)
         if model.ridge != "auto" or is_complete(data) or self.reduction is not None:
-            return Task(self, problem, offsets, secret, unfolding=unfolding)
+            return Task(self, problem, offsets, secret, None, unfolding, columns)
         selected = select_ridge(
             data.sample(SAMPLE, self.seed) if isinstance(data, StreamedData) else data,
             rank,
@@ -218,10 +248,12 @@ class Settings:
             loss=self.loss,
             non_negative=problem.non_negative,
             structure=structure,
+            side=problem.side,
             seed=self.seed,
         )
         ridge = FALLBACK if selected is None else selected.ridge
-        return Task(self, replace(problem, ridge=ridge), offsets, secret, selected, unfolding)
+        problem = replace(problem, ridge=ridge)
+        return Task(self, problem, offsets, secret, selected, unfolding, columns)
 
     def _rank(self, features: SensitiveFeatures | None) -> int:
         """Return the number of components: that of the model, unless the method sets it."""

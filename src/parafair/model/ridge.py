@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf, log10, prod, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -19,9 +19,10 @@ from parafair.data.splits import split_cells
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.losses import Loss, deviances, is_squared, resolve_loss
-from parafair.solvers import BlockDescent, Stop, solve_batch
+from parafair.solvers import LBFGS, BlockDescent, Solver, Stop, solve_batch
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
+from parafair.solvers.side import Side
 
 Ridge = float | Literal["auto"]
 
@@ -35,6 +36,9 @@ STRONGEST, WEAKEST = 100.0, 1e-3
 WORSE, LOSES = 1.05, 1.02
 # Each fit starts from the one before, so a few iterations are enough.
 STOP = Stop(max_iter=20, tol=1e-3, window=5)
+# Side information holds the rows where a strong ridge has left them; blocks end in swamps there,
+# and other steps take longer to leave.
+COUPLED = Stop(max_iter=60, tol=1e-3, window=10)
 # The ridge if there are too few entries to hold any out.
 FALLBACK = 3.0
 
@@ -75,8 +79,8 @@ def check_ridge(ridge: object) -> None:
 
 
 def is_complete(data: TensorData) -> bool:
-    """Whether no entry is missing; such data gets no ridge by default."""
-    return data.observed == prod(data.shape)
+    """Whether no entry is missing, or absent ones are zeros; such data has no ridge by default."""
+    return data.zeros_count or data.observed == prod(data.shape)
 
 
 def select_ridge(
@@ -89,6 +93,7 @@ def select_ridge(
     seed: int,
     non_negative: tuple[int, ...] = (),
     structure: Multilinear | None = None,
+    side: Side | None = None,
 ) -> RidgeSelection | None:
     """Select a ridge for incomplete data by its error on held-out entries.
 
@@ -105,6 +110,7 @@ def select_ridge(
         seed: Seed of the held-out entries and of the initial factors.
         non_negative: The modes with non-negative factors.
         structure: The set of the second factor; None for any.
+        side: The side information; None without any.
 
     Returns:
         The selection; None if there are too few entries to hold any out.
@@ -124,6 +130,7 @@ def select_ridge(
             offsets=offsets if center else None,
             non_negative=non_negative,
             structure=structure,
+            side=side,
         )
     except ValueError:  # too few entries, or all of the others are equal
         return None
@@ -149,15 +156,24 @@ def select_ridge(
 def _path(plain: Problem, entries: float, seed: int) -> Iterator[tuple[float, Factors]]:
     """Yield ridges from strong to weak, and plain factors."""
     starts = make_starts(plain, "uniform", count=1, seed=seed)
-    for ridge in grid_for(entries):
-        (fit,) = solve_batch(replace(plain, ridge=ridge), BlockDescent(), starts=starts, stop=STOP)
+    solver: Solver[Any] = BlockDescent() if plain.table is None else LBFGS()
+    stop = STOP if plain.table is None else COUPLED
+    # With side information, a fit without ridge overfits only after the few iterations here.
+    grid = [ridge for ridge in grid_for(entries) if ridge or plain.table is None]
+    for ridge in grid:
+        (fit,) = solve_batch(replace(plain, ridge=ridge), solver, starts=starts, stop=stop)
         yield ridge, fit.cp.factors
         starts = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
 
 
-def grid_for(entries: float) -> list[float]:
-    """Return the ridges to try for people with this many entries, strongest first: 1, 3, 10, ..."""
-    top, bottom = ceil(2 * log10(STRONGEST * entries)), floor(2 * log10(WEAKEST * entries))
+def grid_for(entries: float, *, strongest: float = STRONGEST) -> list[float]:
+    """Return the ridges to try, a geometric sequence, strongest first: 30, 10, 3, 1, ..., 0.
+
+    Args:
+        entries: Mean number of entries of a person.
+        strongest: The strongest ridge, relative to this number.
+    """
+    top, bottom = ceil(2 * log10(strongest * entries)), floor(2 * log10(WEAKEST * entries))
     return [10.0 ** (k // 2) * (3 if k % 2 else 1) for k in range(top, bottom, -1)] + [0.0]
 
 

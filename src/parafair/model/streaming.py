@@ -88,8 +88,17 @@ class MemoryPlan:
         )
 
 
-def check_stream(settings: Settings, data: StreamedData, mode: int) -> StreamedData:
-    """Return streamed data with tiles of the right size; raise if a fit does not support it."""
+def check_stream(
+    settings: Settings, data: StreamedData, mode: int, *, side: bool = False
+) -> StreamedData:
+    """Return streamed data with tiles of the right size; raise if a fit does not support it.
+
+    Args:
+        settings: Those of the model.
+        data: The data.
+        mode: The mode of the people.
+        side: Whether there is side information.
+    """
     model = settings.model
     refused = {
         f"mode {data.modes[mode]!r}; people are the first mode": mode != 0,
@@ -100,6 +109,7 @@ def check_stream(settings: Settings, data: StreamedData, mode: int) -> StreamedD
         f"encoder={model.encoder!r}": settings.encoder is not None,
         f"non_negative={model.non_negative!r}": bool(model.non_negative),
         type(model).__name__: model.structured,
+        "side information": side,
         f"init={model.init!r}": isinstance(model.init, str) and model.init not in RANDOM_INITS,
     }
     for what, found in refused.items():

@@ -177,9 +177,7 @@ class Search:
         drawn = features.sample(MOST_ON_THE_WAY, random)
         everybody = problem.penalized
         places = drawn if everybody is None else everybody.cpu().numpy()[drawn]
-        few = replace(
-            problem, data=problem.data.take(problem.mode, places), sensitive=features.take(drawn)
-        )
+        few = problem.of_people(places, features.take(drawn))
         factors = list(self.plain.cp.factors)
         factors[problem.mode] = factors[problem.mode][torch.from_numpy(places)]
         return replace(

@@ -12,6 +12,7 @@ from torch import Tensor
 from parafair.data.centering import Offsets
 from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.side_columns import SideColumns
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.optimizing import learn
 from parafair.encoders.reducing import reduce
@@ -52,6 +53,7 @@ class Task:
         secret: A hash of the data before centering, from which noise follows.
         ridge: How the ridge was selected; None if it was not.
         unfolding: How the data was unfolded; None if it was not.
+        columns: Columns of the side information; None without any.
     """
 
     settings: Settings
@@ -60,11 +62,12 @@ class Task:
     secret: str = field(repr=False)
     ridge: RidgeSelection | None = None
     unfolding: Unfolding | None = None
+    columns: SideColumns | None = None
 
     @property
     def training(self) -> Training:
         """What a fitted model keeps of its data."""
-        return Training.of(self.problem, self.offsets, self.secret, self.unfolding)
+        return Training.of(self.problem, self.offsets, self.secret, self.unfolding, self.columns)
 
     def seen(self, data: TensorData) -> TensorData:
         """Return data of the same people as the model sees it."""

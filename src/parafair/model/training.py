@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
+from parafair.arguments import one_of
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_values
+from parafair.data.long_table import Absent
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.side_columns import SideColumns
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.neighbors import nearest_trained
 from parafair.errors import ConvergenceWarning, warn
@@ -25,6 +29,7 @@ from parafair.model.axes import Axes
 from parafair.model.draws import secret_for_new_people
 from parafair.model.new_rows import NewRows
 from parafair.model.out_of_sample import refine_rows
+from parafair.model.side import NewSide, SideTraining, observed_of
 from parafair.model.unfolding import Unfolding
 from parafair.penalties import Penalty
 from parafair.solvers.problem import Problem
@@ -55,8 +60,13 @@ class Training(Axes):
         non_negative: Whether the rows of people are non-negative.
         unfolding: How the data was unfolded into the matrix that the model sees, which has the
             modes and labels above; None if it was not.
+        side: The side information; None without any.
         secret: That of new people, from which their noise follows; the noise of the training
             people does not follow from it. See `parafair.model.draws`.
+        absent: What entries were that the data, if sparse, did not have: "missing" or "zero".
+        rated: The cells that `recommend` leaves out, shape (order, count): the observed ones, or
+            the listed ones if absent entries are zeros; None if no entry is missing, and in a
+            loaded model. They are not saved: which cells people have may reveal their features.
     """
 
     offsets: Offsets | None
@@ -68,6 +78,9 @@ class Training(Axes):
     secret: str
     non_negative: bool = False
     unfolding: Unfolding | None = None
+    absent: Absent = "missing"
+    side: SideTraining | None = None
+    rated: Tensor | None = None
 
     @classmethod
     def of(
@@ -76,6 +89,7 @@ class Training(Axes):
         offsets: Offsets | None,
         secret: str,
         unfolding: Unfolding | None = None,
+        columns: SideColumns | None = None,
     ) -> Training:
         """Return the metadata of a solved problem.
 
@@ -84,7 +98,11 @@ class Training(Axes):
             offsets: Offsets subtracted from the data; None without centering.
             secret: That of the training data; it is not kept.
             unfolding: How the data was unfolded; None if it was not.
+            columns: Columns of the side information; None without any.
         """
+        side = None
+        if columns is not None and problem.side is not None:
+            side = SideTraining.of(problem.side, columns, problem.norm_squared)
         penalized = problem.penalized
         return cls(
             mode=problem.mode,
@@ -99,12 +117,25 @@ class Training(Axes):
             secret=secret_for_new_people(secret),
             non_negative=problem.mode in problem.non_negative,
             unfolding=unfolding,
+            absent=problem.data.absent,
+            side=side,
+            rated=_rated(problem.data),
         )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no entry is missing."""
+        return self.entries == prod(self.shape)
 
     def __repr__(self) -> str:
         sizes = (f"{len(own):,} {name}" for own, name in zip(self.labels, self.modes, strict=True))
         features = "" if self.features is None else f", {self.features!r}"
         return f"Training({' x '.join(sizes)}, {self.entries:,} entries{features})"
+
+    @property
+    def axes(self) -> Axes:
+        """The modes of the data as it was given."""
+        return self if self.unfolding is None else self.unfolding
 
     def penalized_rows(self, embedding: Rows) -> Rows:
         """Return the rows of the penalized people, in the order of `features`."""
@@ -113,8 +144,15 @@ class Training(Axes):
     def center(self, data: TensorData) -> TensorData:
         """Return new people's data without its offsets; intercepts stay in it.
 
-        Values that the loss cannot take are an error.
+        Values that the loss cannot take are an error, and lists without zeros that count if those
+        of the training people have them.
         """
+        if self.absent == "zero" and data.is_sparse and not data.zeros_count:
+            raise ValueError(
+                "X is a list whose absent entries are missing, but those of the training data "
+                "are zeros; pass TensorData.from_table(..., absent='zero'), or X.to_dense() if "
+                "they are missing"
+            )
         if not is_squared(self.loss):
             check_values(data, self.loss)
             return data
@@ -126,12 +164,13 @@ class Training(Axes):
             return super().align(data, shape)
         return self.unfolding.unfold(self.unfolding.align(data, self.unfolding.shape))
 
-    def find_cells(self, cells: Any) -> Tensor:
+    def find_cells(self, cells: Any, *, allow_unknown: bool = False) -> Tensor:
         """Return positions of cells in the data as the model sees it, shape (order, count)."""
         unfolded = isinstance(cells, TensorData) and cells.modes == self.modes
         if self.unfolding is None or (unfolded and cells.shape == self.shape):
-            return super().find_cells(cells)
-        return self.unfolding.unfold_cells(self.unfolding.find_cells(cells))
+            return super().find_cells(cells, allow_unknown=allow_unknown)
+        found = self.unfolding.find_cells(cells, allow_unknown=allow_unknown)
+        return self.unfolding.unfold_cells(found)
 
     def fold(self, tensor: Tensor) -> Tensor:
         """Return values of the model, with people along its mode, in the shape of the data."""
@@ -145,6 +184,7 @@ class Training(Axes):
         shifts: Tensor | None,
         features: SensitiveFeatures | None,
         penalty: Penalty | None,
+        side: NewSide | None = None,
     ) -> Tensor:
         """Return rows of new people; with features, shifted like those of the training people.
 
@@ -156,9 +196,10 @@ class Training(Axes):
             shifts: The shifts of the training people, as released.
             features: Features of the new people, encoded as in training.
             penalty: The penalty for joint refinement of the rows; None for no refinement.
+            side: Their side information; None without any.
         """
-        rows = self.new_rows(data, factors).best()
-        counts, trained = data.observations.counts(self.mode), factors[self.mode]
+        rows = self.new_rows(data, factors, side).best()
+        counts, trained = observed_of(data, self.mode, side), factors[self.mode]
         if shifts is not None and features is not None:
             present = (counts > 0).cpu().numpy()
             if features.has_features is not None:
@@ -169,15 +210,17 @@ class Training(Axes):
             if self.non_negative:
                 rows = rows.clamp_min_(0.0)
             if penalty is not None:
-                part = data.take(self.mode, people)
-                rows[people] = self._refine(part, factors, rows[people], theirs, penalty)
+                own = self.new_rows(
+                    data.take(self.mode, people), factors, side and side.take(people)
+                )
+                rows[people] = self._refine(own, rows[people], theirs, penalty)
         rows[counts == 0] = trained.mean(0)
         return rows
 
-    def new_rows(self, data: TensorData, factors: Factors) -> NewRows:
+    def new_rows(self, data: TensorData, factors: Factors, side: NewSide | None = None) -> NewRows:
         """Return the loss of new people as a function of their rows."""
         return NewRows(
-            data, factors, self.mode, self.ridge, self.loss, self.offsets, self.non_negative
+            data, factors, self.mode, self.ridge, self.loss, self.offsets, self.non_negative, side
         )
 
     def _shifts(
@@ -192,12 +235,7 @@ class Training(Axes):
         return shifts[nearest]
 
     def _refine(
-        self,
-        data: TensorData,
-        factors: Factors,
-        rows: Tensor,
-        features: SensitiveFeatures,
-        penalty: Penalty,
+        self, own: NewRows, rows: Tensor, features: SensitiveFeatures, penalty: Penalty
     ) -> Tensor:
         """Return rows that minimize the training objective over these people jointly."""
         for column in features.columns:
@@ -206,7 +244,6 @@ class Training(Axes):
                     f"refine=True needs people who differ in {column.name!r}, but all new people "
                     "have the same value; omit refine"
                 )
-        own = self.new_rows(data, factors)
         bound = penalty.bind(features, own.reference)
         refined, converged = refine_rows(own.blocks(), bound, rows)
         if not converged:
@@ -240,6 +277,8 @@ class Training(Axes):
             "secret": self.secret,
             "non_negative": self.non_negative,
             "unfolding": self.unfolding and self.unfolding.to_record(),
+            "absent": self.absent,
+            "side": self.side and self.side.to_record(),
         }
         write_record(folder / TRAINING_FILE, record)
 
@@ -276,6 +315,7 @@ class Training(Axes):
                 features=features and SensitiveFeatures.from_list(features),
                 penalized=None if penalized is None else np.asarray(penalized, np.intp),
                 unfolding=unfolding and Unfolding.from_record(unfolding),
+                side=record.get("side") and SideTraining.from_record(record["side"]),
             )
             found.check(sizes if shape is None else shape)
             return found
@@ -294,6 +334,7 @@ class Training(Axes):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
                 raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+        one_of("absent", self.absent, get_args(Absent))
         if self.unfolding is not None:
             self.unfolding.check(sizes)
         people, penalized = sizes[self.mode], self.penalized
@@ -302,6 +343,12 @@ class Training(Axes):
         expected = people if penalized is None else len(penalized)
         if self.features is not None and len(self.features) != expected:
             raise ValueError(f"it has features of {len(self.features)} people, not of {expected}")
+
+
+def _rated(data: TensorData) -> Tensor | None:
+    """Return the cells that people have; None if these are all."""
+    complete = data.observed == prod(data.shape) and not data.zeros_count
+    return None if complete else data.cells
 
 
 def _offsets(record: dict[str, Any]) -> Offsets:

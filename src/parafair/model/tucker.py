@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import torch
 
 from parafair.algebra.tucker_tensor import TuckerTensor
-from parafair.arguments import items, whole_number
+from parafair.arguments import as_path, classes_of, items, whole_number
 from parafair.data.randomness import RandomState
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Reduction
 from parafair.errors import shown
+from parafair.losses import Loss
 from parafair.model.estimator import FairCP
 from parafair.model.fair_model import FairModel
 from parafair.model.methods import Method
@@ -48,9 +50,11 @@ class FairTucker(FairModel):
         guarantee: As in `FairCP`.
         noise: As in `FairCP`.
         mode: The mode of the people, by number, or by name for a `TensorData`.
+        loss: As in `FairCP`, without those of non-negative factors.
         ridge: As in `FairCP`.
         center: Whether to subtract from each entry the mean of its cell over all people.
             Predictions add it again.
+        side_weight: As in `FairCP`.
         solver: "auto", "block" or "lbfgs", as in `FairCP`.
         init: "svd" (singular vectors, then a few passes of HOOI; for dense data), "uniform" or
             "normal".
@@ -74,6 +78,8 @@ class FairTucker(FairModel):
         fits_: The same for every start.
         record_: Requested and resolved settings.
         training_: Metadata of the training data.
+        side_factor_: With side information, the factor of its standardized columns, shape
+            (columns, rank); see `predict_side`. ``fit_.side_residual`` is its relative residual.
         certificate_: What `certify` has found about the training people, if it was called.
         selection_: With ``strength="auto"``, the selected strength and all strengths tried.
 
@@ -87,7 +93,6 @@ class FairTucker(FairModel):
     structured = True
     # What `FairCP` has as arguments.
     encoder = None
-    loss = "squared"
     non_negative = False
     tucker_: TuckerTensor
 
@@ -101,8 +106,10 @@ class FairTucker(FairModel):
         guarantee: str | Sequence[str] | None = None,
         noise: float | None = None,
         mode: int | str = 0,
+        loss: str | Loss = "squared",
         ridge: Ridge = "auto",
         center: bool = False,
+        side_weight: float = 1.0,
         solver: str | Solver[Any] = "auto",
         init: Literal["svd", "uniform", "normal"] = "svd",
         n_init: int | Literal["auto"] = "auto",
@@ -120,8 +127,10 @@ class FairTucker(FairModel):
         self.guarantee = guarantee
         self.noise = noise
         self.mode = mode
+        self.loss = loss
         self.ridge = ridge
         self.center = center
+        self.side_weight = side_weight
         self.solver = solver
         self.init = init
         self.n_init = n_init
@@ -182,6 +191,13 @@ class FairTucker(FairModel):
         super()._keep(fits, record, training)
         assert training.unfolding is not None
         self.tucker_ = training.unfolding.tucker(self.cp_)
+
+
+def load_model(folder: str | Path, *, classes: Iterable[type] = ()) -> FairCP | FairTucker:
+    """Read a model of either class that `save` or the command line wrote; see `FairCP.load`."""
+    own = classes_of("classes", classes)
+    record = Record.read(as_path("folder", folder), classes=own)
+    return kind_of(record.params).load(folder, classes=own)
 
 
 def kind_of(params: Mapping[str, Any]) -> type[FairCP] | type[FairTucker]:

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from parafair.arguments import callback, instance_of, jobs, one_of, real_number
+from parafair.arguments import callback, instance_of, jobs, one_of
 from parafair.audits import Audit, Verdict, audit, check_max_leakage, panel
-from parafair.audits.evaluation import evaluate_predictions
+from parafair.audits.evaluation import root_mean_square
 from parafair.data.checks import as_data
 from parafair.data.frames import frame_of
 from parafair.data.randomness import RandomState
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.data.splits import split_cells
+from parafair.data.splits import Split
 from parafair.data.tensor_data import TensorData
 from parafair.display import view
 from parafair.errors import (
@@ -34,9 +34,12 @@ from parafair.errors import (
     warn_once,
 )
 from parafair.model.estimator import FairCP
+from parafair.model.fair_model import FairModel
 from parafair.model.preparation import Settings
-from parafair.model.ridge import is_complete
+from parafair.model.ridge import grid_for, is_complete
 from parafair.model.strength import MAX_PEOPLE
+from parafair.model.tucker import FairTucker
+from parafair.model.validation import check_validation, validation_splits
 from parafair.model.view import tuning_parts
 from parafair.progress import check_verbose, tracked
 from parafair.records import plain
@@ -44,6 +47,10 @@ from parafair.solvers.ranks import check_rank
 
 if TYPE_CHECKING:
     import pandas
+
+Model = FairCP | FairTucker
+# The strongest ridge of the default grid, relative to the mean number of entries of a person.
+DEFAULT_STRONGEST = 10.0
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
@@ -54,11 +61,13 @@ class Candidate:
 
     Attributes:
         settings: Arguments of the model.
-        rmse: Root mean squared error on the held-out entries; infinite if the fit diverged.
+        rmse: Root mean squared error on the held-out entries, those of all folds together; infinite
+            if a fit diverged.
         mae: Mean absolute error on the held-out entries.
-        residual: Relative residual on the training entries.
-        seconds: Time of the fit.
-        ridge: The ridge, given or selected from the training entries.
+        residual: Relative residual on the training entries; with folds, the mean.
+        seconds: Time of the fits.
+        ridge: The ridge, given or selected from the training entries; with folds, the median.
+        rmse_std: Standard deviation of the RMSE over the folds; None without folds.
         leakage: Leakage in its audit; None if not audited.
         verdict: The verdict of its audit; None if not audited.
     """
@@ -69,6 +78,7 @@ class Candidate:
     residual: float
     seconds: float
     ridge: float
+    rmse_std: float | None = None
     leakage: float | None = None
     verdict: Verdict | None = None
 
@@ -90,7 +100,7 @@ class Tuning:
     candidates: tuple[Candidate, ...]
     best: Candidate
     verdict: Verdict | None
-    model: FairCP
+    model: FairCP | FairTucker
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{name}={value!r}" for name, value in self.best.settings.items())
@@ -118,13 +128,15 @@ class Tuning:
         return frame_of(self.to_list(), for_what="Tuning.to_frame")
 
 
-def tune(
-    model: FairCP,
+def tune(  # noqa: PLR0913  (each argument is a setting of its own)
+    model: FairCP | FairTucker,
     X: Any,
     *,
-    grid: Grid,
+    grid: Grid | None = None,
     sensitive_features: Any = None,
-    validation_size: float = 0.1,
+    side: Any = None,
+    validation: Any = 0.1,
+    cv: int | None = None,
     max_leakage: float | None = None,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
@@ -141,9 +153,14 @@ def tune(
         model: Has all settings that are not in the grid; it is not fitted itself.
         X: The tensor, as in `FairCP.fit`.
         grid: Values to try for arguments of the model, in all combinations, such as
-            ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``; or several grids.
+            ``{"rank": [4, 8], "ridge": [1, 10], "strength": [30, 100]}``; or several grids. None
+            for `default_grid`: ridges of 1, 3, 10, ... around the number of entries of a person.
         sensitive_features: As in `FairCP.fit`.
-        validation_size: Share of the observed entries to hold out.
+        side: Side information, as in `FairCP.fit`; none of it is held out.
+        validation: Share of the observed entries to hold out; or held-out entries of your own, as a
+            `TensorData` with labels of X. The final model is fitted to X, not to these.
+        cv: Number of folds for cross-validation: each fold is held out once, and the errors are of
+            all of them together. None for one split.
         max_leakage: The largest allowed leakage; None for no audits.
         random_state: Seed of the split and of the audits.
         n_jobs: Processes for the fits, as in joblib.
@@ -156,20 +173,19 @@ def tune(
     >>> tuning.best.settings
     {'rank': 3}
     """
-    instance_of("model", model, FairCP, "make one, such as FairCP(2)")
+    instance_of("model", model, FairModel, "make one, such as FairCP(2)")
     jobs("n_jobs", n_jobs)
     callback("on_candidate", on_candidate)
     check_verbose(verbose)
     if max_leakage is not None:
         _check_audit(max_leakage, sensitive_features)
-    if not 0 < real_number("validation_size", validation_size) < 1:
-        raise ValueError(
-            f"validation_size must be a share between 0 and 1, such as 0.1; got {validation_size!r}"
-        )
-    grids = _check_grid(grid, max_leakage)
+    check_validation(validation, cv)
+    grids = [] if grid is None else _check_grid(grid, max_leakage, type(model))
     data = as_data(X)
+    Settings.of(model).check_side(side)
+    grids = grids or list(ParameterGrid(default_grid(model, data)))
     models = [_candidate(model, settings, data) for settings in grids]
-    split = split_cells(data, test_size=validation_size, random_state=random_state)
+    splits = validation_splits(data, validation, cv, random_state)
     with tracked("candidates", verbose) as bar:
 
         def tell(candidate: Candidate) -> None:
@@ -178,8 +194,7 @@ def tune(
                 on_candidate(candidate)
 
         tried = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(_try)(candidate, split.train, split.test, sensitive_features)
-            for candidate in models
+            delayed(_try)(candidate, splits, sensitive_features, side) for candidate in models
         )
         candidates: list[Candidate] = []
         embeddings: list[_Rows] = []
@@ -208,8 +223,8 @@ def tune(
         chosen = min(order, key=lambda k: _preference(candidates[k]))
         final = models[chosen].set_params(ridge=candidates[chosen].ridge)
         with hold_warnings() as warned:
-            final.fit(data, sensitive_features=sensitive_features)
-        warn_once([*held, *warned], len(models) + 1, stacklevel=2)
+            final.fit(data, sensitive_features=sensitive_features, side=side)
+        warn_once([*held, *warned], len(models) * len(splits) + 1, stacklevel=2)
     reached = None if max_leakage is None else _judge(final, max_leakage, random_state)
     return Tuning(tuple(candidates), candidates[chosen], reached, final)
 
@@ -227,7 +242,22 @@ def _check_audit(max_leakage: float, sensitive_features: Any) -> None:
         )
 
 
-def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
+def default_grid(model: Model, X: Any) -> dict[str, list[float]]:
+    """Return the ridges that `tune` tries by default, strongest first: ..., 10, 3, 1, ..., 0.
+
+    They go from 10 times the mean number of entries of a person to a thousandth of it. A ridge is
+    that many extra entries, so a stronger one leaves little, and a weaker one does little.
+
+    Args:
+        model: The model, for the mode of the people.
+        X: The data.
+    """
+    data = as_data(X)
+    entries = data.observed / data.shape[data.find_mode(model.mode)]
+    return {"ridge": grid_for(entries, strongest=DEFAULT_STRONGEST)}
+
+
+def _check_grid(grid: Grid, max_leakage: float | None, kind: type) -> list[dict[str, Any]]:
     """Return all combinations of a grid; warn if error alone would select the strength."""
     try:
         grids = list(ParameterGrid(grid))
@@ -239,7 +269,7 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
             f"{{'rank': [4, 8]}}; got {shown(grid)}"
         )
     for name in {name for settings in grids for name in settings}:
-        one_of("a key of grid", name, signature(FairCP).parameters)
+        one_of("a key of grid", name, signature(kind).parameters)
     if max_leakage is None and len({str(settings.get("strength")) for settings in grids}) > 1:
         warn(
             "the grid has several strengths but max_leakage is not given: error alone selects the "
@@ -250,11 +280,12 @@ def _check_grid(grid: Grid, max_leakage: float | None) -> list[dict[str, Any]]:
     return grids
 
 
-def _candidate(model: FairCP, settings: Mapping[str, Any], data: TensorData) -> FairCP:
+def _candidate(model: Model, settings: Mapping[str, Any], data: TensorData) -> Model:
     """Return the model with some settings, checked."""
-    candidate: FairCP = clone(model).set_params(**settings)
+    candidate: Model = clone(model).set_params(**settings)
     Settings.of(candidate)
-    check_rank(candidate.rank, data.shape)
+    if candidate.unfolding_of(data) is None:
+        check_rank(candidate.rank, data.shape)
     if candidate.ridge == "auto" and is_complete(data):
         candidate.ridge = 0.0  # held-out entries are missing only for the comparison
     return candidate
@@ -271,7 +302,7 @@ def _preference(candidate: Candidate) -> tuple[float, ...]:
     return (float(leaks), (candidate.leakage or 0.0) if leaks else 0.0, candidate.rmse)
 
 
-def _judge(model: FairCP, max_leakage: float, random_state: Any) -> Verdict:
+def _judge(model: Model, max_leakage: float, random_state: Any) -> Verdict:
     """Audit the final model; warn if it does not pass."""
     result = _audit(_penalized(model), random_state)
     verdict = result.verdict(max_leakage)
@@ -299,20 +330,36 @@ def _audit(rows: _Rows, random_state: Any) -> Audit:
 
 
 def _try(
-    model: FairCP, train: TensorData, test: TensorData, features: Any
+    model: Model, splits: Sequence[Split[TensorData]], features: Any, side: Any
 ) -> tuple[Candidate, _Rows, list[Held]]:
-    """Fit to the training part and predict the rest; also return penalized rows and warnings."""
+    """Fit to every training part and predict the rest.
+
+    Also returns penalized rows, those of the first split, and warnings.
+    """
     with hold_warnings() as held:
-        fitted = clone(model).fit(train, sensitive_features=features)
-    rmse, mae = inf, inf
-    predicted = fitted.predict(test)
-    if np.isfinite(predicted).all():
-        scores = evaluate_predictions(test, predicted)
-        rmse, mae = scores.value("rmse"), scores.value("mae")
-    candidate = Candidate({}, rmse, mae, fitted.fit_.residual, fitted.fit_.seconds, fitted.ridge_)
-    return candidate, _penalized(fitted), held
+        fits = [
+            clone(model).fit(split.train, sensitive_features=features, side=side)
+            for split in splits
+        ]
+    errors = [
+        fitted.predict(split.test) - split.test.entries.cpu().numpy().astype(np.float64)
+        for fitted, split in zip(fits, splits, strict=True)
+    ]
+    every = np.concatenate(errors)
+    finite = bool(np.isfinite(every).all())
+    roots = [root_mean_square(own) for own in errors] if finite and len(splits) > 1 else None
+    candidate = Candidate(
+        settings={},
+        rmse=root_mean_square(every) if finite else inf,
+        mae=float(np.abs(every).mean()) if finite else inf,
+        residual=float(np.mean([fitted.fit_.residual for fitted in fits])),
+        seconds=sum(fitted.fit_.seconds for fitted in fits),
+        ridge=float(np.median([fitted.ridge_ for fitted in fits])),
+        rmse_std=None if roots is None else float(np.std(roots)),
+    )
+    return candidate, _penalized(fits[0]), held
 
 
-def _penalized(model: FairCP) -> _Rows:
+def _penalized(model: Model) -> _Rows:
     """Return the rows of the penalized people, and their features."""
     return model.training_.penalized_rows(model.embedding_), model.training_.features

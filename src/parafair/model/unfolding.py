@@ -57,15 +57,21 @@ class Unfolding(Axes):
         if data.indices is None:
             values = data.values.movedim(self.mode, 0).flatten(1)
             return TensorData(values, None, shape, modes, labels)
-        return TensorData(data.values, self.unfold_cells(data.indices), shape, modes, labels)
+        cells = self.unfold_cells(data.indices)
+        return TensorData(data.values, cells, shape, modes, labels, data.absent)
 
     def unfold_cells(self, cells: Tensor) -> Tensor:
-        """Return positions in the matrix, shape (2, count), from those in the tensor."""
+        """Return positions in the matrix, shape (2, count), from those in the tensor.
+
+        A column is unknown, -1, if one of its labels is.
+        """
         column = torch.zeros_like(cells[0])
+        known = torch.ones_like(column, dtype=torch.bool)
         for mode, size in enumerate(self.shape):
             if mode != self.mode:
                 column = column * size + cells[mode]
-        return torch.stack([cells[self.mode], column])
+                known &= cells[mode] >= 0
+        return torch.stack([cells[self.mode], column.where(known, column.new_tensor(-1))])
 
     def fold(self, matrix: Tensor) -> Tensor:
         """Return a matrix of any people as a tensor."""

@@ -24,7 +24,7 @@ from parafair.report.summary import name_of, summarize
 # People drawn in a picture, rows of a factor, iterations of a history: more cannot be told apart.
 MOST_PEOPLE, MOST_ROWS, MOST_ITERATIONS = 1000, 300, 200
 # Bars of a component, and labels named for it.
-MOST_BARS, MOST_NAMED = 40, 6
+MOST_BARS, MOST_NAMED = 40, 5
 # Scores of an attacker that order people and need no threshold.
 RANKINGS = (AUC, RANK_CORRELATION)
 # Labels are in a meaningful order, such as time, if neighbors correlate more than this.
@@ -258,16 +258,18 @@ def _components(frontier: Frontier, point: Point) -> list[dict[str, Any]]:
 
 
 def _drawing(factor: Tensor, names: Any, *, people: bool) -> dict[str, Any]:
-    """Return the values to draw: by label if their order can be read, otherwise the largest.
+    """Return the values to draw: by label if their order can be read, otherwise their range.
 
-    People are not named: their values are sorted.
+    Of a mode with many labels in no order, the page draws the largest. People are not named, and
+    their values are sorted.
     """
     rows = _every(len(factor), MOST_ROWS)
-    by_label = len(factor) <= MOST_BARS or _neighbors_are_alike(factor)
-    if people or not by_label:
+    if people:
         ordered = factor.sort(0).values
-        drawn = "sorted" if people else "largest"
-        return {"drawn": drawn, "labels": [], "values": [_rounded(c) for c in ordered[rows].mT]}
+        return {"drawn": "sorted", "labels": [], "values": [_rounded(c) for c in ordered[rows].mT]}
+    if len(factor) > MOST_BARS and not _neighbors_are_alike(factor):
+        ends = torch.stack([factor.amin(0), factor.amax(0)], 1)
+        return {"drawn": "largest", "labels": [], "values": [_rounded(pair) for pair in ends]}
     return {
         "drawn": "bars" if len(factor) <= MOST_BARS else "line",
         "labels": [str(names[row]) for row in rows.tolist()],

@@ -24,8 +24,8 @@ def summarize(frontier: Frontier, picked: Point | None, wanted: Wanted) -> list[
     if frontier.audited:
         cost = [*_cost(frontier, picked), *_prediction(frontier, picked)]
         evidence = _choice(frontier, picked, wanted)
-        parts = [_certified(frontier, picked), *([" ".join(cost)] if cost else [])]
-        parts.append(" ".join(evidence))
+        parts = [_promise(frontier, picked), *([" ".join(cost)] if cost else [])]
+        parts += [" ".join(evidence), *_certified(frontier, picked)]
     return [*parts, _setting(frontier), *_limits(frontier)]
 
 
@@ -85,23 +85,35 @@ def _choice(frontier: Frontier, picked: Point | None, wanted: Wanted) -> Iterato
     )
 
 
-def _certified(frontier: Frontier, picked: Point | None) -> str:
-    """Return what is certified, beside what was measured: the two are about different attackers."""
+def _of_certificate(frontier: Frontier, picked: Point | None) -> Point | None:
+    """Return the fit whose certificate the summary is about: the picked one, if it has one."""
+    if picked is not None and picked.certificate is not None:
+        return picked
     certified = [point for point in frontier.audited if point.certificate is not None]
-    if not certified:
+    return min(certified, key=lambda point: point.certified(), default=None)
+
+
+def _promise(frontier: Frontier, picked: Point | None) -> str:
+    """Return what holds for every attacker, beside what was measured."""
+    point = _of_certificate(frontier, picked)
+    if point is None or point.certificate is None:
         return (
             "No fit has a certificate, so no bound holds for every attacker: all that follows was "
             "measured with the attackers that were tried."
         )
-    point = min(certified, key=lambda point: point.certified())
-    if picked is not None and picked.certificate is not None:
-        point = picked
-    row = point.row()
-    assert point.certificate is not None
     own = [each for each in point.certificate.statements if each.kind == RELEASE]
     sentence = max(own, key=lambda each: each.upper).sentence
+    which = "the picked fit" if point is picked else name_of(point)
+    return f"{sentence} This is about {which}, whose measured leakage is {point.leakage:.3f}."
+
+
+def _certified(frontier: Frontier, picked: Point | None) -> Iterator[str]:
+    """Yield what is certified beside what was measured: the two are about different attackers."""
+    point = _of_certificate(frontier, picked)
+    if point is None:
+        return
+    row = point.row()
     text = (
-        f"{sentence} This holds for {name_of(point)}{', the picked fit' * (point is picked)}. "
         "Measured and certified numbers are about different attackers. The leakage is measured: it "
         "is that of the attackers that were tried, who learn from people whose group is known "
         "(threat a). The certified leakage bounds every attacker who holds all exact rows with "
@@ -111,7 +123,7 @@ def _certified(frontier: Frontier, picked: Point | None) -> str:
     )
     if row["vote"] is not None:
         text += f", measured advantage of a vote of all others {row['vote']:.3f}"
-    return f"{text}."
+    yield f"{text}."
 
 
 def _cost(frontier: Frontier, picked: Point | None) -> Iterator[str]:
@@ -120,9 +132,9 @@ def _cost(frontier: Frontier, picked: Point | None) -> Iterator[str]:
         return
     smallest = _smallest_residual(frontier)
     yield (
-        f"It costs residual: {picked.residual:.3f} instead of {smallest.residual:.3f}, so "
-        f"{_unexplained(frontier, picked.residual)} are unexplained instead of "
-        f"{_unexplained(frontier, smallest.residual)}."
+        f"The picked fit has residual {picked.residual:.3f}, which leaves "
+        f"{_unexplained(frontier, picked.residual)} unexplained; the smallest residual is "
+        f"{smallest.residual:.3f}, which leaves {_unexplained(frontier, smallest.residual)}."
     )
 
 

@@ -226,7 +226,8 @@ class BlockDescent:
             if problem.scores is not None:
                 factor, _, state = self._match_scores(problem, sweep, block, mode, state)
             elif exact:
-                factor = unit_columns(block.minimizer(QuadraticForm.zero(factor)))
+                solved = block.minimizer(QuadraticForm.zero(factor))
+                factor, scale = unit_columns(solved), _column_scale(solved)
             elif bound is None or isinstance(bound, BoundInvariant):
                 factor = block.improve(factor)
             else:
@@ -234,6 +235,9 @@ class BlockDescent:
                 for _ in range(self.inner_steps):
                     factor = block.minimize_columns(factor)
             sweep.replace(mode, factor)
+        if exact and problem.table is not None:
+            # The error of side information near the rows does depend on their scale.
+            sweep.replace(problem.mode, sweep.factors[problem.mode] * scale.unsqueeze(-2))
         if not exact and (bound is None or isinstance(bound, BoundInvariant)):
             # Nothing here depends on the scale, so it moves once per sweep.
             begin = carry_scale(tuple(sweep.factors), problem.mode)

@@ -43,8 +43,8 @@ def compressed_fits(
 ) -> tuple[Fit, ...] | None:
     """Return decompositions of the compressed tensor, with factors in the original units.
 
-    None if the tensor has missing entries or would not become small, and with a ridge or
-    constrained factors. Objectives are those of the
+    None if the tensor has missing entries or would not become small, and with a ridge, side
+    information or constrained factors. Objectives are those of the
     compressed tensor.
 
     Args:
@@ -58,7 +58,7 @@ def compressed_fits(
     directions = DIRECTIONS * problem.rank
     kept = [directions if directions < n <= MOST_INDICES else n for n in problem.shape]
     complete = isinstance(problem.observations, CompleteObservations)
-    free = not problem.ridge and not problem.constrained
+    free = not problem.ridge and not problem.constrained and problem.table is None
     if not complete or not free or LEAST_GAIN * prod(kept) > prod(problem.shape):
         return None
     tensor = problem.data.values

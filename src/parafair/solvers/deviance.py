@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.entrywise import Entries, entries_of
+from parafair.algebra.entrywise import Entries
+from parafair.algebra.zero_entries import ZeroLoss, all_entries_of, closed_zeros
 from parafair.arguments import instance_of
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_values
 from parafair.data.tensor_data import TensorData
-from parafair.losses import Loss, is_squared, null_deviance
+from parafair.losses import LOSSES, Loss, is_squared, null_deviance
+
+# Cells at which a loss without a closed form of its zeros is computed, at most.
+MOST_CELLS = 2**31
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +38,29 @@ class Deviance:
     @cached_property
     def null(self) -> float:
         """The deviance of the best constant."""
-        return null_deviance(self.loss, self.data.observations.values)
+        return null_deviance(self.loss, self._values, zeros=self._zeros)
 
     @cached_property
     def saturated(self) -> float:
         """The sum of the loss of a model that fits every entry."""
-        return float(self.loss.saturated(self.data.observations.values.double()).sum())
+        found = float(self.loss.saturated(self._values.double()).sum())
+        if self._zeros:
+            found += self._zeros * float(self.loss.saturated(self._values.new_zeros(1).double()))
+        return found
+
+    @property
+    def _values(self) -> Tensor:
+        return self.data.observations.values
+
+    @property
+    def _zeros(self) -> int:
+        """Number of zeros that are not listed."""
+        return self.data.observed - self._values.numel()
 
     @cached_property
     def entries(self) -> Entries:
         """The observed entries, arranged for sums of a loss."""
-        return entries_of(self.data.observations)
+        return all_entries_of(self.data.observations)
 
     @cached_property
     def fixed(self) -> list[Tensor]:
@@ -67,6 +84,25 @@ class Deviance:
         return self.of_sum(value), slopes
 
 
+def check_zeros(loss: Loss, shape: tuple[int, ...]) -> None:
+    """Raise unless a loss can take zeros at all cells that are not listed, in reasonable time."""
+    closed = [name for name, own in LOSSES.items() if closed_zeros(own) is not None]
+    if not isinstance(loss, ZeroLoss):
+        able = [name for name, own in LOSSES.items() if isinstance(own, ZeroLoss)]
+        raise ValueError(
+            f"X has zeros at all entries that are not listed (absent='zero'), which "
+            f"loss={loss.name!r} does not support; use one of {', '.join(able)}, or "
+            "absent='missing'"
+        )
+    if closed_zeros(loss) is None and prod(shape) > MOST_CELLS:
+        raise ValueError(
+            f"X has zeros at all entries that are not listed (absent='zero'), and "
+            f"loss={loss.name!r} is computed at each of its {prod(shape):,} cells, which is more "
+            f"than {MOST_CELLS:,}; use one of {', '.join(closed)}, whose sums over zeros have a "
+            "closed form"
+        )
+
+
 def check_loss(loss: Loss, deviance: Deviance) -> None:
     """Raise unless the loss can take the data, and offsets belong to it."""
     offsets = deviance.intercepts
@@ -78,10 +114,14 @@ def check_loss(loss: Loss, deviance: Deviance) -> None:
                     f"offsets have {len(vector)} values for mode {mode}, but the data has the "
                     f"shape {deviance.data.shape}; fit them to this data"
                 )
+    if deviance.data.zeros_count:
+        check_zeros(loss, deviance.data.shape)
     if is_squared(loss):
         return
     check_values(deviance.data, loss)
     values = deviance.data.observations.values
+    if deviance.data.observed > values.numel():  # zeros beside them
+        return
     if bool((values == values.flatten()[0]).all()):
         raise ValueError(
             "X has the same value everywhere, so the best constant fits it exactly and there is "

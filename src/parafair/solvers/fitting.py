@@ -316,8 +316,8 @@ def _after(fit: Fit, plain: Fit, first: Contender) -> Fit:
 
 
 def complete(problem: Problem, fit: Fit) -> Fit:
-    """Return a fit with rows for everybody, and with its plain rows."""
-    return replace(fit, cp=fill_empty(problem, fit.cp)).with_plain(problem)
+    """Return a fit with rows for everybody, its plain rows and the factor of side information."""
+    return replace(fit, cp=fill_empty(problem, fit.cp)).with_plain(problem).with_side(problem)
 
 
 def fill_empty(problem: Problem, cp: CPTensor) -> CPTensor:

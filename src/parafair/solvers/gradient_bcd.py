@@ -90,6 +90,11 @@ class GradientBCD:
         self.check(problem.penalty)
         if problem.constrained:
             raise ValueError(GRADIENT_STEPS)
+        if problem.side is not None:
+            raise ValueError(
+                "solver='gradient' is the paper's algorithm, which has no side information; use "
+                "solver='auto', or leave side out"
+            )
         zero = torch.zeros(len(factors[0]), dtype=torch.long, device=factors[0].device)
         return GradientState(factors, problem.evaluate(factors), zero, zero)
 

@@ -123,6 +123,7 @@ def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ..
             f"{[tuple(copy.shape) for copy in copies]}; one (size, rank) matrix per mode"
         )
     if weights is not None:
+        _check_weights(weights, problem.rank)
         copies[problem.mode] = copies[problem.mode] * weights.to(problem.prototype)
     if not all(torch.isfinite(copy).all() for copy in copies):
         raise ValueError(
@@ -135,3 +136,19 @@ def _given(problem: Problem, init: CPTensor | Sequence[Any]) -> tuple[Tensor, ..
                 f"{float(copies[mode].min()):g}; pass its absolute value, or leave non_negative out"
             )
     return tuple(copy[None] for copy in copies)
+
+
+def _check_weights(weights: Tensor, rank: int) -> None:
+    """Raise unless there is one weight per component, none of them zero or infinite."""
+    if weights.shape != (rank,):
+        raise ValueError(
+            f"weights of init must have one number for each of the {rank} components, got shape "
+            f"{tuple(weights.shape)}; pass None if all are 1"
+        )
+    bad = ~torch.isfinite(weights) | (weights == 0)
+    if bad.any():
+        first = int(bad.nonzero()[0])
+        raise ValueError(
+            f"weights of init must be finite and not 0, got {float(weights[first]):g} for "
+            f"component {first}; leave such components out, or start with fewer"
+        )

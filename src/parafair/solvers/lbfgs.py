@@ -12,6 +12,7 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors, gram, product_of
 from parafair.algebra.tucker_tensor import Multilinear
 from parafair.arguments import whole_number
+from parafair.losses import needs_non_negative
 from parafair.penalties import BoundInvariant
 from parafair.solvers.block import carry_scale
 from parafair.solvers.non_negative import held, project
@@ -35,6 +36,9 @@ ROUNDINGS = 10
 
 # Iterations after which the weights of a loss that is no squared error are computed again.
 REFRESH = 5
+
+# A full step makes no entry smaller by a larger share, if the loss has the logarithm of a mean.
+MOST_SMALLER = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +191,8 @@ class LBFGS:
         start = state.point
         before = unflatten(start.vector, state.shapes)
         if not problem.is_squared and state.age >= REFRESH:
-            state = replace(state, weights=RowWeights.of(problem, before), age=0)
+            now = to_factors(before, state.structure)
+            state = replace(state, weights=RowWeights.of(problem, now), age=0)
         parts = preconditioner(problem, before, state.curvature, state.weights)
         face = Face.of(problem, start, state.shapes)
         pairs = face.pairs(state.steps, state.changes)
@@ -311,8 +316,9 @@ def evaluate(problem: Problem, vector: Tensor) -> Point:
     penalty, slopes = problem.penalty_and_gradients(factors)
     for mode, slope in slopes.items():
         gradients[mode] += slope
+    side = problem.add_side(factors, gradients)
     gradient = flatten(pull_back(parameters, gradients, problem.structure))
-    return Point(vector, problem.objective(factors, value, penalty), gradient, slopes)
+    return Point(vector, problem.objective(factors, value, penalty, side), gradient, slopes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,9 +331,11 @@ class Face:
 
     Attributes:
         held: Entries that are not free, shape (batch, N); None if all are.
+        share: The share of an entry by which a full step may make it smaller; None for any.
     """
 
     held: Tensor | None
+    share: float | None = None
 
     @classmethod
     def of(cls, problem: Problem, point: Point, shapes: Shapes) -> Face:
@@ -335,7 +343,9 @@ class Face:
         if not problem.non_negative:
             return cls(None)
         factors, gradients = unflatten(point.vector, shapes), unflatten(point.gradient, shapes)
-        return cls(flatten(held(problem.non_negative, factors, gradients)))
+        # The logarithm of a mean is steep near zero: a fit that jumps there does not return.
+        share = MOST_SMALLER if needs_non_negative(problem.loss) else None
+        return cls(flatten(held(problem.non_negative, factors, gradients)), share)
 
     def free(self, vector: Tensor) -> Tensor:
         """Return a vector with zero for the entries that are not free."""
@@ -352,7 +362,11 @@ class Face:
 
     def towards(self, vector: Tensor, direction: Tensor) -> Tensor:
         """Return a direction that takes the entries that are not free to zero."""
-        return direction if self.held is None else torch.where(self.held, -vector, direction)
+        if self.held is None:
+            return direction
+        if self.share is not None:
+            direction = torch.maximum(direction, -self.share * vector)
+        return torch.where(self.held, -vector, direction)
 
 
 def flatten(factors: Factors) -> Tensor:

@@ -194,9 +194,18 @@ def solve_batch(
 
 def _entries(objective: Objective, seconds: float) -> list[Iteration]:
     """Return one history entry per member."""
-    columns = (objective.value, objective.loss, objective.penalty, objective.residual)
+    columns = (
+        objective.value,
+        objective.loss,
+        objective.penalty,
+        objective.residual,
+        objective.side,
+    )
     rows: list[list[float]] = torch.stack(columns, 1).tolist()
-    return [Iteration(value, loss, pen, residual, seconds) for value, loss, pen, residual in rows]
+    return [
+        Iteration(value, loss, penalty, residual, seconds, side)
+        for value, loss, penalty, residual, side in rows
+    ]
 
 
 def _ends(state: State) -> dict[int, Status]:

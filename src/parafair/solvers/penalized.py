@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,85 @@ from parafair.penalties.base import is_scale_free
 
 if TYPE_CHECKING:
     from parafair.solvers.problem import Problem
+
+
+class PenalizedPeople:
+    """The part of a problem that says whose rows its penalties are about.
+
+    Attributes:
+        mode: The mode of the people.
+        sensitive: Their sensitive features.
+        other_sensitive: Those of other modes.
+    """
+
+    mode: int
+    sensitive: SensitiveFeatures | None
+    other_sensitive: Mapping[int, SensitiveFeatures]
+
+    @cached_property
+    def empty(self) -> dict[int, Tensor]:
+        """For each mode, the positions without anything observed."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        raise NotImplementedError
+
+    @property
+    def sensitive_modes(self) -> tuple[int, ...]:
+        """The modes with sensitive features."""
+        return tuple(self.sensitive_by_mode)
+
+    @property
+    def sensitive_by_mode(self) -> dict[int, SensitiveFeatures]:
+        """The sensitive features of each mode with any."""
+        own = {} if self.sensitive is None else {self.mode: self.sensitive}
+        return {**own, **self.other_sensitive}
+
+    @property
+    def penalized(self) -> Tensor | None:
+        """Positions of the penalized people; None for everybody.
+
+        People without sensitive features or without observed entries are not penalized.
+        """
+        return self._penalized[0]
+
+    @property
+    def penalized_features(self) -> SensitiveFeatures:
+        """The sensitive features of the penalized people."""
+        assert self._penalized[1] is not None
+        return self._penalized[1]
+
+    @cached_property
+    def _penalized(self) -> tuple[Tensor | None, SensitiveFeatures | None]:
+        if self.sensitive is None:
+            empty = len(self.empty[self.mode]) > 0
+            return (self._present(self.mode).nonzero().flatten() if empty else None), None
+        return self._select_penalized(self.mode, self.sensitive)
+
+    def _present(self, mode: int) -> Tensor:
+        present = torch.ones(self.shape[mode], dtype=torch.bool, device=self.empty[mode].device)
+        present[self.empty[mode]] = False
+        return present
+
+    def _select_penalized(
+        self, mode: int, sensitive: SensitiveFeatures
+    ) -> tuple[Tensor | None, SensitiveFeatures]:
+        """Return the penalized positions of a mode, None for all, and their features."""
+        return select_penalized(self._present(mode), sensitive)
+
+    def penalized_rows(self, factor: Tensor, mode: int | None = None) -> Tensor:
+        """Return the penalized rows of a sensitive mode's factor, shape (..., people, rank).
+
+        Args:
+            factor: The factor, shape (..., n, rank).
+            mode: Its mode; None for the mode of the people.
+        """
+        rows = self.penalized
+        if mode is not None and mode != self.mode:
+            rows = self._select_penalized(mode, self.other_sensitive[mode])[0]
+        return factor if rows is None else factor[..., rows, :]
 
 
 def check_sensitive(problem: Problem) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from parafair.errors import Interrupted
+from parafair.losses import needs_non_negative
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.compression import compressed_fits
 from parafair.solvers.fitting import ROUNDS, stack_factors
@@ -30,10 +31,14 @@ def plain_solver(problem: Problem) -> Solver[Any]:
 
     Blocks of squared errors are exact. Those of other losses are not, and each of them needs a pass
     over the entries, which gives quasi-Newton steps the gradients of all factors. The blocks of a
-    structured factor are slow if entries are missing. A pass over streamed data takes longer than
-    the arithmetic, and blocks need four of them.
+    structured factor are slow if entries are missing. Side information holds the rows where they
+    are while their factor is fixed, so blocks end in swamps. Those of a loss with the logarithm of
+    a mean take far longer steps: near a mean of zero, its slope is steep. A pass over streamed data
+    takes longer than the arithmetic, and blocks need four of them.
     """
-    exact = problem.is_squared and problem.structure is None
+    if needs_non_negative(problem.loss):
+        return BlockDescent()
+    exact = problem.is_squared and problem.structure is None and problem.table is None
     return BlockDescent() if exact and not problem.data.is_streamed else LBFGS()
 
 

@@ -9,6 +9,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from parafair.algebra.coupled import Table
 from parafair.algebra.cp_tensor import Factors, cross_gram, gram, khatri_rao
 from parafair.algebra.tucker_tensor import Multilinear, multiply
 from parafair.dependence.whitening import RIDGE, Standardized
@@ -54,7 +55,7 @@ class RowWeights:
         if problem.is_squared:
             return cls(tuple(_by_counts(problem, mode) for mode in range(problem.order)))
         deviance, rows = problem.deviance, []
-        margins = deviance.entries.margins(deviance.loss.curvature, factors, deviance.fixed)
+        margins = deviance.entries.margins(deviance.loss, factors, deviance.fixed)
         for mode, sums in enumerate(margins):
             mean = sums.mean(-1, keepdim=True)
             more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
@@ -80,7 +81,12 @@ def _by_counts(problem: Problem, mode: int) -> Tensor | None:
     """Return the entries of each row of a mode over their mean, shape (n, 1); None if all are 1."""
     counts = problem.observations.counts(mode).double()
     more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
-    weights = ((counts + more) / counts.mean()).clamp_min(LEAST_WEIGHT)
+    weights = (counts + more) / counts.mean()
+    if problem.side is not None and problem.table is not None and mode == problem.mode:
+        known = problem.table.observations.counts(0).double()
+        weights = weights + problem.side.weight * known / known.mean()
+        weights = weights / (1 + problem.side.weight)
+    weights = weights.clamp_min(LEAST_WEIGHT)
     return None if bool((weights == 1).all()) else weights.to(problem.prototype).unsqueeze(-1)
 
 
@@ -162,6 +168,8 @@ def preconditioner(
     # A structured second factor has parts of its own.
     for mode, factor in enumerate(factors if problem.structure is None else factors[:1]):
         loss = cross_gram(grams, mode) * level
+        if problem.table is not None and mode == problem.mode:
+            loss = loss + _side_curvature(problem, problem.table, factor)
         bound = problem.bound_by_mode.get(mode)
         basis = bound.basis(factor) if isinstance(bound, BoundInvariant) else _scales(loss)
         basis, values = _diagonalized(basis, loss)
@@ -173,20 +181,34 @@ def preconditioner(
         more = STIFFNESS * curvature[mode][:, None, None]
         parts.append(Part(basis, rows + more, values + MIXING * more, values, _span(factor)))
     if problem.structure is not None:
-        parts += _structured_parts(problem.structure, parameters)
+        parts += _structured_parts(problem.structure, parameters, weights.level)
     return tuple(parts)
 
 
-def _structured_parts(structure: Multilinear, parameters: Factors) -> list[Part]:
+def _side_curvature(problem: Problem, table: Table, rows: Tensor) -> Tensor:
+    """Return the mean curvature of the side information's error, shape (batch, rank, rank)."""
+    own = gram(table.factor(rows))
+    share = table.observations.values.numel() / prod(table.observations.shape)
+    return (own * (2 * share / problem.count)).to(rows)
+
+
+def _structured_parts(
+    structure: Multilinear, parameters: Factors, level: Tensor | None
+) -> list[Part]:
     """Return the curvature in the bases and in the coordinates of a second factor.
 
     In a basis, ``G`` is that of the coordinates of all else. In the coordinates, bases count as
     orthogonal.
+
+    Args:
+        structure: The set of the second factor.
+        parameters: Each (batch, size, rank).
+        level: As in `RowWeights`.
     """
     rows, *bases, core = parameters
     count = len(rows[0]) * prod(structure.sizes)
     grams, wide, parts = [gram(basis) for basis in bases], core.unflatten(1, structure.ranks), []
-    scale = 2 / count
+    scale = 2 / count if level is None else 2 / count * level[:, None, None]
     for mode in range(len(bases)):
         other = multiply(wide, grams, skip=mode) @ _wide(gram(rows), wide)
         own, other = (part.movedim(1 + mode, 1).flatten(2) for part in (wide, other))

@@ -6,29 +6,33 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import Factors, product_of
+from parafair.algebra.coupled import Table
+from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.observed import Observations
 from parafair.algebra.tucker_tensor import Multilinear
-from parafair.arguments import real_number
+from parafair.arguments import instance_of, real_number
 from parafair.data.centering import Offsets
 from parafair.data.checks import check_scale
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.losses import Loss, is_squared, resolve_loss
+from parafair.losses import Loss, is_squared, needs_non_negative, resolve_loss
 from parafair.penalties import BoundInvariant, BoundPenalty, BoundScores, Penalty, ScorePenalty
 from parafair.penalties.base import is_scale_free, moves_scale
 from parafair.penalties.bound import deal_chunks, is_in_chunks, restrict_rows, scale_strength
 from parafair.solvers.deviance import Deviance, check_loss
-from parafair.solvers.non_negative import check_non_negative
+from parafair.solvers.non_negative import check_non_negative, project
 from parafair.solvers.objective import Objective
-from parafair.solvers.penalized import check_sensitive, select_penalized
+from parafair.solvers.penalized import PenalizedPeople, check_sensitive
 from parafair.solvers.ranks import check_rank
-from parafair.solvers.ridge import ridge_diagonal
+from parafair.solvers.ridge import ridge_diagonal, ridge_value
 from parafair.solvers.scores import bind_scores, check_scores
+from parafair.solvers.side import Side, check_side
 from parafair.solvers.sweep import Sweep
 
 # Below this many rounding errors of ||X||^2, the squared residual is computed from the entries.
@@ -39,7 +43,7 @@ LEAST_IN_SINGLE = 100_000
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(PenalizedPeople):
     """Minimize ``||X - [[A, B, ...]]||**2 / |X| + penalty(A, S)`` over the factors.
 
     Sums are over the observed entries, ``|X|`` is their number. A ridge adds
@@ -47,7 +51,8 @@ class Problem:
     squared error on `ridge` extra zero entries per person. Unlike the squared norms of the factors,
     this does not depend on which factor carries the scale.
 
-    Another loss takes the place of the squared error by its deviance; see `parafair.losses`.
+    Another loss takes the place of the squared error by its deviance; see `parafair.losses`. A
+    table of side information adds its own error; see `Side`.
 
     Attributes:
         data: The data ``X``.
@@ -64,6 +69,7 @@ class Problem:
             the loss is the squared error, and are intercepts on the scale of its link otherwise.
         non_negative: The modes whose factors are non-negative. If all are, so must be the entries.
         structure: The set of the second factor of a matrix with people in its rows; None for any.
+        side: Side information; needs the squared error, and a penalty that is scale-free, if any.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
             penalty's; see `with_strengths`.
     """
@@ -79,14 +85,11 @@ class Problem:
     offsets: Offsets | None = None
     non_negative: tuple[int, ...] = ()
     structure: Multilinear | None = None
+    side: Side | None = None
     strengths: Tensor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data, TensorData):
-            raise TypeError(
-                f"data must be a TensorData, got {type(self.data).__name__}; use "
-                "TensorData.from_array"
-            )
+        instance_of("data", self.data, TensorData, "use TensorData.from_array")
         check_scale(self.data)
         check_rank(self.rank, self.shape)
         self.data.find_mode(self.mode)
@@ -96,22 +99,12 @@ class Problem:
         check_non_negative(self.data, self.non_negative)
         check_sensitive(self)
         check_scores(self)
+        check_side(self)
 
     @property
     def is_squared(self) -> bool:
         """Whether the loss is the squared error."""
         return is_squared(self.loss)
-
-    @property
-    def sensitive_modes(self) -> tuple[int, ...]:
-        """The modes with sensitive features."""
-        return tuple(self.sensitive_by_mode)
-
-    @property
-    def sensitive_by_mode(self) -> dict[int, SensitiveFeatures]:
-        """The sensitive features of each mode with any."""
-        own = {} if self.sensitive is None else {self.mode: self.sensitive}
-        return {**own, **self.other_sensitive}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -135,8 +128,8 @@ class Problem:
 
     @property
     def count(self) -> int:
-        """``|X|``, the number of observed entries."""
-        return self.observations.count
+        """``|X|``, the number of observed entries, with zeros that are not listed."""
+        return self.data.observed
 
     @property
     def prototype(self) -> Tensor:
@@ -147,6 +140,11 @@ class Problem:
     def norm_squared(self) -> float:
         """``||X||**2`` over the observed entries."""
         return self.observations.norm_squared
+
+    @cached_property
+    def table(self) -> Table | None:
+        """The side information in the units of the data; None if it has no effect."""
+        return None if self.side is None else self.side.scaled(self.norm_squared)
 
     @cached_property
     def total(self) -> float:
@@ -213,7 +211,8 @@ class Problem:
     @property
     def _reference(self) -> Tensor:
         """Numbers with the units of the loss, from which a penalty takes its own."""
-        if self.is_squared and not self.data.is_streamed:
+        in_memory = not self.data.zeros_count and not self.data.is_streamed
+        if self.is_squared and in_memory:
             return self.observations.values
         return self.prototype.new_full((1,), (self.total / self.count) ** 0.5)
 
@@ -226,53 +225,11 @@ class Problem:
 
     @cached_property
     def empty(self) -> dict[int, Tensor]:
-        """For each mode, the positions without observed entries."""
-        counts = (self.observations.counts(mode) for mode in range(self.order))
+        """For each mode, the positions without observed entries, and without side information."""
+        counts = [self.observations.counts(mode) for mode in range(self.order)]
+        if self.table is not None:
+            counts[self.mode] = counts[self.mode] + self.table.observations.counts(0)
         return {mode: (count == 0).nonzero().flatten() for mode, count in enumerate(counts)}
-
-    @property
-    def penalized(self) -> Tensor | None:
-        """Positions of the penalized people; None for everybody.
-
-        People without sensitive features or without observed entries are not penalized.
-        """
-        return self._penalized[0]
-
-    @property
-    def penalized_features(self) -> SensitiveFeatures:
-        """The sensitive features of the penalized people."""
-        assert self._penalized[1] is not None
-        return self._penalized[1]
-
-    @cached_property
-    def _penalized(self) -> tuple[Tensor | None, SensitiveFeatures | None]:
-        if self.sensitive is None:
-            empty = len(self.empty[self.mode]) > 0
-            return (self._present(self.mode).nonzero().flatten() if empty else None), None
-        return self._select_penalized(self.mode, self.sensitive)
-
-    def _present(self, mode: int) -> Tensor:
-        present = torch.ones(self.shape[mode], dtype=torch.bool, device=self.prototype.device)
-        present[self.empty[mode]] = False
-        return present
-
-    def _select_penalized(
-        self, mode: int, sensitive: SensitiveFeatures
-    ) -> tuple[Tensor | None, SensitiveFeatures]:
-        """Return the penalized positions of a mode, None for all, and their features."""
-        return select_penalized(self._present(mode), sensitive)
-
-    def penalized_rows(self, factor: Tensor, mode: int | None = None) -> Tensor:
-        """Return the penalized rows of a sensitive mode's factor, shape (..., people, rank).
-
-        Args:
-            factor: The factor, shape (..., n, rank).
-            mode: Its mode; None for the mode of the people.
-        """
-        rows = self.penalized
-        if mode is not None and mode != self.mode:
-            rows = self._select_penalized(mode, self.other_sensitive[mode])[0]
-        return factor if rows is None else factor[..., rows, :]
 
     def with_strengths(self, strengths: Tensor) -> Problem:
         """Return this problem for a batch whose members differ in strength.
@@ -282,7 +239,7 @@ class Problem:
         if self.penalty is None:
             raise ValueError("strengths need a penalty, but the problem has none")
         # Computed now, so that all copies share them.
-        self.scores or self._bound_at_strength_one, self.norm_squared, self.total  # noqa: B018
+        self.scores or self._bound_at_strength_one, self.total, self.table  # noqa: B018
         if moves_scale(self.penalty):
             self._single  # noqa: B018
         return self._with(strengths)
@@ -302,6 +259,15 @@ class Problem:
     def take(self, members: Tensor) -> Problem:
         """Return the problem of some members of a batch."""
         return self if self.strengths is None else self._with(self.strengths[members])
+
+    def of_people(self, places: NDArray[Any], sensitive: SensitiveFeatures) -> Problem:
+        """Return the problem of some people alone, with their sensitive features."""
+        return replace(
+            self,
+            data=self.data.take(self.mode, places),
+            sensitive=sensitive,
+            side=None if self.side is None else self.side.take(places),
+        )
 
     def _with(self, strengths: Tensor) -> Problem:
         other = copy(self)
@@ -328,25 +294,30 @@ class Problem:
 
     def evaluate(self, factors: Factors) -> Objective:
         """Return the objective of factors of shape (batch, size, rank), from any source."""
+        # What noise has made negative counts as zero if the loss allows nothing else.
+        if needs_non_negative(self.loss):
+            factors = project(self.non_negative, factors)
         return self.objective(factors, self.loss_of(factors), self.penalties(factors))
 
     def loss_of(self, factors: Factors) -> Tensor:
         """Return loss and ridge in double precision, shape (batch,)."""
         if self.is_squared:
-            return Sweep(self, factors).block(self.mode).value(factors[self.mode])
-        return self.deviance.value(factors) / self.count + self._shrinkage(factors)
+            sweep = Sweep(self, factors)
+            return sweep.value(sweep.block(self.mode), self.mode)
+        return self.deviance.value(factors) / self.count + self._held_back(factors)
 
     def value_and_gradients(self, factors: Factors) -> tuple[Objective, tuple[Tensor, ...]]:
         """Return the objective of factors of shape (batch, size, rank), and all its gradients.
 
         For squared errors, the gradient in the factor ``A`` of a mode is ``2 (A G - M) / |X|``. The
-        ridge and the penalties of all modes are included.
+        ridge, the side information and the penalties of all modes are included.
         """
         value, gradients = self.loss_and_gradients(factors)
         penalty, slopes = self.penalty_and_gradients(factors)
         for mode, slope in slopes.items():
             gradients[mode] += slope
-        return self.objective(factors, value, penalty), tuple(gradients)
+        side = self.add_side(factors, gradients)
+        return self.objective(factors, value, penalty, side), tuple(gradients)
 
     def loss_and_gradients(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
         """Return loss and ridge in double precision, shape (batch,), and their gradients."""
@@ -359,7 +330,15 @@ class Problem:
             ridge = ridge_diagonal(factors, mode, self.mode, self.ridge)
             if ridge is not None:
                 gradients[mode] += factor * (ridge * (2 / self.count)).unsqueeze(-2)
-        return error / self.count + self._shrinkage(factors), gradients
+        return error / self.count + self._held_back(factors), gradients
+
+    def add_side(self, factors: Factors, gradients: list[Tensor]) -> Tensor | None:
+        """Add the gradient of the side information; return its error, None if it has no effect."""
+        if self.table is None:
+            return None
+        error, slope = self.table.value_and_slope(factors[self.mode])
+        gradients[self.mode] += slope * (2 / self.count)
+        return error / self.count
 
     def penalty_and_gradients(self, factors: Factors) -> tuple[Tensor | None, dict[int, Tensor]]:
         """Return the sum of the penalties, None without any, and its gradient by mode."""
@@ -372,29 +351,33 @@ class Problem:
             values.append(value)
         return torch.stack(values).sum(0) if values else None, gradients
 
-    def _shrinkage(self, factors: Factors) -> Tensor:
+    def _held_back(self, factors: Factors) -> Tensor:
         """Return the value of the ridge in double precision, shape (batch,)."""
-        if not self.ridge:
-            return factors[0].new_zeros(len(factors[0]), dtype=torch.float64)
-        sizes = product_of([factor.double().square().mean(-2) for factor in factors])
-        return self.ridge * self.shape[self.mode] / self.count * sizes.sum(-1)
+        return ridge_value(factors, self.mode, self.ridge) / self.count
 
-    def objective(self, factors: Factors, value: Tensor, penalty: Tensor | None) -> Objective:
-        """Return the objective, given the value of a block (loss and ridge) and the penalty.
+    def objective(
+        self, factors: Factors, value: Tensor, penalty: Tensor | None, side: Tensor | None = None
+    ) -> Objective:
+        """Return the objective, given loss and ridge, the penalty, and the side's error if known.
 
-        If the fit is so close that the loss of the block is only rounding error, it is computed
-        again from the entries.
+        If the fit is so close that the loss is only rounding error, it is computed again from the
+        entries.
         """
-        held_back = self._shrinkage(factors)
+        held_back, table = self._held_back(factors), self.table
+        if side is None:
+            side = torch.zeros_like(held_back)
+            side = side if table is None else table.value(factors[self.mode]) / self.count
         loss = value - held_back
         penalty = torch.zeros_like(loss) if penalty is None else penalty.double()
         if not self.is_squared:
-            return Objective(loss, penalty + held_back, loss * self.count / self.total)
+            return Objective(loss, penalty + held_back, loss * self.count / self.total, side)
         floor = CANCELLATION * torch.finfo(self.prototype.dtype).eps
-        close = (loss * self.count < floor * self.norm_squared).nonzero().flatten()
+        size = self.norm_squared + (0.0 if table is None else table.norm_squared)
+        close = (loss * self.count < floor * size).nonzero().flatten()
         if len(close):
             loss = loss.clone()
             for member in close.tolist():
                 error = self.observations.residual_squared([factor[member] for factor in factors])
                 loss[member] = error / self.count
-        return Objective(loss, penalty + held_back, (loss * self.count / self.norm_squared).sqrt())
+        residual = (loss * self.count / self.norm_squared).sqrt()
+        return Objective(loss, penalty + held_back, residual, side)

@@ -25,6 +25,8 @@ from parafair.stored import read_arrays, read_record, reading, write_arrays, wri
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
 # Rows of the sensitive mode that a fit may have beside those of its decomposition.
 SHIFTS = "shifts"
+# The factor of the side information.
+SIDE = "side"
 # Rows that are confidential: they are stored only if asked for.
 EXACT = ("plain", "noiseless")
 # Arrays of a mode have one of these names and the number of the mode.
@@ -50,11 +52,12 @@ class Iteration:
     """One entry of a history: the objective after an iteration, and the time.
 
     Attributes:
-        objective: Loss plus penalty.
+        objective: Loss plus penalty, and `side`.
         loss: ``||X - model||**2 / |X|``, or the mean deviance.
         penalty: The penalty, its strength included.
         residual: ``||X - model|| / ||X||``, or the deviance over that of the best constant.
         seconds: Time since the solver started.
+        side: The error of the table of side information, times its weight; 0 without one.
     """
 
     objective: float
@@ -62,6 +65,7 @@ class Iteration:
     penalty: float
     residual: float
     seconds: float
+    side: float = 0.0
 
     @classmethod
     def of(cls, objective: Objective, seconds: float) -> Iteration:
@@ -72,6 +76,7 @@ class Iteration:
             penalty=float(objective.penalty),
             residual=float(objective.residual),
             seconds=seconds,
+            side=float(objective.side),
         )
 
 
@@ -140,6 +145,9 @@ class Fit:
         noiseless: The rows of the sensitive mode before noise was added; None without noise, and
             after such a `load`.
         noiseless_others: The same for every other mode with sensitive features, by mode.
+        side: The factor of the table of side information, shape (columns, rank): its least-squares
+            fit to the rows of the people, as released. None without side information.
+        side_residual: ``||Y - A D^T|| / ||Y||`` with this factor; None without side information.
     """
 
     cp: CPTensor
@@ -151,6 +159,8 @@ class Fit:
     plain: Tensor | None = None
     noiseless: Tensor | None = None
     noiseless_others: Mapping[int, Tensor] = field(default_factory=dict)
+    side: Tensor | None = None
+    side_residual: float | None = None
 
     @property
     def n_iter(self) -> int:
@@ -183,9 +193,10 @@ class Fit:
         return self.history[-1].seconds
 
     def __repr__(self) -> str:
+        side = "" if self.side_residual is None else f", of the side {self.side_residual:.4f}"
         return (
             f"Fit(rank {self.cp.rank}, {self.n_iter} iterations in {self.seconds:.2f} s, "
-            f"residual {self.residual:.4f}: {self.status.value})"
+            f"residual {self.residual:.4f}{side}: {self.status.value})"
         )
 
     def _repr_html_(self) -> str:
@@ -202,7 +213,15 @@ class Fit:
         judged = problem.evaluate([factor.unsqueeze(0) for factor in factors])
         last = Iteration.of(judged, self.seconds + seconds)
         cp = CPTensor.from_factors(factors)
-        return replace(self, cp=cp, history=(*self.history, last))
+        return replace(self, cp=cp, history=(*self.history, last)).with_side(problem)
+
+    def with_side(self, problem: Problem) -> Fit:
+        """Return this fit with the factor of the side information, if the problem has any."""
+        if problem.side is None:
+            return self
+        rows = self.cp.factors[problem.mode]
+        factor = problem.side.table.factor(rows[None])[0].to(rows)
+        return replace(self, side=factor, side_residual=problem.side.residual(rows))
 
     def with_plain(self, problem: Problem) -> Fit:
         """Return this fit with its plain rows, if the problem has sensitive features."""
@@ -214,7 +233,13 @@ class Fit:
             plain = block.minimizer(QuadraticForm.zero(factors[problem.mode]))
         else:
             ridge = ridge_diagonal(factors, problem.mode, problem.mode, problem.ridge)
-            plain = minimize_rows(problem.deviance, factors, problem.mode, ridge=ridge)
+            plain = minimize_rows(
+                problem.deviance,
+                factors,
+                problem.mode,
+                ridge=ridge,
+                non_negative=problem.mode in problem.non_negative,
+            )
         return replace(self, plain=plain[0])
 
     def write(self, folder: Path, *, keep_exact: bool = False) -> None:
@@ -226,7 +251,7 @@ class Fit:
         """
         arrays = {"weights": self.cp.weights, **_by_mode("factor_", enumerate(self.cp.factors))}
         arrays |= _by_mode(NOISE, self.noise.items())
-        rows = (SHIFTS, *EXACT) if keep_exact else (SHIFTS,)
+        rows = (SHIFTS, SIDE, *EXACT) if keep_exact else (SHIFTS, SIDE)
         arrays |= {name: found for name in rows if (found := getattr(self, name)) is not None}
         if keep_exact:
             arrays |= _by_mode(OTHER_ROWS, self.noiseless_others.items())
@@ -237,6 +262,7 @@ class Fit:
             "status_text": self.status.value,
             "counts": dict(self.counts),
             "history": [asdict(iteration) for iteration in self.history],
+            "side_residual": self.side_residual,
         }
         write_record(folder / FIT_FILE, record)
 
@@ -250,6 +276,7 @@ class Fit:
             if not all(bool(array.isfinite().all()) for array in arrays.values()):
                 raise ValueError("its factors have entries that are not finite")
             rows = {name: arrays.pop(name, None) for name in (SHIFTS, *EXACT)}
+            side = arrays.pop(SIDE, None)
             noise, others = _pop_modes(arrays, NOISE), _pop_modes(arrays, OTHER_ROWS)
             factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
             cp = CPTensor(arrays["weights"], tuple(factors))
@@ -260,6 +287,11 @@ class Fit:
                     raise ValueError(
                         f"its {name} rows have the shape {tuple(found.shape)} of no factor"
                     )
+            if side is not None and (side.ndim != 2 or side.shape[1] != cp.rank):
+                raise ValueError(
+                    f"its factor of side information has the shape {tuple(side.shape)}, not "
+                    f"(columns, {cp.rank})"
+                )
             _check_modes(cp, noise, others)
         with reading(folder / FIT_FILE):
             if noise and len(record["history"]) < 2:
@@ -275,6 +307,8 @@ class Fit:
                 noise=noise,
                 **rows,
                 noiseless_others=others,
+                side=side,
+                side_residual=record.get("side_residual"),
             )
 
 

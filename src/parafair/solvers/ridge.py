@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, product_of
@@ -14,3 +15,11 @@ def ridge_diagonal(factors: Factors, mode: int, people: int, ridge: float) -> Te
     others = [f.square().mean(-2) for other, f in enumerate(factors) if other != mode]
     share = factors[people].shape[-2] / factors[mode].shape[-2]
     return ridge * share * product_of(others)
+
+
+def ridge_value(factors: Factors, people: int, ridge: float) -> Tensor:
+    """Return the squared error on the ridge's extra entries, in double precision, (batch,)."""
+    if not ridge:
+        return factors[0].new_zeros(len(factors[0]), dtype=torch.float64)
+    sizes = product_of([factor.double().square().mean(-2) for factor in factors])
+    return ridge * factors[people].shape[-2] * sizes.sum(-1)

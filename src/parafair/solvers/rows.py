@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.row_grams import RowGrams, solve_rows
+from parafair.algebra.nnls import pass_columns_of_rows, solve_non_negative
+from parafair.algebra.row_grams import RowGrams, from_pairs, places_of, solve_rows, times
 from parafair.solvers.deviance import Deviance
 
 # Steps of Newton at most, and how often one is shortened to a quarter.
@@ -15,9 +16,17 @@ MOST_STEPS, MOST_SHORTER = 100, 8
 # A step must decrease the loss by this share of what its slope promises.
 DECREASE = 1e-4
 
+# Passes over the columns before pivoting, and what is added to the mean diagonal of its matrices.
+PASSES, DAMPING = 5, 1e-9
+
 
 def minimize_rows(
-    deviance: Deviance, factors: Factors, mode: int, *, ridge: Tensor | None
+    deviance: Deviance,
+    factors: Factors,
+    mode: int,
+    *,
+    ridge: Tensor | None,
+    non_negative: bool = False,
 ) -> Tensor:
     """Return the rows of a mode with the smallest deviance and ridge, shape (batch, n, rank).
 
@@ -29,6 +38,8 @@ def minimize_rows(
         factors: Each (batch, size, rank); that of the mode is where the rows begin.
         mode: The mode.
         ridge: Added to the diagonals of the Gram matrices, shape (batch, rank); None for none.
+        non_negative: Whether rows are non-negative. Steps then lead to the non-negative minimizer
+            of Newton's model of the loss, or towards it.
     """
     parts = list(factors)
     rank, like = factors[mode].shape[-1], factors[mode]
@@ -49,7 +60,10 @@ def minimize_rows(
     for _ in range(MOST_STEPS):
         step = torch.empty_like(rows)
         for part, triangles in grams.parts():
-            step[:, part] = -solve_rows(triangles, slope[:, part])
+            if non_negative:
+                step[:, part] = _non_negative_step(triangles, slope[:, part], rows[:, part])
+            else:
+                step[:, part] = -solve_rows(triangles, slope[:, part])
         promised = (step * slope).sum(-1, dtype=torch.float64)
         if not (-promised > tolerance * (1 + value.abs())).any():
             break
@@ -67,3 +81,23 @@ def minimize_rows(
         if not moved.any():
             break
     return rows
+
+
+def _non_negative_step(triangles: Tensor, slope: Tensor, rows: Tensor) -> Tensor:
+    """Return the way to the non-negative minimizer of a quadratic model of each row.
+
+    Args:
+        triangles: Upper triangles of the Gram matrices, shape (batch, n, pairs).
+        slope: The slopes at the rows, shape (batch, n, rank).
+        rows: The rows, of the same shape.
+    """
+    rank = rows.shape[-1]
+    places = places_of(rank, rows.device).diagonal()
+    # A row with fewer entries than components has flat directions.
+    more = DAMPING * triangles[..., places].mean(-1, keepdim=True).expand(*rows.shape)
+    damped = triangles.index_add(-1, places, more)
+    grams = from_pairs(damped, rank)
+    target = times(grams, rows) - slope
+    start = pass_columns_of_rows(target, grams, rows, passes=PASSES)
+    parts = (part.reshape(-1, part.shape[-1]) for part in (target, damped, start))
+    return solve_non_negative(*parts).reshape(rows.shape) - rows

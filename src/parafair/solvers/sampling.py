@@ -65,9 +65,7 @@ def take_sample(problem: Problem) -> tuple[Tensor, Problem]:
     features, everybody = problem.penalized_features, problem.penalized
     drawn = features.sample(SAMPLE, np.random.RandomState(0))
     places = drawn if everybody is None else everybody.cpu().numpy()[drawn]
-    few = replace(
-        problem, data=problem.data.take(problem.mode, places), sensitive=features.take(drawn)
-    )
+    few = problem.of_people(places, features.take(drawn))
     if problem.strengths is not None:
         few = few.with_strengths(problem.strengths)
     return torch.from_numpy(places).to(problem.prototype.device), few
@@ -84,7 +82,11 @@ def carry_over(problem: Problem, fit: Fit, places: Tensor, features: SensitiveFe
     """
     mode, factors = problem.mode, list(fit.cp.factors)
     sampled = factors[mode]
-    rows = least_squares_rows(problem, [f[None] for m, f in enumerate(factors) if m != mode])[0]
+    # The best factor of side information depends on the rows; zeros count for nothing there.
+    nobody = sampled.new_zeros(problem.shape[mode], sampled.shape[-1])
+    factors[mode] = nobody.index_copy(0, places, sampled)
+    block = Sweep(problem, [factor[None] for factor in factors]).block(mode)
+    rows = block.minimizer(QuadraticForm.zero(block.target))[0]
     everybody = problem.penalized_rows(rows)
     nearest = nearest_trained(
         everybody, problem.penalized_features, plain=rows[places], trained_features=features

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, cross_gram, gram
 from parafair.algebra.least_squares import Block, squared_block
-from parafair.algebra.observed import CompleteObservations
 from parafair.algebra.row_grams import RowGrams
 from parafair.solvers.deviance import Deviance
 
@@ -36,8 +37,7 @@ def tangent_block(
         damping: Multiples of the weights, shape (batch,); None for 1.
     """
     loss, factor, rank = deviance.loss, factors[mode], factors[mode].shape[-1]
-    complete = isinstance(deviance.data.observations, CompleteObservations)
-    shared = loss.bound is not None and complete
+    shared = loss.bound is not None and deviance.data.observed == prod(deviance.data.shape)
     value, slope, triangles = deviance.entries.slope_and_grams(
         loss, None if shared else loss.weight, factors, deviance.fixed, mode
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from parafair.losses import Loss
+from parafair.algebra.zero_entries import ZeroLoss
+from parafair.losses import Loss, needs_non_negative
 
 
 class LossContract:
@@ -14,7 +15,8 @@ class LossContract:
     def grid(self, loss: Loss) -> tuple[Tensor, Tensor, Tensor]:
         """Return entries that the loss accepts, models, and points where squares touch the loss.
 
-        Shapes are (entries, 1, 1), (models, 1) and (points,).
+        Models of a loss for non-negative factors are not negative. Shapes are (entries, 1, 1),
+        (models, 1) and (points,).
         """
         tried = torch.tensor(
             [-2.5, 0.0, 0.25, 1.0, 2.0, 3.5, 7.0], dtype=torch.float64, device="cpu"
@@ -22,6 +24,8 @@ class LossContract:
         values = tried[loss.accepts(tried)]
         models = torch.linspace(-6, 6, 61, dtype=torch.float64, device="cpu")
         points = torch.tensor([-4.0, -0.5, 0.0, 1e-6, 1.5, 4.0], dtype=torch.float64, device="cpu")
+        if needs_non_negative(loss):
+            models, points = models[models >= 0], points[points > 0]
         return values[:, None, None], models[:, None], points
 
     def test_it_accepts_some_values(self, loss: Loss) -> None:
@@ -46,7 +50,8 @@ class LossContract:
         there, _ = loss.value_and_slope(values, models)
         move = models - points
         weights = [loss.weight(values, points)]
-        assert (weights[0] > 0).all()
+        assert (weights[0] >= 0).all()
+        assert (weights[0] > 0).any()
         if loss.bound is not None:
             weights.append(torch.full_like(weights[0], loss.bound))
         for weight in weights if loss.monotone else []:
@@ -66,10 +71,30 @@ class LossContract:
         """The saturated value is a lower bound, and nearly reached."""
         values, _, _ = self.grid(loss)
         models = torch.linspace(-12, 12, 4801, dtype=torch.float64, device="cpu")[:, None]
+        if needs_non_negative(loss):
+            models = models.clamp_min(0.0)
         least = loss.value_and_slope(values, models)[0].amin((-2, -1))
         saturated = loss.saturated(values.flatten())
         assert (least - saturated).min() > -1e-9
         assert (least - saturated).max() < 1e-3
+
+    def test_the_loss_of_zeros_is_as_stated(self, loss: Loss) -> None:
+        """If it has `at_zero`, zeros are values, and those are the terms and the weight of one."""
+        if not isinstance(loss, ZeroLoss):
+            return
+        _, models, _ = self.grid(loss)
+        zeros = torch.zeros_like(models)
+        assert loss.accepts(zeros).all()
+        values = torch.cat([self.grid(loss)[0].flatten(), zeros[:5, 0]])
+        of_mean = loss.constant(values.mean().reshape(1))
+        assert abs(loss.constant(values) - of_mean) < 1e-9 * (1 + abs(of_mean))
+        if loss.at_zero is not None:
+            linear, quadratic = loss.at_zero
+            expected = linear * models + quadratic * models.square()
+            torch.testing.assert_close(loss.value_and_slope(zeros, models)[0], expected)
+            for weight in (loss.weight, loss.curvature):
+                found = weight(zeros, models)
+                torch.testing.assert_close(found, torch.full_like(found, 2 * quadratic))
 
     def test_the_constant_is_the_best_one(self, loss: Loss) -> None:
         """Its slope vanishes, and its mean has the units of the entries."""

@@ -70,8 +70,8 @@ function components(modes) {
 function mode({ mode: name, people, size: all, drawn, labels, values, largest }) {
   const [low, high] = extent([0, ...values.flat().filter(known)]);
   const range = high > low ? [low, high] : [-1, 1];
-  const sorted = drawn === "sorted" || drawn === "largest";
-  if (drawn === "largest" && largest?.length) {
+  const sorted = drawn === "sorted";
+  if (drawn === "largest") {
     const words = `the largest of ${all} labels; all values are from ${show(low)} to ${show(high)}`;
     return html("div", { class: "mode" }, html("h3", {}, name), html("p", { class: "hint" }, words),
       ...largest.map((named, index) => largestOf(named, index, range)));

@@ -2,21 +2,22 @@
 
 const rows = new Map(); // from a point to its row
 
-// A column: name, value (to sort by), and optionally cell (what to show) and number.
+// A column: name, value (to sort by), and optionally cell (what to show), number, and minor: left out on paper.
+const looks = (column) => [column.number && "number", column.minor && "minor"].filter(Boolean).join(" ") || null;
 function table(columns, entries, { label, caption = null, onRow = null }) {
   const body = html("tbody");
   const head = html("tr");
   const lines = entries.map((entry) => {
     const cells = columns.map((column) => {
       const shown = column.cell ? column.cell(entry) : show(column.value(entry));
-      return html("td", { class: column.number ? "number" : null }, shown);
+      return html("td", { class: looks(column) }, shown);
     });
     const line = html("tr", {}, ...cells);
     onRow?.(entry, line);
     return { entry, line };
   });
   for (const column of columns) {
-    const cell = html("th", { scope: "col", class: column.number ? "number" : null });
+    const cell = html("th", { scope: "col", class: looks(column) });
     const button = html("button", { type: "button" }, column.name);
     button.addEventListener("click", () => {
       const down = cell.getAttribute("aria-sort") === "ascending";
@@ -76,26 +77,27 @@ const offChanceCell = (point) => html("span", {}, ...sidesOf(point).flatMap((sid
 
 function drawPoints() {
   const number = (name, title = name) => ({ name: title, value: (p) => p[name], number: true });
+  const minor = (name, title) => ({ ...number(name, title), minor: true });
   const tested = points.some((p) => known(p.rmse));
   const certified = points.some((p) => p.certificate);
   const noisy = certified || points.some((p) => p.noise);
   const bound = (name, title) => ({ name: title, value: (p) => p[name], cell: (p) => atMost(p[name]) ?? "–", number: true });
   const sure = (name, title) => ({ name: title, value: (p) => p[name], cell: (p) => (known(p[name]) ? show(Number(p[name].toFixed(3))) : "–"), number: true });
   find("points").append(table([
-    { name: "fit", value: (p) => p.id, cell: (p) => link(p, show(p.id)) },
+    { name: "fit", value: (p) => p.id, cell: (p) => link(p, show(p.id)), minor: true },
     { name: "method", value: (p) => p.method, cell: (p) => methodName(p.method) },
-    number("strength"), ...(noisy ? [number("noise")] : []), number("seed"), number("residual"), number("leakage", "measured leakage"),
+    number("strength"), ...(noisy ? [number("noise")] : []), minor("seed"), number("residual"), number("leakage", "measured leakage"),
     ...(certified ? [bound("certified_release", "certified (F)"), sure("vote", "measured vote")] : []),
     { name: "95 % interval", value: (p) => p.low, cell: interval, number: true },
     { name: "off chance", value: (p) => Math.max(p.above ?? 0, p.below ?? 0), cell: offChanceCell, number: true },
     ...(certified ? [
       bound("certified_matrix", "certified (C)"), sure("exposure_b", "largest exposure (b)"), sure("exposure_a", "largest exposure (a)"),
-    ] : []),
+    ].map((column) => ({ ...column, minor: true })) : []),
     { name: "marks", value: (p) => marks(p).join(", ") },
-    number("p_value", "p"), number("criterion"),
-    ...(tested ? [number("rmse", "held-out RMSE"), number("mae", "MAE"), number("rmse_gap", "RMSE gap between groups"), number("ks", "KS of predictions")] : []),
-    number("iterations"), number("seconds"),
-    { name: "status", value: (p) => p.status },
+    minor("p_value", "p"), minor("criterion"),
+    ...(tested ? [number("rmse", "held-out RMSE"), minor("mae", "MAE"), minor("rmse_gap", "RMSE gap between groups"), minor("ks", "KS of predictions")] : []),
+    minor("iterations"), minor("seconds"),
+    { name: "status", value: (p) => p.status, minor: true },
   ], points, {
     label: "All fits",
     caption: "Off chance: how far attackers are significantly above (▲) or below (▼) chance, at most. Fits without a leakage were not audited, or diverged. They are not in the plot."
