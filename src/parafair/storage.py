@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 
 from parafair.arguments import as_path, flag
 from parafair.records import plain
-from parafair.temporaries import MANIFEST_FILE, put_back, temporary
+from parafair.temporaries import MANIFEST_FILE, digest_of, put_back, temporary
 
 # Files of a run and of a written data set. Overwriting deletes the folder, so it must not hold
 # anything else.
@@ -54,7 +54,6 @@ RUN_FILES = frozenset(
 DATASET_FILES = frozenset(
     {MANIFEST_FILE, "tensor.npy", "entries.csv", "sensitive.csv", "target.csv"}
 )
-SORTED_FILES = frozenset({MANIFEST_FILE, "tensor.json", "part-*.parquet", "labels-*.parquet"})
 
 # Bytes that must be free before any work is done; small results need less.
 LEAST_FREE = 2**18
@@ -369,10 +368,7 @@ def is_sealed(record: Mapping[str, Any]) -> bool:
 def _write_manifest(folder: Path) -> None:
     """Write the checksums of the files of a folder, as its last file."""
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    digests = {}
-    for path in files:  # which may be larger than memory
-        with path.open("rb") as stream:
-            digests[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    digests = {path.name: digest_of(path) for path in files}
     write_json(folder / MANIFEST_FILE, seal({"files": digests}))
 
 

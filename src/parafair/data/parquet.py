@@ -20,11 +20,15 @@ from parafair.arguments import as_path
 from parafair.data.frames import check_parquet
 from parafair.data.labels import as_labels
 from parafair.stored import read_record, reading
+from parafair.temporaries import MANIFEST_FILE
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
 
 RECORD_FILE, FORMAT = "tensor.json", 1
+# The files of a sorted folder, which may be overwritten.
+SORTED_FILES = frozenset({MANIFEST_FILE, RECORD_FILE, "part-*.parquet", "labels-*.parquet"})
+
 SORT_AGAIN = "sort the data again, or use a copy of the folder"
 
 

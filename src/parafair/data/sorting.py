@@ -24,10 +24,17 @@ from parafair.algebra.streamed import counting_order
 from parafair.arguments import as_path, bytes_of, callback, one_of
 from parafair.data.frames import check_parquet
 from parafair.data.long_table import Duplicates, check_mode_columns, merge_cells
-from parafair.data.parquet import FORMAT, RECORD_FILE, ParquetSource, labels_name, part_name
+from parafair.data.parquet import (
+    FORMAT,
+    RECORD_FILE,
+    SORTED_FILES,
+    ParquetSource,
+    labels_name,
+    part_name,
+)
 from parafair.data.raw_table import BATCH, OnProgress, Progress, Table, find_files
 from parafair.data.streamed import StreamedData
-from parafair.storage import SORTED_FILES, check_new_folder, new_folder
+from parafair.storage import check_new_folder, new_folder
 from parafair.stored import write_record
 
 # Entries of a row group, and row groups of a file.
