@@ -11,7 +11,7 @@ from tests.test_lazy import imported_by
 def test_the_help_lists_all_commands_in_the_order_of_work(working):
     names = [
         "datasets", "sort", "fit", "tune", "audit", "frontier", "pick", "report",
-        "parity-limit", "predict", "transform", "certify", "reproduce",
+        "parity-limit", "predict", "recommend", "transform", "certify", "reproduce",
     ]  # fmt: skip
     assert re.findall(r"│ ([a-z][\w-]+) +[A-Z]", run("--help")) == names
     assert list(Commands()) == names
