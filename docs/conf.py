@@ -76,7 +76,7 @@ html_sidebars = {"index": [], "faq": [], "glossary": [], "comparison": []}
 # Scripts that need data of the reader's own or minutes: their pages say so and show what they gave.
 NOT_EXECUTED = ("03_", "04_", "08_", "09_", "demo")
 # Files to copy, which are shown on a page of the guide.
-NOT_IN_THE_GALLERY = ("apply_encoder",)
+NOT_IN_THE_GALLERY = ("apply_encoder", "many_processes", "out_of_core")
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",

@@ -35,11 +35,13 @@ from parafair import (
     certify,
     certify_rows,
     compare_scores,
+    evaluate_rankings,
     frontier,
     parity_limit,
     people_needed,
     show_versions,
     sort_parquet,
+    split_by_time,
     split_cells,
     split_people,
     tune,
@@ -111,6 +113,10 @@ def sort(folder, out):
     return sort_parquet(folder / "entries.parquet", out, modes=HOLES.modes, value="value")
 
 
+def rankings():
+    return evaluate_rankings(TENSOR, HOLES, sensitive_features=GROUPS, bootstraps=10)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Results that calls start from, and a folder with a stored model."""
@@ -130,6 +136,7 @@ def made(tmp_path_factory):
         "problem": Problem(DATA, 2, sensitive=FEATURES, penalty=parafair.penalties.Invariant()),
         "certificate": certify(model, draws=100),
         "limit": parity_limit(TENSOR, sensitive_features=GROUPS),
+        "rankings": rankings(),
         "tuning": tune(FairCP(method="none", tol=0.1), TENSOR, grid={"rank": [1, 2]}),
     }
     found["certificate"].write(folder / "certificate.json")
@@ -267,6 +274,16 @@ CALLS = {
         PEOPLE, key="person", labels=np.arange(24)
     ),
     "SensitiveFeatures.joint": lambda m: FEATURES.joint(2),
+    "FairCP.recommend": lambda m: FairCP(2, method="none", tol=0.1).fit(HOLES).recommend([0], 2),
+    "Rankings.from_list": lambda m: parafair.Rankings.from_list(m["rankings"].to_list()),
+    "Rankings.gap": lambda m: m["rankings"].gap("recall@10"),
+    "Rankings.interval": lambda m: m["rankings"].interval("recall@10"),
+    "Rankings.largest": lambda m: m["rankings"].largest("recall@10"),
+    "Rankings.to_frame": lambda m: m["rankings"].to_frame(),
+    "Rankings.to_list": lambda m: m["rankings"].to_list(),
+    "Rankings.value": lambda m: m["rankings"].value("recall@10"),
+    "evaluate_rankings": lambda m: rankings(),
+    "split_by_time": lambda m: split_by_time(HOLES, np.arange(HOLES.observed)),
     "SensitiveFeatures.of": lambda m: SensitiveFeatures.of(PEOPLE[["group"]]),
     "SensitiveFeatures.read": lambda m: FEATURES.read(GROUPS),
     "SensitiveFeatures.read_table": lambda m: SensitiveFeatures.of(PEOPLE[["group"]]).read_table(

@@ -26,6 +26,7 @@ from parafair.temporaries import MANIFEST_FILE, digest_of, put_back, temporary
 
 # Files of a run and of a written data set. Overwriting deletes the folder, so it must not hold
 # anything else.
+TABLES = ("embedding", "factor_*", "side_factor", "core")
 RUN_FILES = frozenset(
     {
         MANIFEST_FILE,
@@ -38,14 +39,7 @@ RUN_FILES = frozenset(
         "factors.safetensors",
         "encoder.json",
         "encoder.safetensors",
-        "embedding.csv",
-        "embedding.parquet",
-        "factor_*.csv",
-        "factor_*.parquet",
-        "side_factor.csv",
-        "side_factor.parquet",
-        "core.csv",
-        "core.parquet",
+        *(f"{name}.{end}" for name in TABLES for end in ("csv", "parquet")),
         "evaluation.json",
         "audit.json",
         "certificate.json",

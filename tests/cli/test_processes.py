@@ -73,7 +73,7 @@ def test_sigterm_stores_a_checkpoint_and_the_next_run_continues(data, tmp_path):
 
 @pytest.mark.slow
 def test_the_example_runs(tmp_path):
-    found = run([sys.executable, ROOT / "examples" / "16_many_processes.py"], tmp_path)
+    found = run([sys.executable, ROOT / "examples" / "many_processes.py"], tmp_path)
     assert found.returncode == 0, found.stderr
     assert "2 processes: Fit(rank 2, " in found.stdout
     assert "the embedding of all people: (900, 2)" in found.stdout

@@ -98,7 +98,7 @@ class ZeroFilledObservations:
     def counts(self, mode: int) -> Tensor:
         """Return the number of observed entries at each index."""
         size = self.shape[mode]
-        everywhere = torch.full((size,), prod(self.shape) // size, device=self.indices.device)
+        everywhere = self.indices.new_full((size,), prod(self.shape) // size)
         return everywhere if self.missing is None else everywhere - self.missing.counts(mode)
 
     def working_memory(self, rank: int) -> int:

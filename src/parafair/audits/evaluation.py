@@ -58,7 +58,7 @@ class Score:
 class Evaluation:
     """A table of scores, one row each."""
 
-    row: ClassVar[type[Score]] = Score
+    _row: ClassVar[type[Score]] = Score
     scores: tuple[Score, ...]
 
     def value(self, measure: str, group: str = ALL_PEOPLE, *, feature: str = "") -> float:
@@ -96,7 +96,7 @@ class Evaluation:
             {name: nan if value is None else value for name, value in record.items()}
             for record in records
         ]
-        return cls(tuple(cls.row(**row) for row in rows))
+        return cls(tuple(cls._row(**row) for row in rows))
 
     def to_frame(self) -> pandas.DataFrame:
         """Return the table as a data frame."""

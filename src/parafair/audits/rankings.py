@@ -49,7 +49,7 @@ class Rankings(Evaluation):
     differences between the two groups of a feature that differ most, the first minus the second.
     """
 
-    row: ClassVar[type[Score]] = RankingScore
+    _row: ClassVar[type[Score]] = RankingScore
     scores: tuple[RankingScore, ...]
 
     def interval(self, measure: str, group: str = "all", *, feature: str = "") -> tuple[float, ...]:

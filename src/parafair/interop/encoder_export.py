@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from parafair.algebra.devices import identity
 from parafair.arguments import as_path, flag, instance_of
 from parafair.data.devices import resolve_dtype
 from parafair.encoders.base import Encoder
@@ -97,7 +98,7 @@ def _take_apart(encoder: Encoder | None) -> tuple[LinearEncoder, dict[str, torch
     parts: tuple[torch.Tensor, ...]
     if learned is None:
         parts = (
-            torch.eye(rank, dtype=like.dtype),
+            identity(rank, like),
             like.new_zeros(rank),
             like.new_zeros(rank, 0),
             like.new_zeros(0),

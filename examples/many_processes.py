@@ -2,7 +2,7 @@
 
 Run it as it is, or start the processes yourself, on one machine or on many:
 
-    torchrun --nproc-per-node 2 examples/16_many_processes.py
+    torchrun --nproc-per-node 2 examples/many_processes.py
 """
 
 import os
