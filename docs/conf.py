@@ -82,7 +82,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "backreferences_dir": "gallery/backreferences",
     "filename_pattern": rf"[/\\](?!{'|'.join(NOT_EXECUTED)})[^/\\]+\.py$",
-    "ignore_pattern": rf"[/\\](?:{'|'.join(NOT_IN_THE_GALLERY)})\.py$",
+    "ignore_pattern": rf"^(?:{'|'.join(NOT_IN_THE_GALLERY)})\.py$",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "remove_config_comments": True,

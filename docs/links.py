@@ -29,7 +29,9 @@ class Page(HTMLParser):
 
 def broken(site):
     """Return each broken link with the page it is on."""
-    pages = {path: Page(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
+    # Files of the theme in _static are templates, not pages.
+    paths = [path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts]
+    pages = {path: Page(path.read_text("utf-8")) for path in paths}
     for path, page in pages.items():
         for target in page.targets:
             parts = urlsplit(target)

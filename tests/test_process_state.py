@@ -39,6 +39,7 @@ from parafair import (
     parity_limit,
     people_needed,
     show_versions,
+    sort_parquet,
     split_cells,
     split_people,
     tune,
@@ -106,6 +107,10 @@ MODEL = FairCP(2, strength=0.1, tol=0.1)
 TUCKER = FairTucker((2, 2, 2))
 
 
+def sort(folder, out):
+    return sort_parquet(folder / "entries.parquet", out, modes=HOLES.modes, value="value")
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Results that calls start from, and a folder with a stored model."""
@@ -113,6 +118,8 @@ def made(tmp_path_factory):
     model = FairCP(2, strength=0.1, tol=0.1).fit(TENSOR, sensitive_features=GROUPS)
     model.save(folder / "model")
     (folder / "x.tns").write_text("1 1 1 2.0\n2 1 1 3.0\n")
+    TABLE.to_parquet(folder / "entries.parquet", index=False)
+    sort(folder, folder / "sorted")
     found = {
         "folder": folder,
         "model": model,
@@ -172,6 +179,7 @@ CALLS = {
     "parity_limit": lambda m: parity_limit(TENSOR, sensitive_features=GROUPS),
     "split_cells": lambda m: split_cells(HOLES),
     "split_people": lambda m: split_people(HOLES, groups=GROUPS),
+    "sort_parquet": lambda m: sort(m["folder"], new(m, "sorted")),
     "tune": lambda m: tune(
         FairCP(strength=1.0, tol=0.1, max_iter=2),
         HOLES,
@@ -274,6 +282,7 @@ CALLS = {
     "TensorData.from_table": lambda m: TensorData.from_table(
         TABLE, modes=list(TABLE.columns[:3]), value=TABLE.columns[3]
     ),
+    "TensorData.from_parquet": lambda m: TensorData.from_parquet(m["folder"] / "sorted"),
     "TensorData.from_tns": lambda m: TensorData.from_tns(m["folder"] / "x.tns"),
     "TensorData.keep": lambda m: DATA.keep([0, 1]),
     "TensorData.locate": lambda m: DATA.locate(0, [0, 1]),

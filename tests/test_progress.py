@@ -120,9 +120,7 @@ def test_an_audit_shows_its_progress_and_can_be_interrupted(capsys):
 
 @pytest.mark.parametrize("verbose", [-1, 3, 0.5, "1", None])
 def test_other_verbosities_are_refused(verbose):
-    with pytest.raises(
-        (ValueError, TypeError), match="verbose must be a whole number|verbose must be at"
-    ):
+    with pytest.raises((ValueError, TypeError), match="verbose must be a whole number from 0 to 2"):
         audit([[0.0]] * 8, sensitive_features=["a", "b"] * 4, verbose=verbose)
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         evaluate_rankings,
     )
     from parafair.data.sensitive import SensitiveFeatures
+    from parafair.data.sorting import sort_parquet
     from parafair.data.splits import split_by_time, split_cells, split_people
     from parafair.data.tensor_data import TensorData
     from parafair.environment import show_versions
@@ -67,6 +68,7 @@ _NAMES = {
         "evaluate_rankings",
     ],
     "data.sensitive": ["SensitiveFeatures"],
+    "data.sorting": ["sort_parquet"],
     "data.splits": ["split_by_time", "split_cells", "split_people"],
     "data.tensor_data": ["TensorData"],
     "environment": ["show_versions"],
@@ -129,6 +131,7 @@ __all__ = [
     "report",
     "show_versions",
     "solvers",
+    "sort_parquet",
     "split_by_time",
     "split_cells",
     "split_people",

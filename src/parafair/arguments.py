@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from math import inf, isfinite
 from numbers import Integral, Real
 from pathlib import Path
@@ -63,6 +65,27 @@ def _as_float(value: object) -> float:
         return float(value)
     except OverflowError:
         return inf
+
+
+def bytes_of(name: str, value: object) -> int:
+    """Return a size of memory in bytes, given as a number or as text such as "8GB".
+
+    >>> bytes_of("memory", "1.5GB")
+    1500000000
+    """
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)i?B?\s*", str(value), re.IGNORECASE)
+    number = None
+    if match and not isinstance(value, bool):
+        with suppress(ValueError):
+            number = float(match[1]) * UNITS[match[2].upper()]
+    if not number or not 1 <= number < inf:
+        raise ValueError(
+            f"{name} must be a size such as '8GB' or a number of bytes, got {shown(value)}"
+        )
+    return int(number)
+
+
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def flag(name: str, value: object) -> bool:

@@ -92,7 +92,7 @@ class Bar:
 
         bundle = {"text/html": html, "text/plain": text}
         if self.handle is None:
-            self.handle = display(bundle, raw=True, display_id=True)
+            self.handle = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         else:
             self.handle.update(bundle, raw=True)
 

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 
 from parafair.arguments import as_path, flag
 from parafair.records import plain
-from parafair.temporaries import MANIFEST_FILE, put_back, temporary
+from parafair.temporaries import MANIFEST_FILE, digest_of, put_back, temporary
 
 # Files of a run and of a written data set. Overwriting deletes the folder, so it must not hold
 # anything else.
@@ -368,7 +368,7 @@ def is_sealed(record: Mapping[str, Any]) -> bool:
 def _write_manifest(folder: Path) -> None:
     """Write the checksums of the files of a folder, as its last file."""
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    digests = {path.name: digest_of(path) for path in files}
     write_json(folder / MANIFEST_FILE, seal({"files": digests}))
 
 

@@ -22,6 +22,12 @@ MANIFEST_FILE = "manifest.json"
 STALE_SECONDS = 24 * 3600.0
 
 
+def digest_of(path: Path) -> str:
+    """Return the checksum of a file, which may be larger than memory."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def _host() -> str:
     return re.sub(r"\W", "_", socket.gethostname())[:40]
 

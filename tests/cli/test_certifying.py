@@ -81,13 +81,14 @@ def test_a_run_that_was_not_certified_says_what_to_do(arrays):
     assert "--keep-exact on the command line" in text
 
 
-def test_many_people_are_certified_if_asked_for(arrays, monkeypatch):
+def test_many_people_are_certified_by_samples_unless_all_are_asked_for(arrays, monkeypatch):
     monkeypatch.setattr(runs, "MOST_CERTIFIED", 39)
+    monkeypatch.setattr("parafair.guarantees.settings.LEAST_SAMPLED", 39)
     text = run(*FIT, "--noise", 0.5)
-    assert "not certified: 40 people take a while; ask for it with --certify" in text
-    assert not (arrays / "run" / "certificate.json").exists()
+    assert "certified by samples of 39 people; --certify takes all 40" in text
+    assert "samples of 39 of 40 people" in (arrays / "run" / "certificate.json").read_text()
     run(*FIT, "--noise", 0.5, "--force", "--certify")
-    assert (arrays / "run" / "certificate.json").exists()
+    assert "samples of" not in (arrays / "run" / "certificate.json").read_text()
 
 
 def test_a_fit_that_cannot_be_certified_is_kept(arrays):

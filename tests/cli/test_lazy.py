@@ -10,8 +10,8 @@ from tests.test_lazy import imported_by
 
 def test_the_help_lists_all_commands_in_the_order_of_work(working):
     names = [
-        "datasets", "fit", "tune", "audit", "frontier", "pick", "report", "parity-limit",
-        "predict", "transform", "certify", "reproduce",
+        "datasets", "sort", "fit", "tune", "audit", "frontier", "pick", "report",
+        "parity-limit", "predict", "recommend", "transform", "certify", "reproduce",
     ]  # fmt: skip
     assert re.findall(r"│ ([a-z][\w-]+) +[A-Z]", run("--help")) == names
     assert list(Commands()) == names

@@ -202,7 +202,7 @@ def test_a_mode_may_not_be_called_like_a_column(films):
 def test_listed_events_are_left_out_if_absent_ones_are_zeros(films):
     events = TensorData.from_table(films.to_table(), modes=["film", "person"], value="value",
                                    absent="zero")  # fmt: skip
-    model = fit(events, "person", ridge=0.0)
+    model = fit(events, "person", ridge=0.0, center=False)
     found = model.recommend("p07", 2)
     listed = films.to_table().query("person == 'p07'")["film"]
     assert not set(found.labels[0]) & set(listed)

@@ -9,7 +9,7 @@ import torch
 from parafair import FairCP, SensitiveFeatures, TensorData, frontier, split_cells
 from parafair.audits import Verdict
 from parafair.frontiers.choice import Wanted
-from parafair.report import content, write_report
+from parafair.report import content, render, write_report
 from parafair.report.content import _drawing
 from parafair.report.summary import _choice, summarize
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
@@ -261,3 +261,28 @@ def test_a_frontier_of_plain_arrays_numbers_its_modes(curve):
     people, things = content(curve, title="")["points"][0]["components"]
     assert (people["mode"], things["mode"]) == ("mode_0 (people)", "mode_1")
     assert things["labels"] == list(map(str, range(8)))
+
+
+def test_the_page_does_not_grow_with_the_number_of_people(curve):
+    n = 30_000
+    random = np.random.default_rng(0)
+
+    def grown(point):
+        rank = point.fit.cp.rank
+        people = torch.from_numpy(random.standard_normal((n, rank)))
+        cp = replace(point.fit.cp, factors=(people, *point.fit.cp.factors[1:]))
+        return replace(point, fit=replace(point.fit, cp=cp))
+
+    def size(fits):
+        return len(render(content(fits, title="")))
+
+    many = replace(
+        curve,
+        points=tuple(map(grown, curve.points)),
+        sensitive=SensitiveFeatures.of(random.integers(0, 2, n)),
+        training={},
+    )
+    assert all(point.fit.cp.shape[0] == n for point in many.points)
+    # A thousand people are drawn and three hundred rows of a factor, whatever n is.
+    assert size(many) < size(curve) + len(many) * 60_000
+    assert size(many) < 5 * 10**6

@@ -90,10 +90,10 @@ class Cells:
             sizes,
             cell,
             values[order],
-            _ends(counts),
+            run_ends(counts),
             by_cell,
             rows[by_cell],
-            _ends(filled),
+            run_ends(filled),
         )
 
     @cached_property
@@ -159,7 +159,7 @@ class Cells:
                 contracted = contracted * _wide(factors[other]).index_select(0, place)
         order = torch.argsort(self.places[at], stable=True)
         counts = torch.bincount(self.places[at], minlength=self.sizes[at])
-        return _members(_bags(contracted, order, _ends(counts)), factors)
+        return _members(_bags(contracted, order, run_ends(counts)), factors)
 
     def error_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
         """Return the squared error and half its gradients; each entry is read once."""
@@ -213,7 +213,7 @@ def _each(factors: Factors) -> list[tuple[int, Tensor]]:
     return list(enumerate(factors))
 
 
-def _ends(counts: Tensor) -> Tensor:
+def run_ends(counts: Tensor) -> Tensor:
     """Return 0, then the end of each of several runs of these lengths."""
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 

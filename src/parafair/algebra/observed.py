@@ -23,7 +23,7 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors, contract_first, cross_gram, gram, khatri_rao, mttkrp
 from parafair.algebra.devices import by_device
 from parafair.algebra.row_grams import FORMED, RowGrams, pair_products, working_memory
-from parafair.algebra.sparse import SparseObservations
+from parafair.algebra.sparse import InMemory, SparseObservations
 
 # Numbers in memory at once when the model is evaluated at many entries.
 NUMBERS_AT_ONCE = 2**22
@@ -51,7 +51,19 @@ class Observations(Protocol):
 
     @property
     def values(self) -> Tensor:
-        """The observed entries, in any shape."""
+        """The observed entries, in any shape; an error if they are not in memory."""
+
+    @property
+    def like(self) -> Tensor:
+        """An empty tensor with the dtype and device of the entries."""
+
+    @property
+    def count(self) -> int:
+        """Number of observed entries."""
+
+    @property
+    def norm_squared(self) -> float:
+        """The sum of their squares."""
 
     def sums(self, factors: Factors) -> Sums:
         """Return the sums for these factors, each (batch, size, rank)."""
@@ -93,7 +105,7 @@ def observe(values: Tensor, indices: Tensor | None, shape: tuple[int, ...]) -> O
 
 
 @dataclass(frozen=True, eq=False)
-class CompleteObservations:
+class CompleteObservations(InMemory):
     """A tensor without missing entries; all rows share one ``G``."""
 
     values: Tensor
@@ -113,11 +125,6 @@ class CompleteObservations:
             float(torch.linalg.vector_norm(x - model, dtype=torch.float64)) ** 2
             for x, model in _slices(self.values, factors)
         )
-
-    @cached_property
-    def norm_squared(self) -> float:
-        """``||X||**2``."""
-        return float(torch.linalg.vector_norm(self.values, dtype=torch.float64)) ** 2
 
     def error_and_slopes(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
         """Return the squared error and half its gradients; the tensor is read twice."""
@@ -183,7 +190,7 @@ class CompleteSums(Products):
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedObservations:
+class MaskedObservations(InMemory):
     """A dense tensor with missing entries.
 
     Attributes:

@@ -42,6 +42,21 @@ class SharedObservations:
         """The observed entries of the people of this process."""
         return self.own.values
 
+    @property
+    def like(self) -> Tensor:
+        """An empty tensor with the dtype and device of the entries."""
+        return self.own.like
+
+    @property
+    def count(self) -> int:
+        """The number of observed entries of the people of this process."""
+        return self.own.count
+
+    @property
+    def norm_squared(self) -> float:
+        """The sum of their squares."""
+        return self.own.norm_squared
+
     def sums(self, factors: Factors) -> SharedSums:
         """Return the sums for these factors."""
         return SharedSums(self.own.sums(factors), self.mode, self.team)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,8 +18,33 @@ from parafair.algebra.segments import Segments, rows_product
 NUMBERS_AT_ONCE = 2**22
 
 
+class InMemory:
+    """What follows from observed entries that are in memory."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def values(self) -> Tensor:
+            """The observed entries, in any shape."""
+
+    @property
+    def like(self) -> Tensor:
+        """An empty tensor with the dtype and device of the entries."""
+        return self.values.flatten()[:0]
+
+    @property
+    def count(self) -> int:
+        """Number of observed entries."""
+        return self.values.numel()
+
+    @cached_property
+    def norm_squared(self) -> float:
+        """The sum of the squares of the entries."""
+        return float(torch.linalg.vector_norm(self.values, dtype=torch.float64)) ** 2
+
+
 @dataclass(frozen=True, eq=False)
-class SparseObservations:
+class SparseObservations(InMemory):
     """A list of observed entries.
 
     Attributes:

@@ -54,6 +54,16 @@ class ZeroFilledObservations:
         """The listed entries that are observed, shape (count,)."""
         return self.nonzero.values
 
+    @property
+    def like(self) -> Tensor:
+        """An empty tensor with the dtype and device of the entries."""
+        return self.listed[:0]
+
+    @property
+    def count(self) -> int:
+        """Number of observed entries, with zeros that are not listed."""
+        return prod(self.shape) - int(self.listed.isnan().sum())
+
     def sums(self, factors: Factors) -> ZeroFilledSums:
         """Return the sums for these factors."""
         return ZeroFilledSums(self, factors)

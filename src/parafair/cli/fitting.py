@@ -17,7 +17,7 @@ from parafair.cli.processes import CheckpointOptions, process_group, writes_file
 from parafair.cli.runs import HeldOut, certify_run, check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, output, progress
 from parafair.cli.side import SideOptions
-from parafair.cli.tensors import TensorOptions
+from parafair.cli.tensors import StreamOptions
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.losses import is_squared
@@ -30,7 +30,7 @@ from parafair.solvers.objective import Objective
 
 @command("fit")
 def fit(
-    tensor: TensorOptions,
+    tensor: StreamOptions,
     people: ModeOptions,
     model: ModelOptions,
     solver: StartOptions,

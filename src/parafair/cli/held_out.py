@@ -46,6 +46,12 @@ class HeldOutOptions:
                 "--test and --test-size both say what to predict; give one of them: a file, or a "
                 "share of the data"
             )
+        if loaded.data.is_streamed and (self.test_size, self.test) != (None, None):
+            raise ValueError(
+                f"--test and --test-size need data in memory, but {tensor.tensor} is streamed; "
+                "leave them out, keep some entries out of the sorted files, and compare them with "
+                "parafair predict after the fit"
+            )
         found = None
         if self.test_size is not None:
             found = split_cells(loaded.data, test_size=self.test_size, random_state=seed)

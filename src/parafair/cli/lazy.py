@@ -15,6 +15,7 @@ COMMANDS = {
         "data",
         "List the data sets, or write one as tensor.npy (entries.csv if sparse) and sensitive.csv.",
     ),
+    "sort": ("sorting", "Sort entries by person, for fits to data that is larger than memory."),
     "fit": (
         "fitting",
         "Decompose a tensor and write the embedding, the factors and a record of the fit.",

@@ -127,8 +127,8 @@ class FittedOptions(RunOptions):
         bool | None,
         option(
             RESULT,
-            "Certify a fit with noise, which needs rows that the run does not keep. [default: up "
-            f"to {MOST_CERTIFIED:,} people]",
+            "Certify a fit with noise, which needs rows that the run does not keep. [default: by "
+            f"samples if there are more than {MOST_CERTIFIED:,} people]",
             "--certify/--no-certify",
         ),
     ] = None

@@ -164,11 +164,14 @@ def certify_run(result: FittedOptions, model: FairCP | FairTucker) -> None:
     people = len(model.embedding_)
     if not model.fit_.noise or result.certify is False:
         return
-    if result.certify is None and people > MOST_CERTIFIED:
-        echo(f"not certified: {people:,} people take a while; ask for it with --certify")
-        return
+    sampled = result.certify is None and people > MOST_CERTIFIED
+    if sampled:
+        echo(
+            f"certified by samples of {MOST_CERTIFIED:,} people; --certify takes all {people:,}, "
+            "which takes a while"
+        )
     try:
-        certify(model)
+        certify(model, max_people=MOST_CERTIFIED if sampled else None)
     except ValueError as error:  # the fit is worth keeping
         echo(f"not certified: {error}")
 

@@ -10,9 +10,11 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from parafair.arguments import bytes_of
 from parafair.cli.options import DATA, defaults, option, words
 from parafair.data.frames import SUFFIXES
 from parafair.data.long_table import Absent, Duplicates
+from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.storage import check_file, read_tensor
 from parafair.stored import warn_if_changed
@@ -27,8 +29,8 @@ class TensorOptions:
     tensor: Annotated[
         Path,
         typer.Argument(
-            help="The data: a table (.csv, .parquet) or list (.tns) with a row per entry, or an "
-            "array (.npy, or .npz with one array)."
+            help="The data: a table (.csv, .parquet) or list (.tns) with a row per entry, an "
+            "array (.npy, or .npz with one array), or a folder that parafair sort wrote."
         ),
     ]
     modes: Annotated[
@@ -72,6 +74,8 @@ class TensorOptions:
 
     def read(self) -> TensorData:
         """Read the tensor; an error names the file or the option."""
+        if self.tensor.is_dir():
+            return self._open_sorted()
         check_file(self.tensor, (*SUFFIXES, *ARRAYS, *LISTS))
         warn_if_changed(self.tensor)
         for name in self.names:
@@ -100,6 +104,47 @@ class TensorOptions:
             else:
                 data = TensorData.from_array(read_tensor(self.tensor))
             return replace(data, modes=self.names) if self.names else data
+
+    def _open_sorted(self) -> StreamedData:
+        """Open a sorted folder, which has its own names of modes."""
+        data = TensorData.from_parquet(self.tensor)
+        if self.value is not None or self.duplicates is not None:
+            raise ValueError(
+                f"--value and --duplicates are for parafair sort, and {self.tensor} is sorted; "
+                "leave them out"
+            )
+        if self.modes is not None and self.names != data.modes:
+            raise ValueError(
+                f"--modes are {','.join(data.modes)} in {self.tensor}, got {self.modes}; leave "
+                "them out"
+            )
+        return data
+
+
+@dataclass(frozen=True)
+class StreamOptions(TensorOptions):
+    """Where a tensor comes from, and how much memory a fit may use if it is streamed."""
+
+    memory: Annotated[
+        str | None,
+        option(
+            DATA,
+            "Memory that a fit to a sorted folder may use, such as 8GB; it sets how many entries "
+            "are in memory at once. [default: no limit]",
+        ),
+    ] = None
+
+    def read(self) -> TensorData:
+        """Read the tensor; a limit of memory is for sorted folders."""
+        if self.memory is None:
+            return super().read()
+        if not self.tensor.is_dir():
+            raise ValueError(
+                f"--memory is for folders that parafair sort wrote, but {self.tensor} is a file; "
+                "sort it first, or leave --memory out"
+            )
+        limit, data = bytes_of("--memory", self.memory), self._open_sorted()
+        return data.with_memory(limit)
 
 
 def people_mode(data: TensorData, mode: str | None, key: str | None) -> int:

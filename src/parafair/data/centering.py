@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from parafair.algebra.zero_entries import all_entries_of
+from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.losses import Loss, is_squared
 
 # An index is treated as if it had this many more entries, all of them at the mean.
 EXTRA_ENTRIES = 1.0
 SWEEPS = 10
+
+# Combinations of the other modes whose sums are held, if entries are streamed: 256 MB.
+MOST_CELLS = 2**24
 
 # The longest step of an intercept on the scale of a link.
 LONGEST = 3.0
@@ -49,6 +54,8 @@ class Offsets:
             data: The data.
             people: The mode of the people, which gets no offsets.
         """
+        if isinstance(data, StreamedData):
+            return cls._of_cells(data)
         if data.zeros_count:
             return cls._with_zeros(data, people)
         indices, values = data.cells, data.entries
@@ -66,6 +73,36 @@ class Offsets:
                 found[mode] = total / (count + EXTRA_ENTRIES)
                 left = left - found[mode][place]
         return cls(mean, found)
+
+    @classmethod
+    def _of_cells(cls, data: StreamedData) -> Offsets:
+        """Fit the same offsets to sums over all entries of each combination of the other modes."""
+        sizes = data.shape[1:]
+        if prod(sizes) > MOST_CELLS:
+            others = " x ".join(data.modes[1:])
+            raise ValueError(
+                f"center=True needs at most {MOST_CELLS:,} combinations of {others} if data is "
+                f"streamed, got {prod(sizes):,}; subtract means before sorting, or leave center "
+                "out"
+            )
+        sums, counts = torch.zeros(2, prod(sizes), dtype=torch.float64, device="cpu")
+        for tile in data.to("cpu", torch.float64).stream():
+            cell = torch.from_numpy(np.ravel_multi_index(tuple(tile.indices[1:].numpy()), sizes))
+            sums += torch.bincount(cell, tile.values, minlength=len(sums))
+            counts += torch.bincount(cell, minlength=len(counts))
+        places = torch.stack(torch.unravel_index(torch.arange(len(sums), device="cpu"), sizes))
+        mean = float(sums.sum() / counts.sum())
+        left = sums - counts * mean
+        found = {mode: sums.new_zeros(size) for mode, size in enumerate(sizes, 1)}
+        for _ in range(SWEEPS):
+            for mode, before in found.items():
+                place = places[mode - 1]
+                left = left + counts * before[place]
+                count = torch.zeros_like(before).index_add_(0, place, counts)
+                total = torch.zeros_like(before).index_add_(0, place, left)
+                found[mode] = total / (count + EXTRA_ENTRIES)
+                left = left - counts * found[mode][place]
+        return cls(mean, {mode: vector.to(data.like) for mode, vector in found.items()})
 
     @classmethod
     def _with_zeros(cls, data: TensorData, people: int) -> Offsets:
@@ -179,6 +216,9 @@ class Offsets:
 
     def subtract(self, data: TensorData) -> TensorData:
         """Return the data without its offsets."""
+        if isinstance(data, StreamedData):
+            own = Offsets(self.mean, {mode: v.cpu() for mode, v in self.by_mode.items()})
+            return data.with_change(lambda indices, values: values - own.at(indices))
         if data.zeros_count:
             raise ValueError(
                 "center=True cannot be used with absent='zero' and loss='squared': zeros minus "

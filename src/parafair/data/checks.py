@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from parafair.data.arrays import check_finite, is_sparse
+from parafair.data.arrays import is_sparse
 from parafair.data.devices import check_device, resolve_dtype
 from parafair.data.tensor_data import TensorData
 from parafair.losses import Loss
@@ -35,8 +35,8 @@ def as_data(
 
 def check_scale(data: TensorData) -> None:
     """Raise unless the observed entries have a size that can be decomposed."""
-    norm, limits = check_finite(data.values, "X", missing=True), torch.finfo(data.values.dtype)
-    if norm == 0 and not data.values.nan_to_num(0.0).any():
+    norm, limits = data.norm, torch.finfo(data.dtype)
+    if norm == 0 and (data.is_streamed or not data.values.nan_to_num(0.0).any()):
         raise ValueError(
             "X is zero everywhere; there is nothing to decompose. Pass other data, or center=False "
             "if it is constant"

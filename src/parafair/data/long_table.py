@@ -194,7 +194,7 @@ def _collect(
         raise ValueError(
             f"{source} has no values: all {len(values)} are missing; at least one must be there"
         )
-    cells, merged = _merge(indices[:, present], values[present], duplicates, modes, labels)
+    cells, merged = merge_cells(indices[:, present], values[present], duplicates, modes, labels)
     shape = tuple(map(len, labels))
     return RawTensor(
         torch.from_numpy(merged), torch.from_numpy(cells), shape, tuple(modes), tuple(labels)
@@ -224,7 +224,7 @@ def _with_missing(listed: RawTensor, places: NDArray[np.int64], absent: Absent) 
     )
 
 
-def _merge(
+def merge_cells(
     indices: NDArray[np.int64],
     values: NDArray[np.float64],
     duplicates: Duplicates,

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -17,11 +16,11 @@ from torch import Tensor
 
 from parafair.algebra.observed import Observations, observe
 from parafair.algebra.zero_filled import ZeroFilledObservations
-from parafair.arguments import as_path, items, one_of
+from parafair.arguments import as_path, bytes_of, items, one_of
 from parafair.data.arrays import RawTensor, check_count, check_finite, read_array, to_tensor
 from parafair.data.devices import check_device, resolve_dtype
 from parafair.data.frames import check_memory, frame_of
-from parafair.data.labels import as_labels, check_positions, locate
+from parafair.data.labels import check_positions
 from parafair.data.long_table import (
     Absent,
     Duplicates,
@@ -31,18 +30,20 @@ from parafair.data.long_table import (
     sorted_cells,
 )
 from parafair.data.modes import complete_labels, complete_modes
+from parafair.data.shaped import Shaped
 from parafair.data.view import tensor_parts
 from parafair.data.xarrays import data_array
 from parafair.display import view
-from parafair.errors import unknown_choice
 
 if TYPE_CHECKING:
     import pandas
     import xarray
 
+    from parafair.data.streamed import StreamedData
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TensorData:
+class TensorData(Shaped):
     """A tensor of which some entries may be missing, with names and labels for its modes.
 
     Dense, it holds all entries, NaN where they are missing. Sparse, it holds a list of entries, and
@@ -165,6 +166,23 @@ class TensorData:
         return cls._of(read_tns(as_path("path", path), duplicates, absent), absent)
 
     @classmethod
+    def from_parquet(cls, folder: str | Path, *, memory: int | str | None = None) -> StreamedData:
+        """Open entries that `sort_parquet` sorted by person; they stay in their files.
+
+        A fit reads them in tiles of people, and needs memory for rows of people and for a tile.
+
+        Args:
+            folder: The sorted folder.
+            memory: What a fit may use, such as "8GB"; it sets the size of a tile, and a fit that
+                needs more is refused at once. None for no limit.
+        """
+        from parafair.data.parquet import ParquetSource
+        from parafair.data.streamed import StreamedData
+
+        limit = None if memory is None else bytes_of("memory", memory)
+        return StreamedData(ParquetSource(folder), memory=limit)
+
+    @classmethod
     def _of(cls, parts: RawTensor, absent: Absent) -> TensorData:
         # Modes without a name, None here, get their default when the object is made.
         modes: tuple[str, ...] = parts.modes  # type: ignore[assignment]
@@ -172,19 +190,14 @@ class TensorData:
 
     def __repr__(self) -> str:
         sizes = " x ".join(f"{n:,} {name}" for n, name in zip(self.shape, self.modes, strict=True))
-        kind = "dense" if self.indices is None else "sparse"
+        kind = "sparse" if self.is_sparse else "dense"
         kind += f" with {self.values.numel():,} listed, others zero" if self.zeros_count else ""
-        dtype = str(self.values.dtype).removeprefix("torch.")
+        dtype = str(self.dtype).removeprefix("torch.")
         share = f"{100 * self.coverage:.3g} %"
         return f"TensorData({sizes}, {self.observed:,} observed ({share}), {kind}, {dtype})"
 
     def _repr_html_(self) -> str:
         return view(repr(self), *tensor_parts(self))
-
-    @property
-    def order(self) -> int:
-        """Number of modes."""
-        return len(self.shape)
 
     @property
     def is_sparse(self) -> bool:
@@ -245,27 +258,6 @@ class TensorData:
             others = [other for other in range(self.order) if other != number]
             counts = (~self.values.isnan()).sum(others)
         return np.asarray(counts.cpu().numpy(), dtype=np.int64)
-
-    def find_mode(self, mode: int | str) -> int:
-        """Return the number of a mode, given by number or name."""
-        if isinstance(mode, str):
-            if mode not in self.modes:
-                raise unknown_choice("mode", mode, self.modes)
-            return self.modes.index(mode)
-        whole = isinstance(mode, Integral) and not isinstance(mode, bool)
-        if not whole or not 0 <= mode < self.order:
-            raise ValueError(
-                f"mode must be between 0 and {self.order - 1} or one of {', '.join(self.modes)}, "
-                f"got {mode!r}"
-            )
-        return int(mode)
-
-    def locate(self, mode: int | str, labels: Any) -> NDArray[np.intp]:
-        """Return the positions of labels along a mode; labels it does not have are an error."""
-        number = self.find_mode(mode)
-        wanted = as_labels(labels, "labels")
-        remedy = f"choose from labels[{number}]"
-        return locate(wanted, self.labels[number], self.modes[number], remedy=remedy)
 
     def take(self, mode: int | str, positions: ArrayLike) -> TensorData:
         """Return the data of some labels of a mode, in the order given.

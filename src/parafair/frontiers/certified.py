@@ -9,7 +9,8 @@ from typing import Any
 from parafair.arguments import instance_of, one_of
 from parafair.errors import unknown_choice
 from parafair.guarantees.certificate import Certificate
-from parafair.guarantees.certifying import certify, check_settings
+from parafair.guarantees.certifying import certify
+from parafair.guarantees.settings import check_settings
 from parafair.guarantees.statements import MATRIX, RELEASE
 
 # Up to this number of people a certificate costs less than an audit.

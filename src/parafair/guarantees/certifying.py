@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.devices import by_device
-from parafair.arguments import flag, whole_number
+from parafair.arguments import flag
 from parafair.data.arrays import as_tensor
 from parafair.data.column import Column
-from parafair.data.devices import check_device
-from parafair.data.randomness import RandomState, as_seed
+from parafair.data.randomness import RandomState
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import shown
 from parafair.guarantees.advantage import (
@@ -33,9 +32,6 @@ from parafair.guarantees.advantage import (
 )
 from parafair.guarantees.bounds import (
     FOR_PEOPLE,
-    LEAST_DRAWS,
-    MOST_DRAWS,
-    check_confidence,
     people_needed,
     population_slack,
 )
@@ -57,6 +53,8 @@ from parafair.guarantees.groups import (
 )
 from parafair.guarantees.noise_search import USUAL_LEAKAGE, least_noise
 from parafair.guarantees.releases import Release, as_noise, read_people
+from parafair.guarantees.sampled import sampled_advantage
+from parafair.guarantees.settings import CertificateSettings
 from parafair.guarantees.statements import MATRIX, POPULATION, RELEASE, Statement
 
 
@@ -71,42 +69,6 @@ class HasExactRelease(Protocol):
         """Keep what was certified about the training people."""
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """Checked settings of a certificate."""
-
-    confidence: float
-    releases: int
-    draws: int
-    device: str | torch.device | None
-    seed: int
-
-    @classmethod
-    def of(
-        cls,
-        confidence: float,
-        releases: int,
-        draws: int,
-        device: str | torch.device | None,
-        random_state: RandomState,
-    ) -> _Settings:
-        check_device(device)
-        return cls(
-            check_confidence(confidence),
-            whole_number("releases", releases),
-            whole_number("draws", draws, least=LEAST_DRAWS, most=MOST_DRAWS),
-            device,
-            as_seed(random_state),
-        )
-
-
-def check_settings(
-    *, confidence: float, releases: int, draws: int, random_state: RandomState
-) -> None:
-    """Raise unless `certify` takes these settings; call it before any work is done."""
-    _Settings.of(confidence, releases, draws, None, random_state)
-
-
 def certify(
     model: HasExactRelease,
     X_new: Any = None,  # noqa: N803  (scikit-learn's name for data)
@@ -117,6 +79,7 @@ def certify(
     draws: int = 20_000,
     device: str | torch.device | None = None,
     random_state: RandomState = 0,
+    max_people: int | None = None,
 ) -> Certificate:
     """Bound what every possible attacker learns from the embedding of a model with noise.
 
@@ -137,6 +100,9 @@ def certify(
         draws: Random draws for each statement; more of them give tighter bounds.
         device: Where to compute, such as "cuda"; None for where the rows are.
         random_state: Seed of the draws.
+        max_people: If there are more training people, (F) is bounded by samples of this many, with
+            the error of the sample, and the rest is left out. None for everybody, in a time that
+            grows with their number.
 
     >>> from parafair import FairCP, certify, datasets
     >>> data = datasets.synthetic(0, shape=(40, 8, 6), rank=3)
@@ -145,7 +111,7 @@ def certify(
     >>> certify(model).leakage("release") < 0.05
     True
     """
-    settings = _Settings.of(confidence, releases, draws, device, random_state)
+    settings = CertificateSettings.of(confidence, releases, draws, device, random_state, max_people)
     if isinstance(model, type) or not isinstance(model, HasExactRelease):
         raise TypeError(
             f"model must be a fitted FairCP, got {shown(model)}; for rows of your own use "
@@ -193,7 +159,7 @@ def certify_rows(
     >>> round(certificate.leakage("matrix"), 3)
     0.341
     """
-    settings = _Settings.of(confidence, releases, draws, device, random_state)
+    settings = CertificateSettings.of(confidence, releases, draws, device, random_state)
     exact, features = read_people(rows, sensitive_features)
     if flag("held_out", held_out) and any(c.kind == "numeric" for c in features.columns):
         (name, *_) = (c.name for c in features.columns if c.kind == "numeric")
@@ -211,7 +177,7 @@ def certify_rows(
     return _certify(release, settings)
 
 
-def _certify(release: Release, settings: _Settings) -> Certificate:
+def _certify(release: Release, settings: CertificateSettings) -> Certificate:
     """Return the certificate of a release."""
     if not release.held_out:
         release = replace(release, features=without_empty(release.features))
@@ -222,10 +188,11 @@ def _certify(release: Release, settings: _Settings) -> Certificate:
     if settings.device is not None:
         z = z.to(settings.device)
     generator = torch.Generator(device="cpu").manual_seed(settings.seed)
-    find = _population if release.held_out else _release
+    everybody = settings.max_people is None or len(z) <= settings.max_people
+    find = _population if release.held_out else _release if everybody else _sample
     statements, notes = find(release, z, settings, generator)
     exposures: tuple[Exposure, ...] = ()
-    if not release.held_out:
+    if not release.held_out and everybody:
         exposures = tuple(_exposures(release, z, settings, generator))
         notes.append(
             "Exposure to the holder of the exact rows is a mean over "
@@ -262,7 +229,7 @@ def _no_noise(release: Release) -> ValueError:
 
 
 def _release(
-    release: Release, z: Tensor, settings: _Settings, generator: torch.Generator
+    release: Release, z: Tensor, settings: CertificateSettings, generator: torch.Generator
 ) -> tuple[list[Statement], list[str]]:
     """Return the statements (F) and (C) about each feature and about all together."""
     joint, reason = joint_groups(release.features)
@@ -295,8 +262,34 @@ def _release(
     return found, [reason] if reason else []
 
 
+def _sample(
+    release: Release, z: Tensor, settings: CertificateSettings, generator: torch.Generator
+) -> tuple[list[Statement], list[str]]:
+    """Return the statement (F) about each feature and about all together, from samples."""
+    assert settings.max_people is not None
+    joint, reason = joint_groups(release.features)
+    columns = [*map(as_groups, release.features.columns), *([] if joint is None else [joint])]
+    found = []
+    for column in columns:
+        sampled, slack = sampled_advantage(
+            z,
+            column,
+            people=settings.max_people,
+            draws=settings.draws,
+            delta=(1 - settings.confidence) / len(columns),
+            generator=generator,
+        )
+        found.append(_statement(RELEASE, column, sampled, z, settings, slack=slack))
+    note = (
+        f"(F) is bounded by samples of {settings.max_people:,} of {len(z):,} people, the same "
+        f"number of every group; the error of a sample, up to {max(s.slack for s in found):.4f}, "
+        "is part of the bound. (C) and exposures were left out."
+    )
+    return found, [note, *([reason] if reason else [])]
+
+
 def _population(
-    release: Release, z: Tensor, settings: _Settings, generator: torch.Generator
+    release: Release, z: Tensor, settings: CertificateSettings, generator: torch.Generator
 ) -> tuple[list[Statement], list[str]]:
     """Return the statements (P), and how many people would be needed."""
     joint, reason = joint_groups(release.features, release.training)
@@ -333,7 +326,7 @@ def _statement(
     column: Column,
     sampled: Sampled,
     z: Tensor,
-    settings: _Settings,
+    settings: CertificateSettings,
     *,
     slack: float = 0.0,
 ) -> Statement:
@@ -357,7 +350,7 @@ def _statement(
 
 
 def _exposures(
-    release: Release, z: Tensor, settings: _Settings, generator: torch.Generator
+    release: Release, z: Tensor, settings: CertificateSettings, generator: torch.Generator
 ) -> Iterator[Exposure]:
     """Yield how sure both attackers are about each person, for each feature."""
     for column in map(as_groups, release.features.columns):

@@ -52,7 +52,7 @@ class Statement:
         groups: Number of groups; 1 for a number.
         people: Number of people.
         releases: Number of independent releases of the same rows.
-        slack: The part of `upper` that is due to the number of held-out people.
+        slack: The part of `upper` that is due to the number of held-out or sampled people.
     """
 
     kind: str

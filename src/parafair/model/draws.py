@@ -10,10 +10,12 @@ import hashlib
 from math import prod
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from torch import Tensor
 
+from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 
 # Constants of splitmix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
@@ -37,6 +39,14 @@ def secret_of(data: TensorData, side: TensorData | None = None) -> str:
         return hashlib.sha256(f"{secret_of(data)} {secret_of(side)}".encode()).hexdigest()
     found = hashlib.sha256(repr(data.shape).encode())
     complete = data.observed == prod(data.shape) and not data.zeros_count
+    if isinstance(data, StreamedData):
+        for mode in range(0 if not complete else data.order, data.order):
+            for part in data.column(mode):
+                found.update(np.ascontiguousarray(part, "<i8").data)
+        for part in data.column(data.order):
+            entries = torch.from_numpy(part).to(data.dtype)
+            found.update(np.ascontiguousarray(_as_doubles(entries), "<f8").data)
+        return found.hexdigest()
     if not complete:
         found.update(np.ascontiguousarray(data.cells.cpu().numpy(), "<i8").data)
     if data.indices is not None and data.zeros_count:

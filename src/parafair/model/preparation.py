@@ -17,6 +17,7 @@ from parafair.data.randomness import as_seed
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.side_columns import SideColumns, read_side
+from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import CountedReduction, Reduction
 from parafair.encoders.learned import Learned
@@ -35,6 +36,7 @@ from parafair.model.methods import resolve_method
 from parafair.model.noise import check_noise, default_noise
 from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge
 from parafair.model.side import check_side, check_side_weight
+from parafair.model.streaming import SAMPLE, check_stream
 from parafair.model.task import Task
 from parafair.penalties import Penalty, Postprocessing, ScorePenalty
 from parafair.penalties.base import moves_scale
@@ -188,6 +190,8 @@ class Settings:
                 "given; pass one row per person as sensitive_features=..., or leave noise out"
             )
         mode = data.find_mode(model.mode)
+        if isinstance(data, StreamedData):
+            data = check_stream(self, data, mode, side=side is not None)
         if is_labeled(data.modes, data.labels):
             check_order(sensitive_features, data.labels[mode])
         features, other = self._features(data, mode, sensitive_features)
@@ -237,7 +241,7 @@ class Settings:
         if model.ridge != "auto" or is_complete(data) or self.reduction is not None:
             return Task(self, problem, offsets, secret, None, unfolding, columns)
         selected = select_ridge(
-            data,
+            data.sample(SAMPLE, self.seed) if isinstance(data, StreamedData) else data,
             rank,
             mode,
             center=model.center,

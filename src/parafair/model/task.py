@@ -20,6 +20,7 @@ from parafair.encoders.result import EncodedFit
 from parafair.errors import warn
 from parafair.model.noise import Noise
 from parafair.model.ridge import RidgeSelection
+from parafair.model.streaming import sampled_start
 from parafair.model.training import Training
 from parafair.model.unfolding import Unfolding
 from parafair.solvers import (
@@ -113,8 +114,13 @@ class Task:
         return self._starts(self.settings.seed)
 
     def _starts(self, seed: int) -> tuple[Tensor, ...]:
-        """Return initial factors; random ones are fitted on the scale of the loss's link first."""
+        """Return initial factors; random ones are fitted on the scale of the loss's link first.
+
+        Streamed data has one start: the best of all random ones for a sample of people.
+        """
         init, count = self.settings.model.init, self.settings.n_init
+        if self.problem.data.is_streamed and isinstance(init, str):
+            return sampled_start(self.problem, self.settings, seed)
         found = make_starts(self.problem, init, count=count, seed=seed)
         return linked_starts(self.problem, found) if isinstance(init, str) else found
 
@@ -154,13 +160,14 @@ class Task:
                 stop=settings.stop,
                 on_iteration=on_iteration,
             )
+        starts = self.starts()
         return decompose(
             problem,
             settings.solver,
-            starts=self.starts(),
+            starts=starts,
             stop=settings.stop,
             postprocessing=settings.postprocessing,
-            seeds=[settings.seed] * settings.n_init,
+            seeds=[settings.seed] * len(starts[0]),
             on_iteration=on_iteration,
         )
 
@@ -198,10 +205,11 @@ class Task:
         """Return the plain decomposition, the best of all starts."""
 
         def compute() -> tuple[Fit, ...]:
+            starts = self.starts()
             return decompose_plain(
                 self.problem,
-                starts=self.starts(),
-                each=self.settings.n_init,
+                starts=starts,
+                each=len(starts[0]),
                 stop=self.settings.stop,
                 on_iteration=on_iteration,
             )

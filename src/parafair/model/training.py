@@ -346,7 +346,9 @@ class Training(Axes):
 
 
 def _rated(data: TensorData) -> Tensor | None:
-    """Return the cells that people have; None if these are all."""
+    """Return the cells that people have; None if these are all, or not in memory."""
+    if data.is_streamed:
+        return None
     complete = data.observed == prod(data.shape) and not data.zeros_count
     return None if complete else data.cells
 

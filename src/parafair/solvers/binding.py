@@ -36,6 +36,7 @@ def bind_penalty(problem: Problem, penalty: Penalty) -> dict[int, BoundPenalty]:
 
 def reference_of(problem: Problem) -> Tensor:
     """Return numbers with the units of the loss, from which a penalty takes its own."""
-    if problem.is_squared and problem.share is None and not problem.data.zeros_count:
+    in_memory = not problem.data.zeros_count and not problem.data.is_streamed
+    if problem.is_squared and problem.share is None and in_memory:
         return problem.observations.values
     return problem.prototype.new_full((1,), (problem.total / problem.count) ** 0.5)

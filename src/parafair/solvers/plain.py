@@ -33,12 +33,13 @@ def plain_solver(problem: Problem) -> Solver[Any]:
     over the entries, which gives quasi-Newton steps the gradients of all factors. The blocks of a
     structured factor are slow if entries are missing. Side information holds the rows where they
     are while their factor is fixed, so blocks end in swamps. Those of a loss with the logarithm of
-    a mean take far longer steps: near a mean of zero, its slope is steep.
+    a mean take far longer steps: near a mean of zero, its slope is steep. A pass over streamed data
+    takes longer than the arithmetic, and blocks need four of them.
     """
     if needs_non_negative(problem.loss):
         return BlockDescent()
     exact = problem.is_squared and problem.structure is None and problem.table is None
-    return BlockDescent() if exact else LBFGS()
+    return BlockDescent() if exact and not problem.data.is_streamed else LBFGS()
 
 
 def decompose_plain(

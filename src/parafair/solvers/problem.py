@@ -153,17 +153,17 @@ class Problem(PenalizedPeople):
     @property
     def prototype(self) -> Tensor:
         """An empty tensor with the dtype and device of the data."""
-        return self.observations.values.flatten()[:0]
+        return self.observations.like
 
-    @cached_property
+    @property
     def norm_squared(self) -> float:
         """``||X||**2`` over the observed entries."""
         return self.team.add(self.own_norm_squared)
 
-    @cached_property
+    @property
     def own_norm_squared(self) -> float:
         """The same of this process."""
-        return float(torch.linalg.vector_norm(self.observations.values, dtype=torch.float64)) ** 2
+        return self.observations.norm_squared
 
     @cached_property
     def table(self) -> Table | None:

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor
+from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.neighbors import nearest_trained
@@ -141,3 +141,17 @@ def carry_over(
     factors[mode] = rows.index_copy(0, here, sampled[where])
     factors = list(project(problem.non_negative, factors))
     return replace(fit, cp=CPTensor.from_factors(factors))
+
+
+def least_squares_rows(problem: Problem, others: Factors) -> Tensor:
+    """Return everybody's rows that fit best with the other factors fixed, (batch, n, rank).
+
+    Args:
+        problem: The problem of everybody; its penalty is ignored.
+        others: The factors of all other modes in order, each (batch, size, rank).
+    """
+    mode, factors = problem.mode, list(others)
+    batch, _, rank = factors[0].shape
+    factors.insert(mode, factors[0].new_zeros(batch, problem.shape[mode], rank))
+    block = Sweep(problem, factors).block(mode)
+    return block.minimizer(QuadraticForm.zero(block.target))

@@ -37,7 +37,12 @@ def share_problem(problem: Problem, team: Team) -> Problem:
     """
     if team.is_alone:
         return problem
-    for name, given in (("side", problem.side), ("absent='zero'", problem.data.zeros_count)):
+    refused = {
+        "side": problem.side,
+        "absent='zero'": problem.data.zeros_count,
+        "data that is read from Parquet files": problem.data.is_streamed,
+    }
+    for name, given in refused.items():
         if given:
             raise ValueError(
                 f"process_group does not support {name}; leave process_group out, or {name}"

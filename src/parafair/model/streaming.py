@@ -1,0 +1,166 @@
+"""Fits to data that is streamed from files: what they support, their memory and their start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from parafair.data.streamed import StreamedData
+from parafair.losses import is_squared
+from parafair.penalties import ScorePenalty, Transport
+from parafair.penalties.base import moves_scale
+from parafair.solvers import LBFGS, decompose_plain
+from parafair.solvers.init import RANDOM_INITS, make_starts
+from parafair.solvers.problem import Problem
+from parafair.solvers.sampling import least_squares_rows
+
+if TYPE_CHECKING:
+    from parafair.model.preparation import Settings
+    from parafair.solvers.loop import OnIteration
+
+# People in memory to whom the ridge is selected and the start is fitted.
+SAMPLE = 20_000
+
+# Memory of a fit, in bytes, each measured: Python and its libraries; an entry of a tile, of which
+# one is in use and one is read; an entry of the sample; and labels and counts of a person.
+BASE, PER_TILED, PER_SAMPLED, PER_PERSON = 600 * 10**6, 220, 300, 64
+
+# Copies of the people's rows that are held at once, without and with the earlier steps of L-BFGS,
+# and further ones of the criterion.
+ROW_COPIES, LBFGS_COPIES, CRITERION_COPIES = 14, 12, 30
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """How much memory a fit to streamed data needs, in bytes.
+
+    Attributes:
+        base: Python and its libraries.
+        rows: Rows of people: factors, gradients, earlier steps.
+        people: Labels and counts.
+        sample: People in memory where a fit begins.
+        least_tile: Two tiles of one row group each, the largest.
+    """
+
+    base: int
+    rows: int
+    people: int
+    sample: int
+    least_tile: int
+
+    @classmethod
+    def of(cls, settings: Settings, data: StreamedData, rank: int) -> MemoryPlan:
+        """Return the plan of a fit."""
+        n, number = data.shape[0], data.like.element_size()
+        copies = ROW_COPIES
+        if isinstance(settings.solver, LBFGS):
+            copies = LBFGS_COPIES + 2 * settings.solver.memory
+        if moves_scale(settings.penalty):
+            copies += CRITERION_COPIES
+        others = copies * sum(data.shape[1:]) * rank * number
+        sampled = min(n, SAMPLE) * data.observed // n
+        return cls(
+            BASE,
+            copies * n * rank * number + others,
+            PER_PERSON * n,
+            PER_SAMPLED * sampled,
+            2 * PER_TILED * int(data.source.sizes.max()),
+        )
+
+    @property
+    def least(self) -> int:
+        """The memory without which the fit does not run."""
+        # The sample is gone before the first pass, and tiles are there in every pass.
+        return self.base + self.people + self.rows + max(self.sample, self.least_tile)
+
+    def tile(self, memory: int) -> int:
+        """Return the number of entries of a tile."""
+        free = memory - self.base - self.people - self.rows
+        return free // (2 * PER_TILED)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rows / 1e9:.2f} GB for rows of people, {self.people / 1e9:.2f} GB for their "
+            f"labels, {max(self.sample, self.least_tile) / 1e9:.2f} GB for entries and "
+            f"{self.base / 1e9:.2f} GB for Python"
+        )
+
+
+def check_stream(
+    settings: Settings, data: StreamedData, mode: int, *, side: bool = False
+) -> StreamedData:
+    """Return streamed data with tiles of the right size; raise if a fit does not support it.
+
+    Args:
+        settings: Those of the model.
+        data: The data.
+        mode: The mode of the people.
+        side: Whether there is side information.
+    """
+    model = settings.model
+    refused = {
+        f"mode {data.modes[mode]!r}; people are the first mode": mode != 0,
+        f"loss={model.loss!r}": not is_squared(settings.loss),
+        f"method={model.method!r}": settings.reduction is not None
+        or isinstance(settings.penalty, ScorePenalty)
+        or isinstance(settings.postprocessing, Transport),
+        f"encoder={model.encoder!r}": settings.encoder is not None,
+        f"non_negative={model.non_negative!r}": bool(model.non_negative),
+        type(model).__name__: model.structured,
+        "side information": side,
+        f"init={model.init!r}": isinstance(model.init, str) and model.init not in RANDOM_INITS,
+    }
+    for what, found in refused.items():
+        if found:
+            raise ValueError(
+                f"streamed data does not support {what}; use FairCP with squared errors and "
+                "method='none', 'invariant', 'hsic' or 'fatr', or read the data into memory with "
+                "TensorData.from_table"
+            )
+    if data.memory is None:
+        return data
+    plan = MemoryPlan.of(settings, data, model.rank)
+    if data.memory < plan.least:
+        raise MemoryError(
+            f"memory={data.memory / 1e9:.2f} GB is too little for this fit, which needs "
+            f"{plan.least / 1e9:.2f} GB: {plan}; allow that much, lower the rank, or use "
+            "dtype='float32'"
+        )
+    return data.with_tile(min(data.tile, plan.tile(data.memory)))
+
+
+def sampled_start(
+    problem: Problem, settings: Settings, seed: int, on_iteration: OnIteration | None = None
+) -> tuple[Tensor, ...]:
+    """Return a start for everybody, each (1, size, rank): a plain fit to a sample of people.
+
+    The sample has the other factors; everybody gets the least-squares row.
+
+    Args:
+        problem: The problem.
+        settings: Those of the model.
+        seed: The seed of the sample and of its random starts.
+        on_iteration: Called after each iteration.
+    """
+    assert isinstance(problem.data, StreamedData)
+    init = settings.model.init
+    assert isinstance(init, str)
+    few = replace(
+        problem,
+        data=problem.data.sample(SAMPLE, seed),
+        penalty=None,
+        sensitive=None,
+        other_sensitive={},
+    )
+    (fit,) = decompose_plain(
+        few,
+        starts=make_starts(few, init, count=settings.n_init, seed=seed),
+        each=settings.n_init,
+        stop=settings.stop,
+        on_iteration=on_iteration,
+    )
+    factors = [factor[None] for factor in fit.cp.factors]
+    factors[0] = least_squares_rows(problem, factors[1:])
+    return tuple(factors)

@@ -1,0 +1,54 @@
+"""parafair sort, and fits to what it wrote."""
+
+import numpy as np
+import pandas
+import pytest
+
+from tests.cli.conftest import run as run_words
+
+pytest.importorskip("pyarrow")
+
+
+def run(line, code=0):
+    return run_words(*line.split(), code=code)
+
+
+@pytest.fixture
+def files(working):
+    """Entries in two files and a table of people, in the current folder."""
+    random = np.random.default_rng(0)
+    cells = np.argwhere(random.random((40, 6)) < 0.7)
+    table = pandas.DataFrame({"user": cells[:, 0], "film": cells[:, 1]})
+    table["stars"] = random.standard_normal(40)[cells[:, 0]] + random.standard_normal(len(cells))
+    (working / "log").mkdir()
+    table[::2].to_parquet("log/a.parquet", index=False)
+    table[1::2].to_parquet("log/b.parquet", index=False)
+    pandas.DataFrame({"user": range(40), "age": np.arange(40) % 2}).to_csv("people.csv")
+    return table
+
+
+SORT = "sort log --modes user,film --value stars --out sorted"
+FIT = "fit sorted --sensitive people.csv --key user --sensitive-columns age --rank 1"
+
+
+def test_sorted_entries_are_fitted_like_a_file(files):
+    assert "40 user x 6 film" in run(SORT)
+    files.to_csv("entries.csv", index=False)
+    common = "--method none --ridge 1 --max-iter 5 --tol 0 --n-init 1"
+    run(f"{FIT} {common} --memory 2GB --out streamed")
+    run(f"{FIT.replace('sorted', 'entries.csv')} --modes user,film --value stars {common} --out m")
+    found, expected = (pandas.read_csv(f"{name}/embedding.csv") for name in ("streamed", "m"))
+    assert found["user"].tolist() == expected["user"].tolist()
+
+
+def test_bad_options_are_named(files):
+    run(SORT)
+    assert "already holds files" in run(SORT, code=2)
+    assert "memory=0.10 GB is too little" in run(f"{FIT} --memory 100MB --out r", code=2)
+    assert "--memory must be a size" in run(f"{FIT} --memory lots --out r", code=2)
+    assert "--value and --duplicates are for" in run(f"{FIT} --value stars --out r", code=2)
+    assert "--modes are user,film in sorted" in run(f"{FIT} --modes a,b --out r", code=2)
+    assert "need data in memory" in run(f"{FIT} --test-size 0.2 --out r", code=2)
+    files.to_csv("entries.csv", index=False)
+    table = FIT.replace("sorted", "entries.csv")
+    assert "--memory is for folders" in run(f"{table} --memory 1GB --out r", code=2)
