@@ -377,8 +377,7 @@ def check_same_settings(path: Path, before: Mapping[str, Any], now: Mapping[str,
     Raises:
         ValueError: If they differ; the message names the first differences.
     """
-    found = list(changes(before, plain(now)))
-    if found:
+    if found := list(changes(before, plain(now))):
         raise ValueError(
             f"{path} holds results with other settings ({'; '.join(found[:3])}); choose another "
             "folder, or repeat its settings to continue it"
@@ -386,7 +385,7 @@ def check_same_settings(path: Path, before: Mapping[str, Any], now: Mapping[str,
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> Iterator[str]:
-    """Yield the differences between settings as text; `within` names what they are part of."""
+    """Yield the differences between settings, as text."""
     for name in {**before, **now}:
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):

@@ -285,10 +285,6 @@ SORTS: dict[str, Sort] = {
     # A large number is a long wait, which is what was asked for.
     "draws": choice(("100", "200", "np.int64(150)"), ("0", "99", "-1", "100.0", "'200'", "True")),
     "held_out": FLAGS,
-    "share": choice(("None",), ("0", "'all'", "[0, 1]")),
-    "process_group": choice(("None",), ("'gloo'", "0", "object()", "[]")),
-    "checkpoint": choice(("None", "'state'"), ("0", "''", "b'state'")),
-    "checkpoint_minutes": choice(("10", "0.5"), ("0", "-1", "'a'", "None")),
     "plug_in": choice(("0.0", "0.01"), ("-0.1", "1", "0.05", "'0'")),
     "bins": choice(("2", "4"), ("0", "1", "99", "2.5")),
     "test_size": SHARES,

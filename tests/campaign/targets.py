@@ -16,6 +16,7 @@ from tests.campaign.arguments import (
     TABLES,
 )
 from tests.campaign.paths import AUDIT_FILES, OUT_FILES, OUTS, PAGES
+from tests.campaign.processes import PROCESSES
 from tests.campaign.values import (
     EIGHT_FEATURES,
     EIGHT_ROWS,
@@ -84,7 +85,7 @@ class Target:
 
     def sort(self, name: str) -> Sort:
         """The sort of an argument."""
-        return self.sorts.get(name) or SORTS[name]
+        return self.sorts.get(name) or PROCESSES.get(name) or SORTS[name]
 
 
 few = {"max_iter": 1.0, "tol": 0.6, "sensitive_features": 0.85, "rank": 0.5}

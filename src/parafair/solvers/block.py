@@ -233,7 +233,7 @@ class BlockDescent:
                 factor, _, state = self._match_scores(problem, sweep, block, mode, state)
             elif exact:
                 solved = block.minimizer(QuadraticForm.zero(factor))
-                factor, scale = unit_columns(solved), _column_scale(solved)
+                factor, scale = unit_columns(solved), _column_scale(solved).squeeze(-2)
             elif bound is None or isinstance(bound, BoundInvariant):
                 factor = block.improve(factor)
             else:

@@ -119,9 +119,10 @@ class Problem(PenalizedPeople):
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the modes, the people of all processes included."""
-        own, mode = self.data.shape, self.mode
-        people = own[mode] if self.share is None else self.share.people
-        return (*own[:mode], people, *own[mode + 1 :])
+        if self.share is None:
+            return self.data.shape
+        before, after = self.data.shape[: self.mode], self.data.shape[self.mode + 1 :]
+        return (*before, self.share.people, *after)
 
     @property
     def team(self) -> Team:
