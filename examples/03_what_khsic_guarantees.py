@@ -128,7 +128,7 @@ def fits(quick, **measuring):
     for count in rounds:
         add("rounds", count, method=KHSIC(0.04 * scale), max_iter=count, **paper)
     start = "uniform"
-    for s in (1, 3) if quick else (1, 3, 10, 20, 30, 45, 70):
+    for s in (1, 3) if quick else (1, 3, 10, 20, 30, 45, 70, 300):
         model = add("invariant", s, method="invariant", strength=s, init=start, max_iter=1000)
         start = model.cp_
     with warnings.catch_warnings(action="ignore"):  # that it leaves the penalty out: the point
