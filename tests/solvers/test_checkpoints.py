@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from parafair import FairCP
+from parafair import FairCP, TensorData
 from parafair.errors import Terminated
 from parafair.penalties import Invariant
 
@@ -91,6 +91,19 @@ def test_other_settings_and_other_data_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"other settings \(sensitive_features: "):
         plain().fit(TENSOR, sensitive_features=GROUPS[::-1], checkpoint=folder)
     assert (folder / "current.json").exists()
+
+
+def test_other_side_information_is_refused(tmp_path):
+    def fit(side, **more):
+        model = FairCP(2, method="none", tol=0.0, max_iter=6)
+        model.fit(TENSOR, side=TensorData.from_array(side), checkpoint=tmp_path / "state", **more)
+
+    side = TENSOR[:, 0]
+    with pytest.raises(Terminated):
+        fit(side, on_iteration=terminate_after(3))
+    with pytest.raises(ValueError, match=r"other settings \(side: "):
+        fit(side[::-1].copy())
+    fit(side)
 
 
 def test_a_changed_checkpoint_is_refused(tmp_path):
