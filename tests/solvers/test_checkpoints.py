@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from parafair import FairCP, TensorData
+from parafair.encoders import Learned
 from parafair.errors import Terminated
 from parafair.penalties import Invariant
 
@@ -161,6 +162,16 @@ def test_every_stage_of_a_fit_continues(tmp_path, after):
     data = sample(300)
     expected = invariant().fit(data[0], sensitive_features=data[1])
     check_same(stop_and_resume(invariant, data, tmp_path / "state", after), expected)
+
+
+@pytest.mark.filterwarnings("ignore::parafair.errors.ConvergenceWarning")
+def test_sigterm_ends_the_learning_of_an_encoder(tmp_path):
+    def model():
+        encoder = Learned(hidden=0, steps=20)
+        return FairCP(2, encoder=encoder, tol=0.0, max_iter=3, n_init=1)
+
+    found = stop_and_resume(model, (TENSOR, GROUPS), tmp_path / "state", after=10)
+    check_same(found, model().fit(TENSOR, sensitive_features=GROUPS))
 
 
 def fit_in_group(data, folder, **more):
