@@ -39,6 +39,8 @@ def test_sorted_entries_are_fitted_like_a_file(files):
     run(f"{FIT.replace('sorted', 'entries.csv')} --modes user,film --value stars {common} --out m")
     found, expected = (pandas.read_csv(f"{name}/embedding.csv") for name in ("streamed", "m"))
     assert found["user"].tolist() == expected["user"].tolist()
+    assert "sorted is streamed" in run("recommend streamed --k 1 --out lists.csv", code=2)
+    run("recommend streamed --k 1 --include-rated --out lists.csv")
 
 
 def test_bad_options_are_named(files):
@@ -47,6 +49,7 @@ def test_bad_options_are_named(files):
     assert "memory=0.10 GB is too little" in run(f"{FIT} --memory 100MB --out r", code=2)
     assert "--memory must be a size" in run(f"{FIT} --memory lots --out r", code=2)
     assert "--value and --duplicates are for" in run(f"{FIT} --value stars --out r", code=2)
+    assert "--absent zero is for data in memory" in run(f"{FIT} --absent zero --out r", code=2)
     assert "--modes are user,film in sorted" in run(f"{FIT} --modes a,b --out r", code=2)
     assert "need data in memory" in run(f"{FIT} --test-size 0.2 --out r", code=2)
     files.to_csv("entries.csv", index=False)

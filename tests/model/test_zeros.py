@@ -55,6 +55,16 @@ def test_dense_data_of_new_people_is_matched_by_label():
     assert model.score(new.to_dense()) == pytest.approx(model.score(new), rel=1e-8)
 
 
+@pytest.mark.parametrize("loss", ["squared", "poisson", "poisson-identity"])
+def test_somebody_without_any_event_has_the_same_row_alone(loss):
+    listed, _ = zeros.pair("poisson")
+    kept = listed.indices[0] != 3
+    listed = TensorData(listed.values[kept], listed.indices[:, kept], listed.shape, absent="zero")
+    model = FairCP(2, method="none", loss=loss, ridge=1.0, max_iter=5, tol=0).fit(listed)
+    alone, together = (model.transform(listed.take(0, people)) for people in ([3], [2, 3]))
+    np.testing.assert_allclose(alone[0], together[1], rtol=1e-6, atol=1e-9)
+
+
 def test_problems_count_zeros_and_reach_the_deviance_of_the_dense_data():
     for name in ("squared", "poisson-identity", "negative-binomial"):
         listed, dense = zeros.pair(name)

@@ -175,6 +175,8 @@ def add_segments(total: Tensor, rows: Tensor, ends: Tensor, begin: int) -> None:
         ends: 0, then the end of each row's segments, shape (n + 1,).
         begin: Number of the first segment in `rows`.
     """
+    if not len(rows):  # a list without entries, whose others are zeros
+        return
     edges = ends.new_tensor([begin, begin + len(rows)])
     first = int(torch.searchsorted(ends, edges[:1], right=True)) - 1
     last = int(torch.searchsorted(ends, edges[1:]))

@@ -81,7 +81,13 @@ def _read_rated(path: Path | None, training: Training, inputs: Inputs) -> Any:
             f"{origin}, {chosen}, does not exist; give the file of entries that people already "
             "have with --exclude, or add --include-rated"
         )
-    return read_new(TensorOptions(tensor=chosen), training, inputs)
+    rated = read_new(TensorOptions(tensor=chosen), training, inputs)
+    if rated.is_streamed:
+        raise ValueError(
+            f"{chosen} is streamed, so its entries are not in memory; give a table of entries that "
+            "people already have with --exclude, or add --include-rated"
+        )
+    return rated
 
 
 def _pairs(given: list[str] | None) -> dict[str, str] | None:

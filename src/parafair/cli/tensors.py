@@ -113,6 +113,11 @@ class TensorOptions:
                 f"--value and --duplicates are for parafair sort, and {self.tensor} is sorted; "
                 "leave them out"
             )
+        if self.absent == "zero":
+            raise ValueError(
+                f"--absent zero is for data in memory, but {self.tensor} is streamed, and entries "
+                "that it does not have are missing; leave --absent out, or read the table itself"
+            )
         if self.modes is not None and self.names != data.modes:
             raise ValueError(
                 f"--modes are {','.join(data.modes)} in {self.tensor}, got {self.modes}; leave "

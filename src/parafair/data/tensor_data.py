@@ -383,7 +383,7 @@ class TensorData(Shaped):
             self._set("values", self.values.double())
         check_finite(self.values, "X", missing=True)
         missing = self.values.isnan()
-        if missing.all():
+        if missing.all() and not (self.zeros_count and self.observed):
             raise ValueError(
                 "X has no observed entries: all are missing; at least one must be observed"
             )
