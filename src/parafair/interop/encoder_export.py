@@ -47,7 +47,8 @@ def export_encoder(model: FittedCP, path: str | Path, *, overwrite: bool = False
 
     Args:
         model: A fitted model with an encoder of complete entries: ``encoder="linear"`` or
-            "network" fitted to data without missing entries, or a method such as "fair-pca".
+            "network" fitted to data without missing entries, or a method such as "fair-pca". Its
+            zeros must be stored: see `TensorData.to_dense`.
         path: The file; its name must end with .npz.
         overwrite: Whether to replace a file of the same name.
     """
