@@ -100,7 +100,7 @@ def test_other_side_information_is_refused(tmp_path):
         model.fit(TENSOR, side=TensorData.from_array(side), checkpoint=tmp_path / "state", **more)
 
     side = TENSOR[:, 0]
-    with pytest.raises(Terminated):
+    with pytest.raises(Terminated, match="stored a checkpoint in"):
         fit(side, on_iteration=terminate_after(3))
     with pytest.raises(ValueError, match=r"other settings \(side: "):
         fit(side[::-1].copy())
