@@ -43,6 +43,8 @@ def test_parts_have_everybody_once(both):
 def test_it_describes_itself(both):
     memory, streamed = both
     assert repr(streamed) == repr(memory).replace("sparse", "streamed")
+    assert "streamed" in streamed._repr_html_()
+    assert "distribution" not in streamed._repr_html_()
     assert streamed.norm == pytest.approx(memory.norm, rel=1e-14)
     for mode in MODES:
         assert streamed.observed_per(mode).tolist() == memory.observed_per(mode).tolist()

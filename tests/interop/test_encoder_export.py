@@ -121,6 +121,20 @@ def test_an_encoder_of_incomplete_entries_is_refused(tmp_path):
         export_encoder(model, tmp_path / "encoder.npz")
 
 
+def test_a_model_of_absent_zeros_is_refused(tmp_path):
+    tensor, groups = people()
+    kept = np.where(tensor > 3, tensor, 0.0)
+    cells = np.argwhere(kept)
+    listed = TensorData(
+        torch.from_numpy(kept[tuple(cells.T)]), torch.from_numpy(cells.T), kept.shape, absent="zero"
+    )
+    model = FairCP(2, method="fair-pca", noise=0.2, max_iter=5).fit(
+        listed, sensitive_features=groups
+    )
+    with pytest.raises(ValueError, match="got a model of data with absent='zero'"):
+        export_encoder(model, tmp_path / "encoder.npz")
+
+
 def test_names_and_existing_files_are_checked(tmp_path):
     model = fitted("reduction", 0)
     with pytest.raises(ValueError, match=r"path must end with .npz, got 'encoder.onnx'"):

@@ -53,6 +53,21 @@ def test_other_entries_and_other_cells_have_another_secret():
     assert len(found) == 6
 
 
+def test_zeros_that_count_have_no_part_in_the_numbers():
+    listed = TensorData(torch.tensor([2.0, 0.0, torch.nan]), torch.tensor([[0, 1, 1], [1, 0, 2]]),
+                        (3, 3), absent="zero")  # fmt: skip
+    shorter = TensorData(listed.values[::2], listed.indices[:, ::2], (3, 3), absent="zero")
+    numbers = [
+        normals_of_people(each, 0, 2, key="k", zeros=True)
+        for each in (listed, shorter, listed.to_dense(), listed.to_dense().to_sparse())
+    ]
+    for found in numbers[1:]:
+        np.testing.assert_array_equal(found, numbers[0])
+    assert len(np.unique(numbers[0])) == 6  # a missing entry is no zero
+    other = normals_of_people(listed, 0, 2, key="l", zeros=True)
+    assert (other != numbers[0]).all()  # of the person without any entries too
+
+
 def test_zeros_have_no_sign():
     zero, negative = (TensorData.from_array([[0.0 * sign, 1.0], [2.0, 3.0]]) for sign in (1, -1))
     assert secret_of(zero) == secret_of(negative)

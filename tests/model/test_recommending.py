@@ -101,7 +101,7 @@ def test_a_loaded_model_needs_what_to_exclude(model, films, tmp_path):
     model.save(tmp_path / "model")
     loaded = FairCP.load(tmp_path / "model")
     assert loaded.training_.rated is None
-    with pytest.raises(ValueError, match="a loaded model does not have the entries it was fitted"):
+    with pytest.raises(ValueError, match="was loaded, .* does not have the entries it was fitted"):
         loaded.recommend("p07", 2)
     found = loaded.recommend("p07", 2, exclude=films)
     assert list(found.labels[0]) == list(model.recommend("p07", 2).labels[0])
@@ -199,12 +199,15 @@ def test_a_mode_may_not_be_called_like_a_column(films):
         fit(renamed, "person").recommend(0, 1).to_frame()
 
 
-def test_listed_events_are_left_out_if_absent_ones_are_zeros(films):
+def test_listed_events_are_left_out_if_absent_ones_are_zeros(films, tmp_path):
     events = TensorData.from_table(films.to_table(), modes=["film", "person"], value="value",
                                    absent="zero")  # fmt: skip
     model = fit(events, "person", ridge=0.0, center=False)
     found = model.recommend("p07", 2)
     listed = films.to_table().query("person == 'p07'")["film"]
     assert not set(found.labels[0]) & set(listed)
-    with pytest.raises(ValueError, match="folds is not possible for data whose absent entries"):
+    model.save(tmp_path / "model")
+    with pytest.raises(ValueError, match="does not have the entries it was fitted to"):
+        FairCP.load(tmp_path / "model").recommend("p07", 2)
+    with pytest.raises(ValueError, match="cross-validation is not possible for data whose absent"):
         fold_cells(events, 2)

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from parafair import FairCP, FairTucker, TensorData, audit, frontier, tune
+from parafair import FairCP, FairTucker, TensorData, audit, certify, frontier, tune
 from parafair.audits import Verdict
 from parafair.errors import ParafairWarning
 
@@ -209,6 +209,15 @@ def test_noise_of_new_people_depends_on_their_side_information():
     twice, both = np.repeat(tensor[:1], 2, 0), np.stack([table[0], table[0] + 1e-9])
     one, two = model.transform(twice, side=both)
     assert np.abs(one - two).max() > 1e-3 * np.abs(one).max()
+
+
+def test_a_certificate_of_new_people_says_that_side_information_is_no_part_of_it():
+    tensor, table, groups = draw()
+    model = FairCP(3, method="none", noise=0.5, tol=0.0, max_iter=3)
+    model.fit(tensor[:40], sensitive_features=groups[:40], side=table[:40])
+    notes = certify(model, tensor[40:], groups[40:], draws=100).notes
+    assert any("side information, so only labels were compared" in note for note in notes)
+    assert any("follow from their entries alone" in note for note in notes)
 
 
 @pytest.mark.slow

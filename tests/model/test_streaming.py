@@ -82,6 +82,8 @@ def test_it_begins_at_a_sample_and_selects_a_ridge(both):
 def test_a_model_is_saved_and_predicts_and_embeds_parts(both, tmp_path):
     memory, streamed = both
     model = FairCP(RANK, method="none", ridge=0.5, max_iter=5, tol=0).fit(streamed)
+    with pytest.raises(ValueError, match="fitted to streamed data, does not have the entries"):
+        model.recommend(0, 2)
     model.save(tmp_path / "model")
     loaded = FairCP.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(memory), model.predict(memory))

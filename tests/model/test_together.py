@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from torch import distributed
 
-from parafair import FairCP, FairTucker
+from parafair import FairCP, FairTucker, TensorData
 from parafair.errors import TeamError
 
 from ..processes import together
@@ -19,6 +20,7 @@ REFUSED = {
     "method='leace'": FairCP(2, method="leace"),
     "method='mean-matching'": FairCP(2, method="mean-matching"),
     "non_negative=True": FairCP(2, method="none", non_negative=True),
+    "loss='poisson-identity'": FairCP(2, method="none", loss="poisson-identity"),
     "FairTucker": FairTucker((2, 2, 2)),
     "init='svd'": FairCP(2, method="none", init="svd"),
     "solver='gradient'": FairCP(2, method="none", solver="gradient"),
@@ -44,6 +46,24 @@ def test_what_needs_all_people_is_refused(tmp_path):
         for reason, message in zip(REFUSED, messages, strict=True):
             assert message.startswith("ValueError: process_group ")
             assert reason in message
+
+
+def test_data_that_cannot_be_shared_is_refused_before_a_ridge_is_selected(tmp_path, monkeypatch):
+    def work(group):
+        monkeypatch.setattr("parafair.model.preparation.select_ridge", None)
+        thin, model = np.where(TENSOR > 1, np.nan, TENSOR), FairCP(2, method="none")
+        zeros = TensorData(torch.ones(3), torch.eye(3).long(), (40, 4, 3), absent="zero")
+        found = []
+        for data, side in ((thin, np.ones((40, 2))), (zeros, None)):
+            try:
+                model.fit(data, side=side, process_group=group)
+            except ValueError as error:
+                found.append(str(error))
+        return found
+
+    for side, zeros in together(tmp_path, 2, work):
+        assert side.startswith("process_group does not support side;")
+        assert zeros.startswith("process_group does not support absent='zero';")
 
 
 def test_processes_that_differ_are_refused(tmp_path):

@@ -44,6 +44,17 @@ def test_lists_without_zeros_are_refused_as_new_people_and_loading_keeps_it(tmp_
     assert model.transform(listed.take(0, [1])).min() >= 0
 
 
+def test_dense_data_of_new_people_is_matched_by_label():
+    listed, _ = zeros.pair("poisson")
+    named = TensorData(listed.values, listed.indices, listed.shape, ("who", "what", "when"),
+                       absent="zero")  # fmt: skip
+    model = FairCP(2, method="none", loss="poisson", noise=0.1, max_iter=5, tol=0)
+    model.fit(named, sensitive_features=np.arange(9) % 2)
+    new = named.take(0, [2, 5])
+    np.testing.assert_allclose(model.transform(new.to_dense()), model.transform(new), rtol=1e-5)
+    assert model.score(new.to_dense()) == pytest.approx(model.score(new), rel=1e-8)
+
+
 def test_problems_count_zeros_and_reach_the_deviance_of_the_dense_data():
     for name in ("squared", "poisson-identity", "negative-binomial"):
         listed, dense = zeros.pair(name)

@@ -8,7 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from parafair import FairCP
+from parafair import FairCP, TensorData
+from parafair.encoders import Learned
 from parafair.errors import Terminated
 from parafair.penalties import Invariant
 
@@ -93,6 +94,19 @@ def test_other_settings_and_other_data_are_refused(tmp_path):
     assert (folder / "current.json").exists()
 
 
+def test_other_side_information_is_refused(tmp_path):
+    def fit(side, **more):
+        model = FairCP(2, method="none", tol=0.0, max_iter=6)
+        model.fit(TENSOR, side=TensorData.from_array(side), checkpoint=tmp_path / "state", **more)
+
+    side = TENSOR[:, 0]
+    with pytest.raises(Terminated):
+        fit(side, on_iteration=terminate_after(3))
+    with pytest.raises(ValueError, match=r"other settings \(side: "):
+        fit(side[::-1].copy())
+    fit(side)
+
+
 def test_a_changed_checkpoint_is_refused(tmp_path):
     folder = tmp_path / "state"
     stopped(folder)
@@ -148,6 +162,16 @@ def test_every_stage_of_a_fit_continues(tmp_path, after):
     data = sample(300)
     expected = invariant().fit(data[0], sensitive_features=data[1])
     check_same(stop_and_resume(invariant, data, tmp_path / "state", after), expected)
+
+
+@pytest.mark.filterwarnings("ignore::parafair.errors.ConvergenceWarning")
+def test_sigterm_ends_the_learning_of_an_encoder(tmp_path):
+    def model():
+        encoder = Learned(hidden=0, steps=20)
+        return FairCP(2, encoder=encoder, tol=0.0, max_iter=3, n_init=1)
+
+    found = stop_and_resume(model, (TENSOR, GROUPS), tmp_path / "state", after=10)
+    check_same(found, model().fit(TENSOR, sensitive_features=GROUPS))
 
 
 def fit_in_group(data, folder, **more):

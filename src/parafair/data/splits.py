@@ -106,7 +106,7 @@ def fold_cells(
     """
     instance_of("data", data, TensorData, "use TensorData.from_array")
     folds = whole_number("folds", folds, least=2)
-    _refuse_zeros(data, "folds")
+    _refuse_zeros(data, "cross-validation")
     order = as_random(random_state).permutation(data.observed)
     free = _not_needed(data, order)
     if folds > len(free):

@@ -19,14 +19,14 @@ MOST_ENTRIES, BARS, MOST_GROUPS = 100_000, 24, 12
 
 
 def tensor_parts(data: TensorData) -> list[Html]:
-    """Return the modes of a tensor and the distribution of its entries."""
+    """Return the modes of a tensor and the distribution of its entries, if they are in memory."""
     modes: list[list[Cell]] = [
         [name, size, preview(labels[:5].tolist())]
         for name, size, labels in zip(data.modes, data.shape, data.labels, strict=True)
     ]
-    entries = data.entries.detach()
-    if not len(entries):
+    if data.is_streamed or not len(data.entries):
         return [table(modes, header=["mode", "size", "labels"])]
+    entries = data.entries.detach()
     drawn = entries[:: len(entries) // MOST_ENTRIES + 1].double().cpu()
     low, high = float(entries.min()), float(entries.max())
     counts = torch.histc(drawn, BARS, low, high).int().tolist()

@@ -19,6 +19,7 @@ from parafair.encoders.result import EncodedFit, encode_people
 from parafair.errors import Interrupted
 from parafair.solvers import Fit, Status
 from parafair.solvers.block import carry_scale
+from parafair.solvers.checkpoints import current_journal
 from parafair.solvers.fitting import complete
 from parafair.solvers.loop import OnIteration
 from parafair.solvers.objective import Objective
@@ -65,10 +66,13 @@ def learn(
 
     Raises:
         Interrupted: On Ctrl-C, with the fit after the last finished step.
+        Terminated: On SIGTERM, if there is a checkpoint.
     """
     start = plain.with_factors(problem, plain.cp.factors)
     history, begin = [start.history[-1]], perf_counter()
     learner = _Learner(problem, plain, settings, noise=noise, seed=seed)
+    journal = current_journal()
+    key = "" if journal is None else journal.begin()
 
     def finish(status: Status) -> EncodedFit:
         encoder, factors = learner.finish()
@@ -84,6 +88,8 @@ def learn(
             history.append(Iteration.of(objective, start.seconds + perf_counter() - begin))
             if on_iteration is not None:
                 on_iteration(number + 1, objective)
+            if journal is not None:  # steps are not stored: a fit that continues takes them again
+                journal.offer(key, lambda: None)
     except KeyboardInterrupt as error:
         raise Interrupted(finish(Status.INTERRUPTED)) from error
     return finish(Status.FINISHED)

@@ -62,6 +62,12 @@ def export_encoder(model: FittedCP, path: str | Path, *, overwrite: bool = False
             "model must not round entries to single precision, which the exported encoder does "
             f"not do, got dtype={model.dtype!r}; fit again without dtype"
         )
+    if model.training_.absent == "zero":
+        raise ValueError(
+            "model must be fitted to data that stores its zeros, because the noise of the exported "
+            "encoder follows from all entries, got a model of data with absent='zero'; fit "
+            "data.to_dense()"
+        )
     arrays = {"format": np.array(FORMAT), **_of_encoder(model), **_of_noise(model)}
     for mode, labels in enumerate(model.training_.labels):
         if mode != model.training_.mode:

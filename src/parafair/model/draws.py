@@ -63,7 +63,13 @@ def secret_for_new_people(secret: str) -> str:
 
 
 def normals_of_people(
-    data: TensorData, mode: int, count: int, *, key: str, side: TensorData | None = None
+    data: TensorData,
+    mode: int,
+    count: int,
+    *,
+    key: str,
+    side: TensorData | None = None,
+    zeros: bool = False,
 ) -> NDArray[np.float64]:
     """Return standard normal numbers for each person, shape (people, count).
 
@@ -76,10 +82,19 @@ def normals_of_people(
         count: How many numbers each person gets.
         key: Any text. Without it nobody can draw the numbers again, even with the entries.
         side: Further entries of theirs, people in rows; None for none.
+        zeros: Whether a list may leave out zeros. They have no part in the numbers then, listed,
+            stored or absent, but missing entries have.
     """
-    found = _hash_people(data, mode, _words_of(key))
+    words = _words_of(key)
+    if zeros:
+        # Those of a person with zeros alone follow from the key too.
+        found = _hash_people(*_without_zeros(data), data.shape[mode], mode, words)
+        found = found + _mix(words.reshape(2, 2)[:, :1])
+    else:
+        found = _hash_people(*_observed(data), data.shape[mode], mode, words)
     if side is not None:
-        found = found + _hash_people(side, 0, _words_of(f"{key} side"))
+        own = _words_of(f"{key} side")
+        found = found + _hash_people(*_observed(side), side.shape[0], 0, own)
     first, second = found[:, :, None]
     steps = STEP * np.arange(1, count + 1, dtype=np.uint64)
     drawn = _mix(_mix(first + steps) ^ second)
@@ -122,23 +137,48 @@ def _mix_cells(cells: NDArray[np.int64], mode: int, before: np.uint64) -> Words:
     return words
 
 
-def _hash_people(data: TensorData, mode: int, key: Words) -> Words:
+def _observed(data: TensorData) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the cells and the values of all observed entries."""
+    return data.cells.cpu().numpy(), _as_doubles(data.entries)
+
+
+def _without_zeros(data: TensorData) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the cells and the values of all entries but zeros; missing ones are NaN."""
+    if data.indices is None or not data.zeros_count:
+        stored = data.to_dense().values
+        indices = (stored != 0).nonzero().mT
+        values = stored[tuple(indices)]
+    else:
+        kept = data.values != 0
+        indices, values = data.indices[:, kept], data.values[kept]
+    found = _as_doubles(values)
+    found[np.isnan(found)] = np.nan  # all of them are the same
+    return indices.cpu().numpy(), found
+
+
+def _hash_people(
+    cells: NDArray[np.int64], values: NDArray[np.float64], people: int, mode: int, key: Words
+) -> Words:
     """Return 128 bits for each person, shape (2, people): sums of hashes of single entries.
 
     Sums do not depend on the order. A loop over people, each with SHA-256 and a generator of their
     own, takes some 40 times as long.
 
     Args:
-        data: Entries of the people.
+        cells: Where their entries are, shape (order, count).
+        values: The entries, shape (count,).
+        people: How many people there are.
         mode: The mode of the people.
         key: Four words. Without them, nobody can find entries whose sums are equal.
     """
-    cells, bits = data.cells.cpu().numpy(), _as_doubles(data.entries).view(np.uint64)
+    bits = values.view(np.uint64)
     order = np.argsort(cells[mode], kind="stable")
-    counts = np.bincount(cells[mode], minlength=data.shape[mode])
+    counts = np.bincount(cells[mode], minlength=people)
     present = counts > 0
     begins = (np.cumsum(counts) - counts)[present]
-    found = np.zeros((2, data.shape[mode]), np.uint64)
+    found = np.zeros((2, people), np.uint64)
+    if not len(values):
+        return found
     for half, (before, after) in enumerate(key.reshape(2, 2)):
         words = _mix(_mix(_mix_cells(cells, mode, before) ^ bits) ^ after)
         found[half, present] = np.add.reduceat(words[order], begins)

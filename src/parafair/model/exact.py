@@ -90,6 +90,11 @@ def new_release(
         )
     people = np.flatnonzero(present)
     notes = _check_held_out(model, data.labels[mode], plain[people], _comparable(model))
+    if model.training_.side is not None:
+        notes.append(
+            "Rows of new people follow from their entries alone; nothing is certified about rows "
+            "that follow from side information too."
+        )
     if len(people) < len(present):
         notes.append(
             f"{len(present) - len(people)} of {len(present)} new people have no entries or no "
@@ -107,6 +112,8 @@ def new_release(
 
 def _comparable(model: FittedCP) -> Tensor | None:
     """Return rows of the training people that follow from their entries alone; None if unknown."""
+    if model.training_.side is not None:
+        return None
     if model.encoder_ is None:
         return model.fit_.plain
     return exact_rows(model) if model.has_exact_rows else None
@@ -132,9 +139,10 @@ def _check_held_out(
                 "not; pass held-out people, for example of split_people"
             )
     if trained is None:
+        why = "has no exact rows" if training.side is None else "has side information"
         return [
-            "The model has no exact rows, so only labels were compared to tell whether new people "
-            "were in the training."
+            f"The model {why}, so only labels were compared to tell whether new people were in the "
+            "training."
         ]
     equal, usual = _count_equal(
         new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype

@@ -47,7 +47,7 @@ from parafair.solvers.checkpoints import check_checkpoint, checkpointing
 from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import Counted, OnIteration
-from parafair.solvers.sharing import gather_fit
+from parafair.solvers.sharing import check_shareable, gather_fit
 from parafair.stored import is_stored, reading
 from parafair.team import team_of
 
@@ -118,7 +118,8 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
                 and people without a row have no side information; otherwise by position. People
                 without entries in X get rows from it alone. It must not be a sensitive feature.
             held_out: With ``guarantee="population"``: entries, as for `transform`, and sensitive
-                features of people of the same population who are not in X.
+                features of people of the same population who are not in X. Their rows are those of
+                `transform` without side information.
             on_iteration: Called after each iteration with its number and the objective.
             on_trial: With ``strength="auto"``, called after each trial.
             on_audit: With ``strength="auto"``, called after each attacker of an audit with the
@@ -152,6 +153,8 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         check_order(sensitive_features, index_of(X))
         side = match_index(side, X)
         data = self._validate(X, reset=True)
+        if not team.is_alone:
+            check_shareable(data, side)
         identity: dict[str, Any] = {}
         if folder is not None or not team.is_alone:
             identity = identity_of(settings, data, sensitive_features, side)

@@ -280,7 +280,8 @@ class FittedCP(
         matrix = self.fit_.noise[mode].to(rows.device)
         noise = Noise.of_record(self.record_, self.training_.secret)
         table = None if side is None else side.data
-        added = noise.of_new_people(data, mode, matrix, table).to(rows)
+        zeros = self.training_.absent == "zero"
+        added = noise.of_new_people(data, mode, matrix, table, zeros=zeros).to(rows)
         # Nothing is known of people without entries: they have the mean of the released rows.
         empty = observed_of(data, mode, side) == 0
         return rows + added.masked_fill(empty[:, None], 0.0)

@@ -193,7 +193,13 @@ class Noise:
         return exact.with_plain(problem).with_side(problem)
 
     def of_new_people(
-        self, data: TensorData, mode: int, matrix: Tensor, side: TensorData | None = None
+        self,
+        data: TensorData,
+        mode: int,
+        matrix: Tensor,
+        side: TensorData | None = None,
+        *,
+        zeros: bool = False,
     ) -> Tensor:
         """Return noise for each new person, shape (people, rank).
 
@@ -206,9 +212,12 @@ class Noise:
             mode: The mode of the people.
             matrix: That of the training people's noise.
             side: Their side information, whose entries count like the others; None without any.
+            zeros: Whether entries that a list does not have are zeros for the model.
         """
-        key = self.key_of_new_people(len(matrix))
-        return _scaled(normals_of_people(data, mode, len(matrix), key=key, side=side), matrix)
+        rank = len(matrix)
+        key = self.key_of_new_people(rank)
+        drawn = normals_of_people(data, mode, rank, key=key, side=side, zeros=zeros)
+        return _scaled(drawn, matrix)
 
     def key_of_new_people(self, rank: int) -> str:
         """Return the key that the noise of new people follows from, with their entries."""

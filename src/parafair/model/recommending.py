@@ -231,15 +231,15 @@ class Recommender:
                 f"exclude must be 'training', None, or cells as in predict, got {shown(exclude)}"
             )
         training, unfolding = self.training, self.training.unfolding
-        if training.is_complete and training.rated is None:
+        if training.is_complete and training.rated is None and training.absent != "zero":
             raise ValueError(
                 "every cell of the training data is observed, so nothing is left to recommend; "
                 "pass exclude=None to recommend observed cells, or fit data with missing entries"
             )
         if training.rated is None:
             raise ValueError(
-                "a loaded model does not have the entries it was fitted to; pass them as exclude, "
-                "or exclude=None to recommend them too"
+                "a model that was loaded, or fitted to streamed data, does not have the entries it "
+                "was fitted to; pass them as exclude, or exclude=None to recommend them too"
             )
         cells = training.rated.cpu().numpy()
         if unfolding is None:

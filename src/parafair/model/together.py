@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.side_columns import read_side
 from parafair.data.tensor_data import TensorData
 from parafair.errors import TeamError
-from parafair.losses import is_squared
+from parafair.losses import is_squared, needs_non_negative
 from parafair.model.draws import secret_of
 from parafair.model.record import current_versions
 from parafair.penalties import ScorePenalty
@@ -38,6 +38,7 @@ def check_together(settings: Settings) -> None:
         or settings.reduction
         or isinstance(settings.penalty, ScorePenalty),
         f"non_negative={model.non_negative!r}": model.non_negative is not False,
+        f"loss={model.loss!r}, whose factors are non-negative": needs_non_negative(settings.loss),
         f"{type(model).__name__}; use FairCP": model.structured,
         "init='svd', which needs all entries": isinstance(model.init, str) and model.init == "svd",
         f"solver={model.solver!r} with method={model.method!r} and loss={model.loss!r}": not (
@@ -65,6 +66,7 @@ def identity_of(
         features: The sensitive features as they were given.
         side: The side information as it was given.
     """
+    table = None if side is None else read_side(side, data, data.find_mode(settings.model.mode))
     params = {
         name: _short(plain(value))
         for name, value in settings.model.get_params(deep=False).items()
@@ -76,7 +78,7 @@ def identity_of(
         "shape": list(data.shape),
         "data": secret_of(data),
         "sensitive_features": "none" if features is None else _digest(features),
-        "side": "none" if side is None else _of_table(side),
+        "side": "none" if table is None else secret_of(table),
         "versions": current_versions(),
     }
 
@@ -110,8 +112,3 @@ def _digest(features: Any) -> str:
     by_mode = features if isinstance(features, Mapping) else {"people": features}
     records = {str(m): plain(SensitiveFeatures.of(f).to_list()) for m, f in by_mode.items()}
     return hashlib.sha256(json.dumps(records).encode()).hexdigest()
-
-
-def _of_table(table: Any) -> str:
-    """Return a hash of the entries of a table."""
-    return hashlib.sha256(repr(np.asarray(table, dtype=object).tolist()).encode()).hexdigest()

@@ -144,8 +144,17 @@ class Training(Axes):
     def center(self, data: TensorData) -> TensorData:
         """Return new people's data without its offsets; intercepts stay in it.
 
-        Values that the loss cannot take are an error, and lists without zeros that count if those
-        of the training people have them.
+        Values that the loss cannot take are an error.
+        """
+        if not is_squared(self.loss):
+            check_values(data, self.loss)
+            return data
+        return data if self.offsets is None else self.offsets.subtract(data)
+
+    def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
+        """Return new people's data as the model sees it; see `Axes.align`.
+
+        Lists without zeros that count are an error if those of the training people have them.
         """
         if self.absent == "zero" and data.is_sparse and not data.zeros_count:
             raise ValueError(
@@ -153,13 +162,6 @@ class Training(Axes):
                 "are zeros; pass TensorData.from_table(..., absent='zero'), or X.to_dense() if "
                 "they are missing"
             )
-        if not is_squared(self.loss):
-            check_values(data, self.loss)
-            return data
-        return data if self.offsets is None else self.offsets.subtract(data)
-
-    def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
-        """Return new people's data as the model sees it; see `Axes.align`."""
         if self.unfolding is None:
             return super().align(data, shape)
         return self.unfolding.unfold(self.unfolding.align(data, self.unfolding.shape))

@@ -67,7 +67,9 @@ class Journal:
         check_same_settings(self.folder, record["settings"], self.settings)
         self.number = int(record["number"])
         own = self._place(self.number)
-        arrays = {name: a.to(device) for name, a in read_arrays(own / ARRAYS_FILE).items()}
+        # Copies: results differ in the last bit if memory is aligned in another way.
+        found = read_arrays(own / ARRAYS_FILE)
+        arrays = {name: array.to(device, copy=True) for name, array in found.items()}
         state = read_record(own / STATE_FILE, file_format=FORMAT)
         with reading(own / STATE_FILE, AGAIN):
             self._done = {key: unpack(each, arrays) for key, each in state["done"].items()}

@@ -37,16 +37,7 @@ def share_problem(problem: Problem, team: Team) -> Problem:
     """
     if team.is_alone:
         return problem
-    refused = {
-        "side": problem.side,
-        "absent='zero'": problem.data.zeros_count,
-        "data that is read from Parquet files": problem.data.is_streamed,
-    }
-    for name, given in refused.items():
-        if given:
-            raise ValueError(
-                f"process_group does not support {name}; leave process_group out, or {name}"
-            )
+    check_shareable(problem.data, problem.side)
     parts = parts_of(problem)
     count = int(parts.max()) + 1
     if count < team.size:
@@ -82,6 +73,25 @@ def share_problem(problem: Problem, team: Team) -> Problem:
         sensitive=None if sensitive is None else sensitive.take(own),
         share=share,
     )
+
+
+def check_shareable(data: TensorData, side: object) -> None:
+    """Raise unless several processes can have some of the people each.
+
+    Args:
+        data: The data of all people.
+        side: Their side information; None without any.
+    """
+    refused = {
+        "side": side is not None,
+        "absent='zero'": data.zeros_count,
+        "data that is read from Parquet files": data.is_streamed,
+    }
+    for name, given in refused.items():
+        if given:
+            raise ValueError(
+                f"process_group does not support {name}; leave process_group out, or {name}"
+            )
 
 
 def parts_of(problem: Problem) -> NDArray[np.intp]:
