@@ -131,6 +131,7 @@ def test_python_code_on_the_page_runs(page, capsys):
         assert line[:16] in shown
 
 
+@pytest.mark.slow
 def test_the_page_about_tables_shows_what_happens(tmp_path, monkeypatch, capsys):
     pytest.importorskip("narwhals")
     page = (ROOT / "docs" / "tables.md").read_text("utf-8")
@@ -146,6 +147,7 @@ def test_the_page_about_tables_shows_what_happens(tmp_path, monkeypatch, capsys)
     assert "precision@1" in printed
 
 
+@pytest.mark.slow
 def test_commands_on_the_page_about_tables_run(tmp_path, monkeypatch):
     pytest.importorskip("typer")
     page = (ROOT / "docs" / "tables.md").read_text("utf-8")

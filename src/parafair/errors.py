@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
@@ -49,6 +51,10 @@ def warn(
     """
     held = _HELD.get()
     if held is None:
+        frame: FrameType | None = sys._getframe(stacklevel)
+        while frame is not None and frame.f_globals.get("__name__", "").startswith("sklearn."):
+            # scikit-learn wraps methods of estimators; its caller is the one to tell.
+            frame, stacklevel = frame.f_back, stacklevel + 1
         warnings.warn(message, category, stacklevel=stacklevel + 1)
     else:
         held.append((message, category))

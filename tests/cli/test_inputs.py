@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("typer")
 from parafair.cli.inputs import INPUTS_FILE, Inputs
 from parafair.cli.people import FeatureOptions, PeopleOptions
+from parafair.cli.side import SideOptions
 from parafair.cli.tensors import TensorOptions
 from parafair.stored import read_record, write_record
 from tests.cli.conftest import FIT_SCORES, GENDER, run
@@ -15,10 +16,10 @@ PEOPLE = FeatureOptions(Path("people.csv"), "id", "exclude", "x,y", ["x=numeric"
 
 
 def test_inputs_survive_a_file(tmp_path):
-    inputs = Inputs.of(TENSOR, PEOPLE, test_size=0.2)
+    inputs = Inputs.of(TENSOR, PEOPLE, SideOptions(), test_size=0.2)
     assert inputs == Inputs(
         "scores.csv", ("a", "b"), "score", "last", "people.csv", ("x", "y"), ("x=numeric",),
-        "id", "exclude", 0.2,
+        "id", "exclude", test_size=0.2,
     )  # fmt: skip
     inputs.write(tmp_path)
     assert Inputs.read(tmp_path) == inputs
@@ -32,7 +33,7 @@ def test_a_record_of_something_else_is_refused(tmp_path):
 
 
 def test_options_come_before_the_record():
-    inputs = Inputs.of(TENSOR, PEOPLE)
+    inputs = Inputs.of(TENSOR, PEOPLE, SideOptions())
     assert inputs.complete(FeatureOptions()) == FeatureOptions(
         None, None, "exclude", "x,y", ["x=numeric"]
     )
@@ -50,6 +51,7 @@ def test_a_run_records_its_inputs(tables):
         "kinds": [],
         "key": "student", "missing": "error", "test_size": None, "test": None, "frontier": None,
         "max_leakage": None, "guarantee": None, "max_certified": None,
+        "side": None, "side_columns": None, "side_key": None,
     }  # fmt: skip
     assert set(record) == set(asdict(Inputs()))
 

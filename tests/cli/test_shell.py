@@ -29,6 +29,7 @@ def drain(terminal):
             pass
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_usable_result(arrays):
     command = [
         sys.executable, "-m", "parafair", "fit", "tensor.npy", "--rank", "2", "--out", "run",

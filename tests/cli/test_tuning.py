@@ -48,6 +48,7 @@ def test_strengths_are_chosen_by_the_verdict_of_an_audit(tables, monkeypatch):
     assert f"chosen: strength {best['strength']:g}: {record['verdict']} residual" in text
 
 
+@pytest.mark.slow
 def test_several_strengths_without_an_audit_are_warned_of(tables):
     text = run("tune", *SCORES, "--strength", "0.1,1", "--out", "run")
     assert "Warning: the grid has several strengths but max_leakage is not given" in text
@@ -103,6 +104,7 @@ def test_ridges_are_compared_by_default_with_folds(tables):
     assert all(candidate["rmse_std"] is not None for candidate in record["candidates"])
 
 
+@pytest.mark.slow
 def test_settings_are_compared_by_the_entries_of_a_file(tables):
     table = pd.read_csv("scores.csv")
     table[::9].to_csv("validation.csv", index=False)

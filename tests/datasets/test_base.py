@@ -57,6 +57,7 @@ class TestOulad(DatasetContract):
         return lambda: datasets.oulad(real_data)
 
 
+@pytest.mark.slow
 def test_the_example_runs(registry, capsys):
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     assert "leakage" in capsys.readouterr().out

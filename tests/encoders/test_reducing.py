@@ -63,6 +63,7 @@ def test_permuting_the_people_of_the_fit_permutes_the_rows(method):
     np.testing.assert_allclose(others * signs, rows[order], rtol=1e-5, atol=1e-6 * rows.std())
 
 
+@pytest.mark.slow
 def test_a_tensor_has_the_best_decomposition_in_the_span():
     """Against all factors by gradient steps on the rows' coordinates."""
     model = fitted("fair-pca", TENSOR, n_init=5, tol=1e-9)

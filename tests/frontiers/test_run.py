@@ -115,6 +115,7 @@ def test_batches_are_split_when_memory_is_short(monkeypatch, curve):
         assert point.residual == pytest.approx(same.residual, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same(curve):
     with joblib.parallel_config(backend="threading", n_jobs=2):
         found = small(strengths=(0.3, 3.0), audits=CAREFUL)
@@ -214,6 +215,7 @@ def test_refinement_ends_where_nothing_new_is_left():
     assert refined_strengths({1.0: 0.1, 4.0: 0.2, 16.0: 0.9}, [1.0, 4.0, 16.0], 4) == (8.0,)
 
 
+@pytest.mark.slow
 def test_few_strengths_span_the_range_too():
     found = small(strengths=2, audits=None, model={"tol": 1e-2})
     low, high = (point.member.strength for point in found.points)

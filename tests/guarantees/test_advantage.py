@@ -49,6 +49,7 @@ def test_it_is_that_of_numerical_integration(sizes, columns):
     assert expected <= found.upper <= expected + 0.03
 
 
+@pytest.mark.slow
 def test_attackers_trained_on_as_many_releases_as_they_like_stay_below():
     rows, labels = people(30, 20, columns=2, seed=1)
     found, codes = of(rows, labels)

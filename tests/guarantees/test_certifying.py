@@ -129,6 +129,7 @@ def test_a_population_is_covered_at_every_confidence(people_each, confidence, gr
     assert share_below(1000, people_each, confidence, groups) <= 1 - confidence
 
 
+@pytest.mark.slow
 def test_the_exact_value_is_covered_by_its_draws():
     codes = np.unique(LABELS, return_inverse=True)[1]
     truth = mixtures.advantage(ROWS, codes, np.eye(2), 0.05)

@@ -178,6 +178,7 @@ def test_a_calibrated_penalty_finds_its_strength(tensor):
 
 @pytest.mark.usefixtures("fast_search")
 @pytest.mark.parametrize("strength", [None, "auto"])
+@pytest.mark.slow
 def test_a_model_is_saved_and_loaded_if_the_class_is_given(tensor, tmp_path, strength):
     model = FairCP(2, method=Mine(20.0, share=0.2), strength=strength, max_leakage=0.5, **ROUGH)
     model.fit(tensor, sensitive_features=GROUPS).save(tmp_path / "run")
@@ -197,6 +198,7 @@ def test_without_the_class_loading_names_it_and_the_remedy(model, tmp_path):
             FairCP.load(tmp_path / "run", classes=others)
 
 
+@pytest.mark.slow
 def test_a_model_is_picked_from_a_frontier_on_disk(tensor, tmp_path):
     settings = {"attackers": ["linear"], "repeats": 1, "permutations": 1}
     model = FairCP(2, method=Mine(share=0.2), **ROUGH)

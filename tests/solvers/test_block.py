@@ -196,6 +196,7 @@ def test_block_descent_ends_where_the_slow_gradient_vanishes(storage, penalty):
     assert slope.abs().max() < 1e-6
 
 
+@pytest.mark.slow
 def test_exact_recovery_from_30_percent_of_the_entries():
     data = datasets.synthetic(0, shape=(40, 30, 20), rank=3)
     tensor = torch.from_numpy(data.tensor)

@@ -81,6 +81,7 @@ def test_the_time_and_the_iterations_before_are_reported():
     assert len(numbers) >= fit.counts["rough iterations"] + fit.n_iter
 
 
+@pytest.mark.slow
 def test_members_of_a_batch_have_their_own_strength_and_start():
     problem = problem_of(KINDS[0])
     one, two = plain_of(problem, seeds=(0, 1))

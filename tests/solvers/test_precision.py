@@ -32,6 +32,7 @@ def starts_of(problem, count=2):
     return make_starts(problem, "normal", count=count, seed=0)
 
 
+@pytest.mark.slow
 def test_two_precisions_end_where_double_precision_does():
     problem = problem_of()
     starts = starts_of(problem)
@@ -84,6 +85,7 @@ def test_the_last_digits_are_those_of_double_precision():
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
+@pytest.mark.slow
 def test_data_too_large_or_small_for_single_precision_is_fitted_in_double(scale):
     problem = problem_of(scale)
     assert problem.single is problem
@@ -98,6 +100,7 @@ def test_single_precision_is_one_run():
     assert fit.cp.factors[0].dtype == torch.float32
 
 
+@pytest.mark.slow
 def test_members_keep_their_strengths_in_single_precision():
     problem = problem_of().with_strengths(torch.tensor([0.0, 5.0], dtype=torch.float64))
     plain, fair = solve_single(problem, LBFGS(), starts=starts_of(problem, 2), stop=STOP)

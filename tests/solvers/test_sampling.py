@@ -65,6 +65,7 @@ def test_a_fit_to_a_sample_is_a_better_start_for_a_strong_penalty(task):
     assert carried < before
 
 
+@pytest.mark.slow
 def test_many_people_begin_at_the_sample_or_at_the_plain_decomposition(task, monkeypatch):
     seen = []
     monkeypatch.setattr(

@@ -50,6 +50,7 @@ def test_masked_and_sparse_fits_are_the_same(kind):
     assert found[0] == pytest.approx(found[1], rel=1e-8)
 
 
+@pytest.mark.slow
 def test_block_descent_and_lbfgs_find_the_same_minimum(kind):
     problem, plain = (small_problem(penalty, ridge=1.0) for penalty in (kind(5.0), None))
     (start,) = solve_batch(plain, LBFGS(), starts=starts_of(plain), stop=Stop(100, 1e-6))

@@ -20,7 +20,7 @@ AUTO = "auto"
 SETTINGS: dict[str, Any] = {
     name: parameter.default
     for name, parameter in signature(certify).parameters.items()
-    if parameter.kind is Parameter.KEYWORD_ONLY and name != "device"
+    if parameter.kind is Parameter.KEYWORD_ONLY and name not in ("device", "max_people")
 }
 
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 # People in memory to whom the ridge is selected and the start is fitted.
 SAMPLE = 20_000
 
-# Memory of a fit, in bytes, each measured: Python and its libraries; an entry of a tile, of which
-# one is in use and one is read; an entry of the sample; and labels and counts of a person.
+# Memory of a fit, in bytes: Python and its libraries; an entry of a tile, of which one is in use
+# and one is read; an entry of the sample; and labels and counts of a person. These are estimates
+# that measured peaks stay below; see tests/model/test_streaming.py.
 BASE, PER_TILED, PER_SAMPLED, PER_PERSON = 600 * 10**6, 220, 300, 64
 
 # Copies of the people's rows that are held at once, without and with the earlier steps of L-BFGS,
