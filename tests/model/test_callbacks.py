@@ -75,3 +75,9 @@ def test_a_failed_fit_tears_callbacks_down():
         model.set_params(rank=0).fit(DATA.tensor)
     assert seen.events == []
     assert not hasattr(model, "_callback_fit_ctx")
+
+
+@pytest.mark.parametrize("name", ["on_iteration", "on_trial", "on_audit"])
+def test_what_cannot_be_called_is_refused_before_any_work(name):
+    with pytest.raises(TypeError, match=f"{name} must be a function or None, got 1"):
+        FairCP(2, strength="auto").fit(np.eye(3), **{name: 1})

@@ -147,6 +147,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
             check_together(settings)
         callback("on_iteration", on_iteration)
         callback("on_trial", on_trial)
+        callback("on_audit", on_audit)
         settings.check_side(side)
         check_held_out(held_out, settings)
         self._forget()
