@@ -15,6 +15,7 @@ from torch import distributed
 from parafair.cli.options import COMPUTE, defaults, option
 from parafair.cli.shell import output
 from parafair.model.estimator import FairCP
+from parafair.solvers.checkpoints import CURRENT_FILE
 from parafair.team import PATIENCE
 
 FIT = defaults(FairCP.fit)
@@ -39,6 +40,23 @@ class CheckpointOptions:
     def settings(self) -> dict[str, Any]:
         """Return arguments of `FairCP.fit`."""
         return dict(vars(self))
+
+    def check_apart(self, out: Path) -> None:
+        """Raise if the checkpoint and the result would be in one folder, or one in the other."""
+        if self.checkpoint is None:
+            return
+        own, other = self.checkpoint.resolve(), out.resolve()
+        if own.is_relative_to(other) or other.is_relative_to(own):
+            raise ValueError(
+                f"--checkpoint {self.checkpoint} and --out {out} must be different folders, and "
+                "neither in the other: the checkpoint is removed when the fit is complete"
+            )
+
+    def after_interruption(self) -> str:
+        """Return what can be said about the checkpoint after Ctrl-C; empty without one."""
+        if self.checkpoint is None or not (self.checkpoint / CURRENT_FILE).exists():
+            return ""
+        return f"the checkpoint in {self.checkpoint} stays"
 
 
 @contextmanager

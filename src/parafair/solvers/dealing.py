@@ -95,7 +95,8 @@ def solve_dealt(
         if settled or ended or last == stop.max_iter:
             break
         if journal is not None:
-            now = Dealt(deal, fits, judged, lasting.last if is_packed(lasting.last) else None)
+            kept = lasting.last if is_packed(lasting.last) else None
+            now = Dealt(deal, fits, list(judged), kept)
             journal.offer(key, lambda: now)  # noqa: B023
     found = []
     for member, fit in enumerate(fits):
