@@ -17,7 +17,7 @@ from parafair import (
 )
 from parafair.audits.measures import residual_fit
 from parafair.dependence.criterion import Criterion
-from parafair.penalties import HSIC, Invariant
+from parafair.penalties import HSIC
 from parafair.solvers import GradientBCD
 
 
@@ -165,21 +165,10 @@ def test_diverging_is_a_status_and_a_warning_and_leaves_finite_factors(data):
 
 
 def test_a_rising_objective_is_said(data):
-    message = "objective of FairCP increased during the fit.* use smaller step_sizes"
-    with pytest.warns(ConvergenceWarning, match=message):
+    with pytest.warns(ConvergenceWarning, match="increased during the fit.*smaller step_sizes"):
         FairCP(3, method="khsic", strength=1e6, solver="gradient", random_state=0).fit(
             data.tensor, sensitive_features=data.sensitive_features
         )
-
-
-def test_objectives_of_different_chunks_are_not_compared():
-    random = np.random.default_rng(0)
-    groups = random.integers(0, 2, 200)
-    matrix = random.standard_normal((200, 2)) @ random.standard_normal((2, 6))
-    matrix += 0.1 * random.standard_normal((200, 6))
-    model = FairCP(2, method=Invariant(30.0, chunk_size=50), random_state=0, max_iter=20, tol=0)
-    model.fit(matrix, sensitive_features=groups)  # a warning is an error
-    assert model.fit_.before_noise.objective > model.fit_.history[0].objective
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,12 +76,19 @@ def process_group(device: str | None) -> Iterator[Any]:
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     distributed.init_process_group("nccl" if cuda else "gloo", timeout=PATIENCE)
+    signal.signal(signal.SIGINT, _interrupt_once)
     before, output.quiet = output.quiet, distributed.get_rank() > 0
     try:
         yield distributed.group.WORLD
     finally:
         output.quiet = before
         distributed.destroy_process_group()
+
+
+def _interrupt_once(*_: object) -> None:
+    """Interrupt this process; torchrun passes on a Ctrl-C that the terminal has already sent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def writes_files(group: Any) -> bool:
