@@ -129,8 +129,9 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
                 share of the people; afterwards, all of them have the whole model. None for this
                 process alone. See `docs/many-machines.md`.
             checkpoint: A folder, where the state of the fit is stored every few minutes, on SIGTERM
-                and, by a process alone, on Ctrl-C. If the folder has one, the fit continues there, with the same result. It
-                has rows without noise, and is removed when the fit is complete.
+                and, by a process alone, on Ctrl-C. If the folder has one, the fit continues there,
+                with the same result. It has rows without noise, and is removed when the fit is
+                complete.
             checkpoint_minutes: Minutes from one checkpoint to the next.
 
         Raises:
