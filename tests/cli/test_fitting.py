@@ -1,4 +1,5 @@
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ from parafair import FairCP, Fit, split_cells
 from parafair.audits.evaluation import evaluate_predictions
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.errors import Interrupted
 from parafair.solvers import GradientBCD
 from tests.cli.conftest import FIT, FIT_SCORES, PEOPLE, run
 
@@ -137,13 +139,52 @@ def test_a_wrong_share_is_refused(tables, share):
 
 
 def test_an_interrupted_plain_stage_says_so(arrays, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("parafair.cli.shell.Bar.__call__", stop)
+    monkeypatch.setattr("parafair.cli.shell.Bar.__call__", interrupt)
     text = run(*FIT, *PEOPLE, code=130)
     assert "interrupted after 1 iterations: the embedding is that of a plain decomposition" in text
     assert FairCP.load("run").record_.strength == 0
+
+
+def test_an_interrupted_fit_with_a_checkpoint_is_continued(arrays, monkeypatch):
+    short = ("--method", "none", "--max-iter", 5, "--tol", 0, "--no-certify")
+    stored = (*FIT, *short, "--checkpoint", "state")
+    with monkeypatch.context() as patch:
+        patch.setattr("parafair.cli.shell.Bar.__call__", interrupt)
+        text = run(*stored, code=130)
+    assert (
+        "this result is partial; the checkpoint in state stays: the same command with --force"
+        in (text)
+    )
+    run(*stored, "--force")
+    assert not (arrays / "state").exists()
+    assert FairCP.load("run").n_iter_ == 5
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("folder", ["run", "run/state", "."])
+def test_a_checkpoint_is_apart_from_the_result(arrays, folder):
+    text = run(*FIT, *PEOPLE, "--checkpoint", folder, code=2)
+    assert f"--checkpoint {folder} and --out run must be different folders" in text
+    assert not (arrays / "run").exists()
+
+
+def test_an_interruption_of_several_processes_writes_nothing(arrays, monkeypatch):
+    def stopped(model, *_, **given):
+        raise Interrupted(fit)
+
+    fit = FairCP(2, method="none").fit(np.load("tensor.npy")).fit_
+    monkeypatch.setattr("parafair.cli.fitting.process_group", lambda _: nullcontext("a group"))
+    monkeypatch.setattr("parafair.cli.fitting.writes_files", lambda _: True)
+    monkeypatch.setattr(FairCP, "fit", stopped)
+    assert run(*FIT, code=130) == "interrupted; nothing was written"
+    (arrays / "state").mkdir()
+    (arrays / "state" / "current.json").touch()
+    text = run(*FIT, "--checkpoint", "state", code=130)
+    assert "the checkpoint in state stays, start again with the same settings" in text
+    assert not (arrays / "run").exists()
 
 
 def test_small_groups_are_a_warning_of_one_line(arrays):

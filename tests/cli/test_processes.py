@@ -72,6 +72,28 @@ def test_sigterm_stores_a_checkpoint_and_the_next_run_continues(data, tmp_path):
 
 
 @pytest.mark.slow
+def test_ctrl_c_ends_all_processes_with_one_line(data, tmp_path):
+    endless = [*OPTIONS, "--max-iter", "2000000", "--out", "run", "--checkpoint", "state"]
+    command = [*RUN, "-m", "parafair", "fit", *data, *endless, "--checkpoint-minutes", "0.01"]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=surroundings(),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (tmp_path / "state" / "current.json").exists():
+        assert process.poll() is None
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, errors = process.communicate(timeout=120)
+    assert errors.count("interrupted; nothing was written; the checkpoint in state stays") == 1
+    assert "AttributeError" not in errors
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
 def test_the_example_runs(tmp_path):
     found = run([sys.executable, ROOT / "examples" / "many_processes.py"], tmp_path)
     assert found.returncode == 0, found.stderr

@@ -4,7 +4,7 @@ import torch
 
 from parafair import FairCP, TensorData, frontier
 from parafair.errors import ParafairWarning
-from parafair.penalties import Transport
+from parafair.penalties import Invariant, Transport
 
 SHAPE, RANK = (40, 6, 5), 3
 GROUPS = np.array(["a", "b"] * 20)
@@ -170,3 +170,13 @@ def test_people_without_entries_have_the_mean_row(holes):
     others = np.delete(model.embedding_, 3, 0)
     np.testing.assert_allclose(model.embedding_[3], others.mean(0))
     assert torch.as_tensor(model.embedding_ >= 0).all()
+
+
+def test_objectives_of_different_chunks_are_not_compared():
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 2, 200)
+    matrix = random.standard_normal((200, 2)) @ random.standard_normal((2, 6))
+    matrix += 0.1 * random.standard_normal((200, 6))
+    model = FairCP(2, method=Invariant(30.0, chunk_size=50), random_state=0, max_iter=20, tol=0)
+    model.fit(matrix, sensitive_features=groups)  # a warning is an error
+    assert model.fit_.before_noise.objective > model.fit_.history[0].objective

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from parafair import FairCP, FairTucker, TensorData, sort_parquet
+from parafair.errors import Interrupted
 from parafair.model.preparation import Settings
 from parafair.model.streaming import MemoryPlan
+from parafair.solvers import Status, decompose_plain
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -67,6 +69,23 @@ def test_a_fit_equals_the_fit_in_memory(both, starts, settings):
     assert found.reconstruction_err_ == pytest.approx(expected.reconstruction_err_, rel=1e-9)
     for own, other in zip(found.cp_.factors, expected.cp_.factors, strict=True):
         torch.testing.assert_close(own, other, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["none", "invariant"])
+def test_an_interrupted_start_has_rows_for_everybody(both, method, monkeypatch):
+    def interrupt(few, **settings):
+        return decompose_plain(few, **{**settings, "on_iteration": stop})
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parafair.model.streaming.SAMPLE", 40)
+    monkeypatch.setattr("parafair.model.streaming.decompose_plain", interrupt)
+    model = FairCP(RANK, method=method, ridge=0.5)
+    with pytest.raises(Interrupted, match="the embedding is that of a plain"):
+        model.fit(both[1], sensitive_features=GROUPS)
+    assert model.embedding_.shape == (80, RANK)
+    assert model.fit_.status is Status.INTERRUPTED
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from parafair import FairCP, TensorData
 from parafair.encoders import Learned
-from parafair.errors import Terminated
+from parafair.errors import Interrupted, Terminated
 from parafair.penalties import Invariant
 
 from ..processes import together
@@ -39,6 +39,18 @@ def terminate_after(count):
         seen.append(number)
         if len(seen) == count:
             os.kill(os.getpid(), signal.SIGTERM)
+
+    return on_iteration
+
+
+def interrupt_after(count):
+    """A callback that is interrupted after some iterations."""
+    seen = []
+
+    def on_iteration(number, objective):
+        seen.append(number)
+        if len(seen) == count:
+            raise KeyboardInterrupt
 
     return on_iteration
 
@@ -80,6 +92,36 @@ def stopped(folder, **settings):
         plain(**settings).fit(
             TENSOR, sensitive_features=GROUPS, checkpoint=folder, on_iteration=terminate_after(3)
         )
+
+
+def check_interrupted(model, data, folder, after, expected):
+    tensor, groups = data
+    with pytest.raises(Interrupted, match="interrupted after"):
+        model().fit(
+            tensor,
+            sensitive_features=groups,
+            checkpoint=folder,
+            on_iteration=interrupt_after(after),
+        )
+    assert (folder / "current.json").exists()
+    found = model().fit(tensor, sensitive_features=groups, checkpoint=folder)
+    check_same(found, expected)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("after", [1, 7])
+def test_an_interrupted_fit_continues_with_the_same_result(tmp_path, after):
+    expected = plain().fit(TENSOR, sensitive_features=GROUPS)
+    check_interrupted(plain, (TENSOR, GROUPS), tmp_path / "state", after, expected)
+
+
+def test_an_interrupted_fit_does_not_begin_anew(tmp_path):
+    settings = {"sensitive_features": GROUPS, "checkpoint": tmp_path / "state"}
+    with pytest.raises(Interrupted, match="interrupted after"):
+        plain().fit(TENSOR, on_iteration=interrupt_after(7), **settings)
+    seen = []
+    plain().fit(TENSOR, on_iteration=lambda number, _: seen.append(number), **settings)
+    assert seen[0] == 8
 
 
 def test_other_settings_and_other_data_are_refused(tmp_path):
@@ -162,6 +204,7 @@ def test_every_stage_of_a_fit_continues(tmp_path, after):
     data = sample(300)
     expected = invariant().fit(data[0], sensitive_features=data[1])
     check_same(stop_and_resume(invariant, data, tmp_path / "state", after), expected)
+    check_interrupted(invariant, data, tmp_path / "other", after, expected)
 
 
 @pytest.mark.filterwarnings("ignore::parafair.errors.ConvergenceWarning")

@@ -11,6 +11,7 @@ from parafair.penalties import Invariant
 from parafair.solvers import Status, Stop
 from parafair.solvers.dealing import solve_dealt
 from parafair.solvers.precision import solve_twice
+from parafair.solvers.problem import Problem
 
 SMALL = Invariant(100.0, chunk_size=50)
 
@@ -97,6 +98,20 @@ def test_a_fit_converges_and_can_be_interrupted(task, starts):
         solve_dealt(
             task.problem, task.settings.solver, starts=starts, stop=stop, on_iteration=interrupt
         )
+
+
+def test_an_interruption_between_two_deals_keeps_the_fit(task, starts, monkeypatch):
+    def interrupt(problem, deal):
+        if deal == 3:
+            raise KeyboardInterrupt
+        return with_deal(problem, deal)
+
+    with_deal = Problem.with_deal
+    monkeypatch.setattr(Problem, "with_deal", interrupt)
+    with pytest.raises(Interrupted, match="interrupted after 20 iterations") as caught:
+        solve_dealt(task.problem, task.settings.solver, starts=starts, stop=Stop(tol=0.0))
+    assert caught.value.fit.status is Status.INTERRUPTED
+    assert caught.value.fit.cp.factors[0].dtype == torch.float64
 
 
 def test_curvature_lasts_when_chunks_change(task, starts, monkeypatch):

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from parafair import FairCP, SensitiveFeatures, TensorData
+from parafair.errors import Interrupted
 from parafair.model.preparation import Settings
 from parafair.penalties import Invariant
-from parafair.solvers import Stop, decompose_from, sampling
+from parafair.solvers import Status, Stop, decompose_from, sampling
 from parafair.solvers.sampling import carry_over, solve_sample, take_sample
 
 
@@ -82,3 +83,43 @@ def test_many_people_begin_at_the_sample_or_at_the_plain_decomposition(task, mon
     problem = task.problem.with_strengths(torch.tensor([0.0], dtype=torch.float64))
     (fit,) = decompose_from(problem, task.settings.solver, **settings)
     assert fit.residual <= settings["plain"][0].residual * (1 + 1e-4)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_sample_leaves_the_plain_decomposition_of_everybody(task, monkeypatch):
+    monkeypatch.setattr("parafair.solvers.fitting.LEAST_PEOPLE", 400)
+    plain = task.fit_plain()
+    with pytest.raises(Interrupted, match="the embedding is that of a plain") as caught:
+        decompose_from(
+            task.problem,
+            task.settings.solver,
+            plain=[plain],
+            stop=Stop(),
+            on_iteration=interrupt,
+        )
+    assert caught.value.strength == 0
+    assert caught.value.fit.status is Status.INTERRUPTED
+    assert torch.equal(caught.value.fit.cp.factors[0], plain.cp.factors[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strength", [100.0, "auto"])
+def test_a_model_of_many_people_keeps_a_fit_whenever_it_is_interrupted(strength):
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 2, 4000)
+    matrix = random.standard_normal((4000, 3)) @ random.standard_normal((3, 6))
+    matrix += groups[:, None] * random.standard_normal(6)
+    for last in (1, 5, 20, 40):
+
+        def stop(number, objective, last=last):
+            if number == last:
+                raise KeyboardInterrupt
+
+        model = FairCP(2, strength=strength, random_state=0)
+        with pytest.raises(Interrupted, match="interrupted after"):
+            model.fit(matrix, sensitive_features=groups, on_iteration=stop)
+        assert model.embedding_.shape == (4000, 2)
+        assert model.fit_.status is Status.INTERRUPTED

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
+from rich.markup import escape
 
 from parafair.cli.command import command
 from parafair.cli.held_out import HeldOutOptions
@@ -15,7 +16,7 @@ from parafair.cli.options import FittedOptions
 from parafair.cli.people import Loaded, ModeOptions, load
 from parafair.cli.processes import CheckpointOptions, process_group, writes_files
 from parafair.cli.runs import HeldOut, certify_run, check_result, write_run
-from parafair.cli.shell import INTERRUPTED, echo, output, progress
+from parafair.cli.shell import INTERRUPTED, echo, errors, output, progress
 from parafair.cli.side import SideOptions
 from parafair.cli.tensors import StreamOptions
 from parafair.data.tensor_data import TensorData
@@ -45,11 +46,12 @@ def fit(
     other mode, the model itself, inputs.json (where the data came from), certificate.json if the
     fit has noise and, with --test-size or --test, evaluation.json. With --side it has
     side_factor.csv, with --ranks core.csv. It has no rows without noise unless --keep-exact asks
-    for them. Ctrl-C stops after the last finished iteration and writes that. Several
-    processes fit one model together if torchrun starts them: torchrun --nproc-per-node 4 -m
-    parafair fit ...
+    for them. Ctrl-C stops after the last finished iteration and writes that; with --checkpoint, the
+    same command with --force continues. Several processes fit one model together if torchrun starts
+    them: torchrun --nproc-per-node 4 -m parafair fit ...; Ctrl-C writes nothing then.
     """
     check_result(result)
+    stored.check_apart(result.out)
     wanted = make_model(**model.settings(), **solver.settings())
     # Wrong settings are refused before the data is read.
     Settings.of(wanted).check_side(side.side)
@@ -61,6 +63,8 @@ def fit(
         data = loaded.data if split is None else split.train
         interrupted = _fit(wanted, data, loaded, given)
         writes = writes_files(group)
+        if interrupted and group is not None:  # each process is elsewhere
+            stop_together(stored, writes)
     if not writes:
         return
     held_out = split and HeldOut.of(held.record(), wanted, split, loaded.features)
@@ -70,7 +74,25 @@ def fit(
     show_result(wanted, held_out)
     echo(f"written to {result.out}")
     if interrupted:
+        stays = stored.after_interruption()
+        if stays:
+            echo(f"this result is partial; {stays}: the same command with --force continues there")
         raise typer.Exit(INTERRUPTED)
+
+
+def stop_together(stored: CheckpointOptions, tells: bool) -> NoReturn:
+    """End one of several processes after Ctrl-C, without a result.
+
+    Args:
+        stored: Where the fit had its checkpoint.
+        tells: Whether this process says so.
+    """
+    if tells:
+        stays = stored.after_interruption()
+        again = f"; {stays}, start again with the same settings to continue there" if stays else ""
+        text = escape(f"interrupted; nothing was written{again}")
+        errors.print(text, highlight=False, soft_wrap=True)
+    raise typer.Exit(INTERRUPTED)
 
 
 def show_result(model: FairCP | FairTucker, held_out: HeldOut | None) -> None:
@@ -128,7 +150,7 @@ def _fit(
                 **given,
             )
     except Interrupted as interruption:
-        if interruption.strength is not None:
+        if interruption.strength is not None and given["process_group"] is None:
             echo(str(interruption))
         if model.strength == "auto":
             echo("the search for a strength did not end, so the choice is open; audit this fit")

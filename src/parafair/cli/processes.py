@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from torch import distributed
 from parafair.cli.options import COMPUTE, defaults, option
 from parafair.cli.shell import output
 from parafair.model.estimator import FairCP
+from parafair.solvers.checkpoints import CURRENT_FILE
 from parafair.team import PATIENCE
 
 FIT = defaults(FairCP.fit)
@@ -40,6 +42,23 @@ class CheckpointOptions:
         """Return arguments of `FairCP.fit`."""
         return dict(vars(self))
 
+    def check_apart(self, out: Path) -> None:
+        """Raise if the checkpoint and the result would be in one folder, or one in the other."""
+        if self.checkpoint is None:
+            return
+        own, other = self.checkpoint.resolve(), out.resolve()
+        if own.is_relative_to(other) or other.is_relative_to(own):
+            raise ValueError(
+                f"--checkpoint {self.checkpoint} and --out {out} must be different folders, and "
+                "neither in the other: the checkpoint is removed when the fit is complete"
+            )
+
+    def after_interruption(self) -> str:
+        """Return what can be said about the checkpoint after Ctrl-C; empty without one."""
+        if self.checkpoint is None or not (self.checkpoint / CURRENT_FILE).exists():
+            return ""
+        return f"the checkpoint in {self.checkpoint} stays"
+
 
 @contextmanager
 def process_group(device: str | None) -> Iterator[Any]:
@@ -57,12 +76,19 @@ def process_group(device: str | None) -> Iterator[Any]:
     if cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     distributed.init_process_group("nccl" if cuda else "gloo", timeout=PATIENCE)
+    signal.signal(signal.SIGINT, _interrupt_once)
     before, output.quiet = output.quiet, distributed.get_rank() > 0
     try:
         yield distributed.group.WORLD
     finally:
         output.quiet = before
         distributed.destroy_process_group()
+
+
+def _interrupt_once(*_: object) -> None:
+    """Interrupt this process; torchrun passes on a Ctrl-C that the terminal has already sent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def writes_files(group: Any) -> bool:

@@ -125,7 +125,8 @@ def readable_errors() -> Iterator[None]:
             errors.print(escape(str(error)), highlight=False, soft_wrap=True)
             raise typer.Exit(TERMINATED) from error
         except KeyboardInterrupt as error:
-            errors.print("interrupted; nothing was written", highlight=False)
+            if os.environ.get("RANK", "0") == "0":  # one line for all processes
+                errors.print("interrupted; nothing was written", highlight=False)
             raise typer.Exit(INTERRUPTED) from error
         finally:
             for warning in caught:

@@ -42,7 +42,7 @@ from parafair.model.together import check_same, check_together, identity_of
 from parafair.model.training import Training
 from parafair.model.trials import OnTrial, Selection
 from parafair.model.unfolding import Unfolding
-from parafair.solvers import Fit, Solver, Status
+from parafair.solvers import LBFGS, BlockDescent, Fit, GradientBCD, Solver, Status
 from parafair.solvers.checkpoints import check_checkpoint, checkpointing
 from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName
@@ -128,9 +128,10 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
                 data and settings and fit one model together. Each keeps the entries and rows of a
                 share of the people; afterwards, all of them have the whole model. None for this
                 process alone. See `docs/many-machines.md`.
-            checkpoint: A folder, where the state of the fit is stored every few minutes and on
-                SIGTERM. If the folder has one, the fit continues there, with the same result. It
-                has rows without noise, and is removed when the fit is complete.
+            checkpoint: A folder, where the state of the fit is stored every few minutes, on SIGTERM
+                and, by a process alone, on Ctrl-C. If the folder has one, the fit continues there,
+                with the same result. It has rows without noise, and is removed when the fit is
+                complete.
             checkpoint_minutes: Minutes from one checkpoint to the next.
 
         Raises:
@@ -228,7 +229,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         warn_without_noise(record.noise, settings.usual_noise(record.strength), stacklevel=2)
         # Audits have judged a selected strength as it is; postprocessing changes the objective.
         if not settings.automatic and settings.postprocessing is None:
-            self._warn_of_the_end()
+            self._warn_of_the_end(settings.solver, in_chunks=problem.in_chunks)
         callbacks.end()
         return self
 
@@ -256,13 +257,25 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)
 
-    def _warn_of_the_end(self) -> None:
-        """Warn if the fit did not converge."""
-        # The first and the last may have been computed in different precisions.
-        if self.fit_.before_noise.objective > (1 + ROUNDING) * self.fit_.history[0].objective:
+    def _warn_of_the_end(self, solver: Solver[Any], *, in_chunks: bool) -> None:
+        """Warn if the fit did not converge.
+
+        Args:
+            solver: Its solver.
+            in_chunks: Whether people were compared in chunks.
+        """
+        remedy = "use smaller steps, or another solver"
+        if isinstance(solver, GradientBCD):
             remedy = "use smaller step_sizes, or solver='block'"
-            if self.fit_.status is Status.FINISHED:
-                remedy = "raise the steps of the encoder, or lower its learning_rate"
+        learned = self.fit_.status is Status.FINISHED
+        if learned:
+            remedy = "raise the steps of the encoder, or lower its learning_rate"
+        # Two solvers never increase the objective. Those of chunks that were dealt anew cannot be
+        # compared.
+        may_rise = learned or not (in_chunks or isinstance(solver, (LBFGS, BlockDescent)))
+        # The first and the last may have been computed in different precisions.
+        most = (1 + ROUNDING) * self.fit_.history[0].objective
+        if may_rise and self.fit_.before_noise.objective > most:
             warn(
                 f"the objective of {type(self).__name__} increased during the fit: the steps were "
                 f"too large for the penalty; {remedy}",

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from parafair.algebra.cp_tensor import CPTensor
 from parafair.data.streamed import StreamedData
+from parafair.errors import Interrupted
 from parafair.losses import is_squared
 from parafair.penalties import ScorePenalty, Transport
 from parafair.penalties.base import moves_scale
@@ -19,6 +21,7 @@ from parafair.solvers.sampling import least_squares_rows
 if TYPE_CHECKING:
     from parafair.model.preparation import Settings
     from parafair.solvers.loop import OnIteration
+    from parafair.solvers.result import Fit
 
 # People in memory to whom the ridge is selected and the start is fitted.
 SAMPLE = 20_000
@@ -144,6 +147,9 @@ def sampled_start(
         settings: Those of the model.
         seed: The seed of the sample and of its random starts.
         on_iteration: Called after each iteration.
+
+    Raises:
+        Interrupted: On Ctrl-C, with the plain fit so far and rows for everybody.
     """
     assert isinstance(problem.data, StreamedData)
     init = settings.model.init
@@ -155,13 +161,22 @@ def sampled_start(
         sensitive=None,
         other_sensitive={},
     )
-    (fit,) = decompose_plain(
-        few,
-        starts=make_starts(few, init, count=settings.n_init, seed=seed),
-        each=settings.n_init,
-        stop=settings.stop,
-        on_iteration=on_iteration,
-    )
-    factors = [factor[None] for factor in fit.cp.factors]
-    factors[0] = least_squares_rows(problem, factors[1:])
-    return tuple(factors)
+    try:
+        (fit,) = decompose_plain(
+            few,
+            starts=make_starts(few, init, count=settings.n_init, seed=seed),
+            each=settings.n_init,
+            stop=settings.stop,
+            on_iteration=on_iteration,
+        )
+    except Interrupted as interruption:
+        factors = [factor[0] for factor in _everybody(problem, interruption.fit)]
+        fit = replace(interruption.fit, cp=CPTensor.from_factors(factors))
+        raise Interrupted(fit, strength=0.0) from interruption
+    return _everybody(problem, fit)
+
+
+def _everybody(problem: Problem, fit: Fit) -> tuple[Tensor, ...]:
+    """Return the factors of a fit to a sample with rows for everybody, each (1, size, rank)."""
+    others = [factor[None] for factor in fit.cp.factors[1:]]
+    return least_squares_rows(problem, others), *others

@@ -55,6 +55,7 @@ class Journal:
         self.stopped = False
         self._done: dict[str, Any] = {}
         self._running: tuple[str, Any] | None = None
+        self._offered: tuple[str, Callable[[], Any]] | None = None
         self._path = [0]
         self._saved = monotonic()
 
@@ -96,7 +97,7 @@ class Journal:
         """Keep the result of a stage or solve; those of the solves within are not needed."""
         self._done = {k: v for k, v in self._done.items() if not k.startswith(f"{key}.")}
         self._done[key] = result
-        self._running = None
+        self._running = self._offered = None
 
     def stage(self, compute: Callable[[], Any]) -> Any:
         """Return the result of a stage, computed now or before."""
@@ -114,9 +115,14 @@ class Journal:
     def offer(self, key: str, state: Callable[[], Any]) -> None:
         """Store the state of a solve after an iteration, if it is time or the process must end.
 
+        Args:
+            key: The key of the solve.
+            state: Returns its state after the last finished iteration, whenever it is called.
+
         Raises:
             Terminated: If one of the processes was told to end.
         """
+        self._offered = (key, state)
         due = monotonic() - self._saved >= self.seconds and self.team.rank == 0
         wishes = torch.tensor([due, self.stopped], dtype=torch.long, device="cpu")
         due, stopped = (bool(wish) for wish in self.team.sum(wishes))
@@ -128,12 +134,19 @@ class Journal:
                 "start it again with the same settings to continue"
             )
 
-    def _save(self, running: tuple[str, Any]) -> None:
+    def interrupt(self) -> None:
+        """Store what there is at Ctrl-C; several processes are not at the same iteration then."""
+        if self.team.is_alone:
+            offered = self._offered
+            self._save(self._running if offered is None else (offered[0], offered[1]()))
+
+    def _save(self, running: tuple[str, Any] | None) -> None:
         """Store everything: each process its own, and the last file by process 0."""
         number = self.number + 1
         arrays: dict[str, torch.Tensor] = {}
-        key, state = running
-        kept = [key, pack(state, arrays)] if is_packed(state) else None
+        kept = None
+        if running is not None and is_packed(running[1]):
+            kept = [running[0], pack(running[1], arrays)]
         done = {name: pack(each, arrays) for name, each in self._done.items()}
         with new_folder(self._place(number), overwrite=True, ours=FILES) as beside:
             write_arrays(beside / ARRAYS_FILE, arrays)
@@ -161,8 +174,8 @@ def checkpointing(
 ) -> Iterator[None]:
     """Store checkpoints of the fit in this block, and continue from one that is there.
 
-    SIGTERM stores one more and ends the block. The folder is removed when the fit is complete: it
-    has rows without noise.
+    SIGTERM stores one more and ends the block, and so does Ctrl-C in a process alone. The folder is
+    removed when the fit is complete: it has rows without noise.
 
     Args:
         folder: The folder; None for no checkpoints.
@@ -180,6 +193,9 @@ def checkpointing(
     try:
         with _on_sigterm(journal):
             yield
+    except KeyboardInterrupt:
+        journal.interrupt()
+        raise
     finally:
         _JOURNAL.reset(token)
     team.count(0)

@@ -31,7 +31,7 @@ from parafair.solvers.loop import (
 from parafair.solvers.packing import is_packed, packed
 from parafair.solvers.precision import in_precision_of
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import Fit, Status, Stop
+from parafair.solvers.result import Fit, Status, Stop, best
 
 # Iterations with the same chunks. Three times as many left up to twice the dependence after the
 # same time, on 4,000 people of Adult.
@@ -79,18 +79,24 @@ def solve_dealt(
                     on_iteration=counted.later(),
                     before=fits,
                 )
+            if any(fit.status is not Status.OUT_OF_ITERATIONS for fit in fits):
+                lasting.last = None  # it is not the state of all members
+            factors = _stacked(fits)
+            judged.append(rough.evaluate(factors).value)
         except Interrupted as interruption:
             raise Interrupted(in_precision_of(interruption.fit, problem)) from interruption
-        if any(fit.status is not Status.OUT_OF_ITERATIONS for fit in fits):
-            lasting.last = None  # it is not the state of all members
-        factors = _stacked(fits)
-        judged.append(rough.evaluate(factors).value)
+        except KeyboardInterrupt as error:  # between two deals
+            if not fits:
+                raise
+            fit = replace(best(list(fits)), status=Status.INTERRUPTED)
+            raise Interrupted(in_precision_of(fit, problem)) from error
         settled = _settled(judged, stop)
         ended = all(fit.status in (Status.DIVERGED, Status.OUT_OF_TIME) for fit in fits)
         if settled or ended or last == stop.max_iter:
             break
         if journal is not None:
-            now = Dealt(deal, fits, judged, lasting.last if is_packed(lasting.last) else None)
+            kept = lasting.last if is_packed(lasting.last) else None
+            now = Dealt(deal, fits, list(judged), kept)
             journal.offer(key, lambda: now)  # noqa: B023
     found = []
     for member, fit in enumerate(fits):

@@ -165,7 +165,7 @@ def decompose_from(
         # The best may be a rough fit that had converged.
         fit = replace(interruption.fit, status=Status.INTERRUPTED)
         raise Interrupted(fit, interruption.strength, interruption.noise) from interruption
-    except KeyboardInterrupt as error:  # during a repair
+    except KeyboardInterrupt as error:  # during a repair, or of a sample
         fit = replace(best(list(plain)), status=Status.INTERRUPTED)
         raise Interrupted(fit, strength=0.0) from error
     return tuple(finished[member] for member in range(len(plain)))

@@ -200,7 +200,7 @@ def solve_batch(
             if on_iteration is not None:
                 on_iteration(iterations + 1, objective)
             if journal is not None and current[1]:
-                journal.offer(key, lambda: Running(current, histories, fits))  # noqa: B023
+                journal.offer(key, lambda: Running.of(current, histories, begun, fits))  # noqa: B023
     except KeyboardInterrupt as error:
         state, running, iterations = current
         for position, member in enumerate(running):
@@ -228,6 +228,26 @@ class Running:
     current: tuple[Any, list[int], int]
     histories: list[list[Iteration]]
     fits: dict[int, Fit]
+
+    @classmethod
+    def of(
+        cls,
+        current: tuple[Any, list[int], int],
+        histories: Sequence[list[Iteration]],
+        begun: Sequence[int],
+        fits: Mapping[int, Fit],
+    ) -> Running:
+        """Return the solve without what an unfinished iteration has added.
+
+        Args:
+            current: As in the class.
+            histories: As in the class.
+            begun: The length of each history before the first iteration.
+            fits: As in the class.
+        """
+        whole = [h[: n + current[2]] for h, n in zip(histories, begun, strict=True)]
+        ended = {member: fit for member, fit in fits.items() if member not in current[1]}
+        return cls(current, whole, ended)
 
 
 def _entries(objective: Objective, seconds: float) -> list[Iteration]:

@@ -21,6 +21,7 @@ from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.neighbors import nearest_trained
+from parafair.errors import Interrupted
 from parafair.solvers.loop import OnIteration, Solver
 from parafair.solvers.non_negative import project
 from parafair.solvers.precision import solve_single
@@ -54,12 +55,21 @@ def solve_sample(
         plain: A plain decomposition for each member, where its fit begins.
         stop: When a fit stops.
         on_iteration: Called after each iteration, as in `solve_batch`.
+
+    Raises:
+        KeyboardInterrupt: On Ctrl-C; the fit so far has no rows for everybody.
     """
     places, few = take_sample(problem)
     mode = problem.mode
     starts = [torch.stack(own) for own in zip(*(fit.cp.factors for fit in plain), strict=True)]
     starts[mode] = rows_of(problem, starts[mode], places)
-    found = solve_single(few, solver, starts=tuple(starts), stop=stop, on_iteration=on_iteration)
+    try:
+        found = solve_single(
+            few, solver, starts=tuple(starts), stop=stop, on_iteration=on_iteration
+        )
+    except Interrupted as interruption:
+        # Its fit is not one of this problem.
+        raise KeyboardInterrupt("while a sample was fitted") from interruption
     if problem.share is not None:
         found = tuple(_agreed(fit, problem.team) for fit in found)
     return [carry_over(problem, fit, places, few.penalized_features) for fit in found]
