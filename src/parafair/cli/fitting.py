@@ -55,6 +55,7 @@ def fit(
     Settings.of(wanted).check_side(side.side)
     loaded = load(tensor, people, side)
     wanted.set_params(mode=loaded.mode)
+    inputs = Inputs.of(tensor, people, side, **held.record())
     split = held.split(loaded, tensor, solver.random_state)
     with process_group(solver.device) as group:
         given = {**stored.settings(), "process_group": group}
@@ -64,7 +65,6 @@ def fit(
     if not writes:
         return
     held_out = split and HeldOut.of(held.record(), wanted, split, loaded.features)
-    inputs = Inputs.of(tensor, people, side, **held.record())
     certify_run(result, wanted)
     write_run(result, wanted, inputs, held_out=held_out)
     show_result(wanted, held_out)
