@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parafair.arguments import as_path
+from parafair.arguments import as_path, instance_of
 from parafair.storage import check_new_file, new_file
 
 if TYPE_CHECKING:
@@ -79,7 +79,11 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
         from matplotlib import pyplot
 
         _, ax = pyplot.subplots(figsize=size, layout="constrained")
-    yield ax
+    from matplotlib.axes import Axes
+
+    many = isinstance(ax, (list, tuple)) or hasattr(ax, "flat")
+    remedy = "pass one of them, such as ax[0]" if many else "pass those of matplotlib, or None"
+    yield instance_of("ax", ax, Axes, remedy)
     as_written(ax)
 
 
