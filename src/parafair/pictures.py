@@ -9,7 +9,8 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parafair.arguments import as_path, instance_of
+from parafair.arguments import as_path
+from parafair.errors import shown
 from parafair.storage import check_new_file, new_file
 
 if TYPE_CHECKING:
@@ -81,9 +82,11 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
         _, ax = pyplot.subplots(figsize=size, layout="constrained")
     from matplotlib.axes import Axes
 
-    many = isinstance(ax, (list, tuple)) or hasattr(ax, "flat")
-    remedy = "pass one of them, such as ax[0]" if many else "pass those of matplotlib, or None"
-    yield instance_of("ax", ax, Axes, remedy)
+    if not isinstance(ax, Axes):
+        many = isinstance(ax, (list, tuple)) or hasattr(ax, "flat")
+        remedy = "one of them" if many else "what matplotlib.pyplot.subplots returns, or None"
+        raise TypeError(f"ax must be one Axes of matplotlib, got {shown(ax)}; pass {remedy}")
+    yield ax
     as_written(ax)
 
 

@@ -132,7 +132,7 @@ def test_initial_factors_have_the_signs_of_the_modes(tensor):
         ({"non_negative": "people"}, "non_negative must be True, False, or modes"),
         ({"non_negative": None}, "non_negative must be True, False, or modes"),
         ({"non_negative": (0.5,)}, "each mode of non_negative must be a number or a name"),
-        ({"non_negative": (7,)}, "mode must be between 0 and 2"),
+        ({"non_negative": (7,)}, "each mode of non_negative must be between 0 and 2"),
         ({"non_negative": True, "center": True}, "cannot be used with center=True"),
         ({"non_negative": True, "method": "leace"}, "whose rows have both signs"),
         ({"non_negative": True, "method": "moment-matching"}, "whose rows have both signs"),
@@ -169,3 +169,15 @@ def test_people_without_entries_have_the_mean_row(holes):
     others = np.delete(model.embedding_, 3, 0)
     np.testing.assert_allclose(model.embedding_[3], others.mean(0))
     assert torch.as_tensor(model.embedding_ >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"non_negative": ("whoo",)}, "each mode of non_negative must be one of mode_0, mode_1"),
+        ({"center": True, "loss": "poisson-identity"}, "leave center out, or use a loss with a"),
+    ],
+)
+def test_modes_that_cannot_be_non_negative_are_named(settings, match):
+    with pytest.raises(ValueError, match=match):
+        FairCP(2, method="none", **settings).fit(np.ones((4, 3, 2)))

@@ -50,6 +50,7 @@ def fit(
     parafair fit ...
     """
     check_result(result)
+    checkpoint = stored.settings()
     wanted = make_model(**model.settings(), **solver.settings())
     # Wrong settings are refused before the data is read.
     Settings.of(wanted).check_side(side.side)
@@ -58,7 +59,7 @@ def fit(
     inputs = Inputs.of(tensor, people, side, **held.record())
     split = held.split(loaded, tensor, solver.random_state)
     with process_group(solver.device) as group:
-        given = {**stored.settings(), "process_group": group}
+        given = {**checkpoint, "process_group": group}
         data = loaded.data if split is None else split.train
         interrupted = _fit(wanted, data, loaded, given)
         writes = writes_files(group)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import torch
 from torch import distributed
 
-from parafair.cli.options import COMPUTE, defaults, option
+from parafair.cli.options import COMPUTE, defaults, is_given, option
 from parafair.cli.shell import output
 from parafair.model.estimator import FairCP
 from parafair.team import PATIENCE
@@ -37,7 +37,12 @@ class CheckpointOptions:
     ] = FIT["checkpoint_minutes"]
 
     def settings(self) -> dict[str, Any]:
-        """Return arguments of `FairCP.fit`."""
+        """Return arguments of `FairCP.fit`; raise for minutes without a checkpoint."""
+        if self.checkpoint is None and is_given("checkpoint_minutes"):
+            raise ValueError(
+                "--checkpoint-minutes is for fits with a checkpoint; add --checkpoint FOLDER, or "
+                "leave it out"
+            )
         return dict(vars(self))
 
 

@@ -83,8 +83,8 @@ def _read_rated(path: Path | None, training: Training, inputs: Inputs) -> Any:
     found = digest_of(chosen) if path is None and chosen.is_file() else None
     if path is None and inputs.checksum not in (None, found):
         raise ValueError(
-            f"{chosen}{_where(chosen)} is not the data of the run: its content differs from that of "
-            f"the file of this name that was read for it; {REMEDY}"
+            f"{chosen}{_where(chosen)} is not the data of the run: its content differs from "
+            f"that of the file which was read for it; {REMEDY}"
         )
     rated = read_new(TensorOptions(tensor=chosen), training, inputs)
     if rated.is_streamed:

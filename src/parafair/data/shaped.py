@@ -67,8 +67,8 @@ class Shaped:
         whole = isinstance(mode, Integral) and not isinstance(mode, bool)
         if not whole or not 0 <= mode < self.order:
             raise ValueError(
-                f"{argument} must be between 0 and {self.order - 1} or one of {', '.join(self.modes)}, "
-                f"got {mode!r}"
+                f"{argument} must be between 0 and {self.order - 1} or one of "
+                f"{', '.join(self.modes)}, got {mode!r}"
             )
         return int(mode)
 

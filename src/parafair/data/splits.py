@@ -133,7 +133,7 @@ def _check_times(when: NDArray[Any], count: int) -> None:
     missing = np.flatnonzero(when != when)
     if len(missing):
         raise ValueError(
-            f"{wanted}, but {len(missing)} of them are missing, the first at position "
+            f"{wanted}, got {len(missing)} missing among them, the first at position "
             f"{missing[0]}; fill them in, or leave these entries out of data"
         )
 
