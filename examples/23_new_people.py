@@ -59,5 +59,6 @@ plt.show()
 
 # %%
 # **What you saw.** A fair model alone does not make new rows fair: it has to know the group, or
-# to have learned a map that does not need it. The guide has a page about :doc:`people whose group
-# is not known </unknown-groups>`.
+# to have learned a map that does not need it. Learning it takes people: with half as many, and
+# groups that differ less, an encoder hides far less. The guide has a page about :doc:`people whose
+# group is not known </unknown-groups>`.

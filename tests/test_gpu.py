@@ -118,7 +118,8 @@ def test_fused_sums_of_a_kernel_agree_with_double_precision(rank, groups, estima
         kernel_sum(rows.to(t), kernel, CenteredGram.of(features.to(t), Gaussian(1.0), estimator))
         for t in (torch.float64, torch.float32)
     )
-    torch.testing.assert_close(single[0].double(), exact[0], rtol=1e-4, atol=1e-9)
+    # The value is a small difference of sums of size 1, which round to about 1e-7.
+    torch.testing.assert_close(single[0].double(), exact[0], rtol=1e-4, atol=1e-6)
     assert float((single[1].double() - exact[1]).norm() / exact[1].norm()) < 1e-4
 
 

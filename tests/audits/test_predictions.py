@@ -62,6 +62,7 @@ def test_numeric_targets_and_numeric_features():
     assert len(errors) == 4  # quarters
 
 
+@pytest.mark.slow
 def test_targets_of_three_classes():
     target = np.digitize(BIASED[:, 3], [0.3, 1.7]).astype(str)
     found = predictions(BIASED, GROUPS, target)

@@ -174,6 +174,7 @@ class TestFeatures:
         assert by_feature["age"] > 0.8
         assert result.leakage == max(by_feature.values())
 
+    @pytest.mark.slow
     def test_a_leak_of_the_combination_alone_is_found(self):
         # Neither feature is revealed, but whether they agree is.
         first, second = np.random.RandomState(0).randint(2, size=(2, 200))
@@ -214,6 +215,7 @@ class TestSettings:
         finally:
             torch.set_num_threads(before)
 
+    @pytest.mark.slow
     def test_more_repeats_change_the_value_little(self):
         one, many = (
             audit(ROWS, sensitive_features=GROUPS, **(QUICK | {"repeats": r})) for r in (1, 5)

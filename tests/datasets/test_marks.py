@@ -28,6 +28,7 @@ def test_another_seed_draws_other_students_of_the_same_modules():
     assert np.sqrt(np.mean(error**2)) < 0.6 * float(later.entries.std())
 
 
+@pytest.mark.slow
 def test_marks_show_the_gender():
     data = datasets.marks()
     model = FairCP(2, method="none", center=True, random_state=0).fit(data.tensor)

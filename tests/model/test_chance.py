@@ -122,6 +122,7 @@ def test_random_features_of_new_people_are_not_written_into_their_rows(kind):
     assert not off_chance(result)
 
 
+@pytest.mark.slow
 def test_the_default_fit_converges():
     model, _ = fit(mean_shift, 0, None, n=100, tol=3e-5)
     assert model.fit_.status.name == "CONVERGED"

@@ -33,6 +33,7 @@ def holes(tensor):
 @pytest.mark.filterwarnings("ignore:with noise=0")
 @pytest.mark.filterwarnings("ignore:transform embeds")
 @pytest.mark.filterwarnings("ignore:FairCP after 30 iterations")
+@pytest.mark.slow
 def test_all_factors_and_all_rows_of_new_people_are_non_negative(tensor, holes, method, missing):
     data = holes if missing else tensor
     model = FairCP(RANK, method=method, non_negative=True, noise=0.0, ridge=0.1, **QUICK)

@@ -163,6 +163,7 @@ def test_shifts_that_are_far_larger_than_the_rows_tell_no_more(tmp_path):
     assert search(tmp_path / "model", exact, model.embedding_, groups) > LEAST_ERROR
 
 
+@pytest.mark.slow
 def test_the_fits_of_a_frontier_have_no_exact_rows(marks, tmp_path):
     tensor, groups = marks[0][:PEOPLE], marks[1][:PEOPLE]
     model = FairCP(3, noise=0.3, tol=1e-2, n_init=1, max_iter=20)

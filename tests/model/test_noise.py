@@ -362,6 +362,7 @@ def attack(tensor, groups, *, refine=False, **settings):
 
 
 @pytest.mark.parametrize("refine", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_an_attacker_learns_nothing_of_the_features_that_new_people_are_given(refine):
     """The features are random, so whatever an attacker learns comes from the embedding itself.
 

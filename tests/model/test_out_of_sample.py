@@ -65,6 +65,7 @@ def test_the_people_of_the_training_come_out_where_they_are(marks, method):
 
 @pytest.mark.filterwarnings("ignore:with noise=0")
 @pytest.mark.parametrize(("rank", "dtype"), [(3, "float32"), (18, "float64")])
+@pytest.mark.slow
 def test_so_they_do_in_single_precision_and_in_many_dimensions(rank, dtype):
     random = np.random.default_rng(0)
     tensor, groups = random.standard_normal((150, 9, 8)), random.integers(0, 2, 150)
@@ -214,6 +215,7 @@ def test_a_saved_model_predicts_and_embeds_the_same(marks, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_chunks_of_refined_people_are_dealt_anew(monkeypatch):
     random = np.random.default_rng(0)
     groups = random.integers(0, 2, 500)

@@ -166,6 +166,7 @@ def test_a_scale_free_penalty_refines_new_people(tensor, model):
 
 
 @pytest.mark.usefixtures("fast_search")
+@pytest.mark.slow
 def test_a_calibrated_penalty_finds_its_strength(tensor):
     model = FairCP(2, method=Mine(share=0.2), strength="auto", max_leakage=0.5, **ROUGH)
     model.fit(tensor, sensitive_features=GROUPS)
