@@ -185,6 +185,14 @@ class TestPlot:
             with pytest.raises(ValueError, match="feature must be one of"):
                 objects[name].plot(feature="nope")
 
+    @pytest.mark.parametrize("name", ["model", "audit", "certificate", "frontier"])
+    def test_what_is_not_one_axes_is_refused(self, objects, name, pyplot):
+        with pytest.raises(TypeError, match="ax must be one Axes of matplotlib, got 3; pass what"):
+            objects[name].plot(ax=3)
+        _, several = pyplot.subplots(1, 2)
+        with pytest.raises(TypeError, match="ax must be one Axes .*; pass one of them"):
+            objects[name].plot(ax=several)
+
     def test_a_model_without_features_has_one_color(self):
         model = FairCP(2, method="none", max_iter=2, tol=0).fit(np.eye(6))
         assert model.plot().get_legend() is None

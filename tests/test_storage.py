@@ -330,7 +330,7 @@ def test_folders_that_cannot_be_written_to_are_refused_at_once(tmp_path, monkeyp
 
 
 def test_a_full_disk_is_found_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(total=9000, free=1000))
     with pytest.raises(OSError, match="the disk of .* is full; free some space, or choose"):
         check_new_file(tmp_path / "a.json")
     with pytest.raises(OSError, match="the disk of .* is full; free some space, or choose"):

@@ -1,8 +1,10 @@
 """Sums over the people of all processes."""
 
 import numpy as np
+import pytest
 import torch
 
+from parafair.errors import ParafairWarning
 from parafair.team import ALONE, Share, team_of
 
 from .processes import together
@@ -52,3 +54,12 @@ def test_a_team_of_one_adds_nothing():
     assert ALONE.sum(ROWS) is ROWS
     assert ALONE.tell("here") == ["here"]
     assert ALONE.messages == 0
+
+
+def test_a_forgotten_group_of_torchrun_is_a_warning(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert team_of(None) is ALONE
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.warns(ParafairWarning, match="one of 2 processes .*init_process_group"):
+        assert team_of(None) is ALONE

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parafair.arguments import as_path
+from parafair.errors import shown
 from parafair.storage import check_new_file, new_file
 
 if TYPE_CHECKING:
@@ -79,6 +80,12 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
         from matplotlib import pyplot
 
         _, ax = pyplot.subplots(figsize=size, layout="constrained")
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        many = isinstance(ax, (list, tuple)) or hasattr(ax, "flat")
+        remedy = "one of them" if many else "what matplotlib.pyplot.subplots returns, or None"
+        raise TypeError(f"ax must be one Axes of matplotlib, got {shown(ax)}; pass {remedy}")
     yield ax
     as_written(ax)
 

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 
 from parafair.arguments import as_path, flag
 from parafair.records import plain
-from parafair.temporaries import MANIFEST_FILE, digest_of, put_back, temporary
+from parafair.temporaries import MANIFEST_FILE, digest_of, is_digest, put_back, temporary
 
 # Files of a run and of a written data set. Overwriting deletes the folder, so it must not hold
 # anything else.
@@ -168,7 +168,10 @@ def check_writable(folder: Path) -> None:
     """Raise unless files can be created in a folder."""
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{folder} cannot be written to; choose another folder")
-    if shutil.disk_usage(folder).free < LEAST_FREE:
+    disk = shutil.disk_usage(folder)
+    if not disk.total:  # a view of the system, such as /proc
+        raise PermissionError(f"{folder} cannot hold files; choose another folder")
+    if disk.free < LEAST_FREE:
         raise OSError(f"the disk of {folder} is full; free some space, or choose another folder")
 
 
@@ -390,5 +393,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any], within: str = "")
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             yield from changes(old, new, f"{within}{name} ")
+        elif old != new and any(map(is_digest, (old, new))):
+            yield f"{within}{name}: not the same"
         elif old != new:
             yield f"{within}{name}: {old!r} there, {new!r} now"

@@ -6,6 +6,8 @@ function that forms one takes a team. A team of one adds nothing, and is the def
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, distributed
 
-from parafair.errors import TeamError
+from parafair.errors import ParafairWarning, TeamError
 
 
 class Channel(Protocol):
@@ -208,6 +210,7 @@ def team_of(process_group: Any) -> Team:
             ``torch.distributed.group.WORLD``.
     """
     if process_group is None:
+        _warn_of_other_processes()
         return ALONE
     known = distributed.is_available() and distributed.is_initialized()
     if not known or not isinstance(process_group, distributed.ProcessGroup):
@@ -221,6 +224,20 @@ def team_of(process_group: Any) -> Team:
     cuda = "nccl" in str(distributed.get_backend(process_group))
     device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
     return Team(GroupChannel(process_group), device)
+
+
+def _warn_of_other_processes() -> None:
+    """Warn if torchrun started several processes, and nobody made a group of them."""
+    size = os.environ.get("WORLD_SIZE", "")
+    made = distributed.is_available() and distributed.is_initialized()
+    if "RANK" in os.environ and size.isdigit() and int(size) > 1 and not made:
+        warnings.warn(
+            f"this is one of {size} processes that torchrun started, but it fits a model of its "
+            "own; to fit one together, call torch.distributed.init_process_group and pass "
+            "process_group=torch.distributed.group.WORLD",
+            ParafairWarning,
+            stacklevel=4,
+        )
 
 
 @dataclass(frozen=True, eq=False)

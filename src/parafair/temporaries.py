@@ -28,6 +28,11 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def is_digest(value: object) -> bool:
+    """Tell whether a value is a checksum, which says nothing to a reader."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
 def _host() -> str:
     return re.sub(r"\W", "_", socket.gethostname())[:40]
 

@@ -200,3 +200,8 @@ def test_complex_predictions_are_refused(kind):
     data = TensorData.from_array(np.eye(2))
     with pytest.raises(TypeError, match="predicted must hold (real )?numbers, got"):
         evaluate_predictions(data, kind(np.ones(4) + 1j))
+
+
+def test_the_repr_is_one_short_line():
+    found = evaluate_predictions(TensorData.from_array([[1.0, 2.0]]), [1.0, 4.0])
+    assert repr(found) == "Evaluation(rmse 1.414, mae 1)"

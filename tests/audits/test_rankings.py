@@ -178,3 +178,14 @@ def test_bad_input_is_refused(case, settings, message):
     scores, _, test = case
     with pytest.raises(ValueError, match=message):
         evaluate_rankings(**{"scores": scores, "X_test": test, **settings})
+
+
+def test_a_repr_is_one_line_and_html_has_every_row():
+    held_out = TensorData.from_array([[np.nan, 5.0], [4.0, np.nan], [np.nan, 1.0]])
+    found = evaluate_rankings(np.ones((3, 2)), held_out, k=1, sensitive_features=["<a", "<a", "b"])
+    assert repr(found).startswith("Rankings(ndcg@1 ")
+    assert "\n" not in repr(found)
+    html = found._repr_html_()
+    assert html.count("<tr>") == len(found.scores) + 1
+    assert "&lt;a" in html
+    assert "<a" not in html

@@ -193,3 +193,9 @@ def test_small_groups_are_a_warning_of_one_line(arrays):
     people.to_csv("people.csv", index=False)
     text = run(*FIT, *PEOPLE, "--method", "hsic")
     assert text.count("Warning: sensitive feature 'group' has groups of one or two people") == 1
+
+
+def test_minutes_without_a_checkpoint_are_refused(tables):
+    text = run(*FIT_SCORES, "--checkpoint-minutes", 10, code=2)
+    assert "--checkpoint-minutes is for fits with a checkpoint; add --checkpoint FOLDER" in text
+    assert not (tables / "run").exists()

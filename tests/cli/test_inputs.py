@@ -9,6 +9,7 @@ from parafair.cli.people import FeatureOptions, PeopleOptions
 from parafair.cli.side import SideOptions
 from parafair.cli.tensors import TensorOptions
 from parafair.stored import read_record, write_record
+from parafair.temporaries import digest_of
 from tests.cli.conftest import FIT_SCORES, GENDER, run
 
 TENSOR = TensorOptions(Path("scores.csv"), "a,b", "score", "last")
@@ -52,6 +53,7 @@ def test_a_run_records_its_inputs(tables):
         "key": "student", "missing": "error", "test_size": None, "test": None, "frontier": None,
         "max_leakage": None, "guarantee": None, "max_certified": None,
         "side": None, "side_columns": None, "side_key": None,
+        "checksum": digest_of(tables / "scores.csv"),
     }  # fmt: skip
     assert set(record) == set(asdict(Inputs()))
 

@@ -115,7 +115,7 @@ def test_the_help_tells_when_there_is_a_ridge(working):
         (("--init", "svd", "--n-init", 2), "n_init=2 needs random starts"),
         (("--random-state", -1), "random_state must be a whole number between 0 and"),
         (("--device", "gpu"), "device='gpu' cannot be used here"),
-        (("--non-negative", "7"), "mode must be between 0 and"),
+        (("--non-negative", "7"), "each mode of non_negative must be between 0 and"),
     ],
 )
 def test_wrong_settings_are_refused(arrays, arguments, message):

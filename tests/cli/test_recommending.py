@@ -54,7 +54,7 @@ def test_unknown_labels_can_be_predicted(fitted):
         (("--k", 0), "k must be a whole number of at least 1, got 0"),
         (("--k", 9), "k must be at most 8, the number of module x test, got 9"),
         (("--given", "test"), "--given must look like mode=label, got 'test'"),
-        (("--exclude", "nothing.csv"), "--exclude, nothing.csv, does not exist; give the file"),
+        (("--exclude", "nothing.csv"), "--exclude, nothing.csv, does not exist in the folder"),
         (("--exclude", "scores.csv", "--include-rated"), "--include-rated and --exclude contra"),
         (("--unknown", "zero"), "unknown must be one of error, offsets"),
     ],
@@ -68,5 +68,18 @@ def test_bad_options_are_refused(fitted, arguments, message):
 def test_data_that_was_moved_is_asked_for(fitted):
     (fitted / "scores.csv").rename(fitted / "moved.csv")
     text = run("recommend", "run", *OUT, code=2)
-    assert "the data of the run, scores.csv, does not exist" in text
+    assert f"the data of the run, scores.csv, does not exist in the folder {fitted}" in text
     run("recommend", "run", "--k", 1, "--exclude", "moved.csv", *OUT)
+
+
+def test_another_file_of_the_same_name_is_not_taken_for_the_data_of_the_run(fitted, monkeypatch):
+    elsewhere = fitted / "elsewhere"
+    elsewhere.mkdir()
+    lines = (fitted / "scores.csv").read_text().splitlines(keepends=True)
+    (elsewhere / "scores.csv").write_text("".join(lines[:-5]))
+    monkeypatch.chdir(elsewhere)
+    text = run("recommend", "../run", *OUT, code=2)
+    assert f"scores.csv in the folder {elsewhere} is not the data of the run" in text
+    assert "with --exclude, or add --include-rated" in text
+    assert not (elsewhere / "lists.csv").exists()
+    run("recommend", "../run", "--k", 1, "--exclude", "../scores.csv", *OUT)

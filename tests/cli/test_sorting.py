@@ -55,3 +55,8 @@ def test_bad_options_are_named(files):
     files.to_csv("entries.csv", index=False)
     table = FIT.replace("sorted", "entries.csv")
     assert "--memory is for folders" in run(f"{table} --memory 1GB --out r", code=2)
+
+
+def test_a_csv_file_must_be_converted(files):
+    text = run("sort people.csv --modes user,film --value stars --out sorted", code=2)
+    assert "people.csv is a CSV file, but .parquet files are sorted; convert it first" in text

@@ -40,7 +40,7 @@ def test_rows_without_labels_are_matched_by_position():
         (np.ones((4, 2, 2)), "side must be a matrix"),
         (np.full((4, 2), np.nan), "side, read like X: .* no observed entries"),
         (np.full((4, 2), np.inf), "side, read like X: .* infinite"),
-        ("people.csv", "side, read like X: "),
+        ("people.csv", "side must be a table of numbers, got 'people.csv'"),
     ],
 )
 def test_what_is_no_table_of_these_people_is_refused(side, match):
@@ -81,3 +81,16 @@ def test_new_tables_have_the_columns_of_the_fit():
     for other in (TABLE[["u"]], TABLE.assign(w=1.0), TABLE.to_numpy()[:, :1]):
         with pytest.raises(ValueError, match="must have the columns of the fit"):
             columns.align(TensorData.from_array(other))
+
+
+@pytest.mark.parametrize(
+    ("side", "error", "match"),
+    [
+        (pd.DataFrame(), ValueError, r"side must have at least one row .* got shape \(0, 0\)"),
+        ("side.csv", TypeError, "side must be a table of numbers, got 'side.csv'; read the file"),
+        (pd.DataFrame(np.eye(2), columns=["a", "a"]), ValueError, "side has the column 'a' more"),
+    ],
+)
+def test_what_is_no_table_is_called_side(side, error, match):
+    with pytest.raises(error, match=match):
+        read_side(side, TensorData.from_array(np.eye(2)), 0)

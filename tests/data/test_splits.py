@@ -143,13 +143,14 @@ def test_the_latest_entries_of_each_person_are_held_out(data):
     [
         (np.zeros(3), {}, "times must be .* numbers or dates, one for each of data.cells"),
         (None, {}, "times must be .* numbers or dates"),
-        ("nan", {}, "times must be .* numbers or dates"),
+        ("nan", {}, "missing among them, the first at position 0; fill them in"),
+        ("text", {}, "got an array of <U3, the first 'May'; convert text first"),
         ("fine", {"test_size": 0.01}, "leave a part empty: people have at most"),
         ("fine", {"test_size": 1.5}, "test_size and validation_size must be shares"),
     ],
 )
 def test_bad_times_are_refused(data, times, shares, message):
     if isinstance(times, str):
-        times = np.full(data.observed, np.nan if times == "nan" else 0.0)
+        times = np.full(data.observed, {"nan": np.nan, "text": "May", "fine": 0.0}[times])
     with pytest.raises(ValueError, match=message):
         split_by_time(data, times, **shares)

@@ -289,7 +289,7 @@ def test_bad_settings_are_refused_before_any_work(data, options, sensitive, mess
         (np.full((3, 3), np.nan), ValueError, "all are missing; at least one must be"),
         (np.array([[1.0, np.inf], [3.0, 4.0]]), ValueError, r"1 infinite entries, the first at"),
         (np.ones((3, 0, 3)), ValueError, r"none empty, got shape \(3, 0, 3\)"),
-        (np.array([[["x", "y"]]]), TypeError, "array must hold numbers, got an array of <U1"),
+        (np.array([[["x", "y"]]]), TypeError, "X must hold numbers, got an array of <U1"),
         (np.ones(3), ValueError, "Expected 2D array, got 1D array"),
     ],
 )

@@ -133,7 +133,7 @@ def test_initial_factors_have_the_signs_of_the_modes(tensor):
         ({"non_negative": "people"}, "non_negative must be True, False, or modes"),
         ({"non_negative": None}, "non_negative must be True, False, or modes"),
         ({"non_negative": (0.5,)}, "each mode of non_negative must be a number or a name"),
-        ({"non_negative": (7,)}, "mode must be between 0 and 2"),
+        ({"non_negative": (7,)}, "each mode of non_negative must be between 0 and 2"),
         ({"non_negative": True, "center": True}, "cannot be used with center=True"),
         ({"non_negative": True, "method": "leace"}, "whose rows have both signs"),
         ({"non_negative": True, "method": "moment-matching"}, "whose rows have both signs"),
@@ -180,3 +180,15 @@ def test_objectives_of_different_chunks_are_not_compared():
     model = FairCP(2, method=Invariant(30.0, chunk_size=50), random_state=0, max_iter=20, tol=0)
     model.fit(matrix, sensitive_features=groups)  # a warning is an error
     assert model.fit_.before_noise.objective > model.fit_.history[0].objective
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"non_negative": ("whoo",)}, "each mode of non_negative must be one of mode_0, mode_1"),
+        ({"center": True, "loss": "poisson-identity"}, "leave center out, or use a loss with a"),
+    ],
+)
+def test_modes_that_cannot_be_non_negative_are_named(settings, match):
+    with pytest.raises(ValueError, match=match):
+        FairCP(2, method="none", **settings).fit(np.ones((4, 3, 2)))

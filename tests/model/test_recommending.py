@@ -211,3 +211,9 @@ def test_listed_events_are_left_out_if_absent_ones_are_zeros(films, tmp_path):
         FairCP.load(tmp_path / "model").recommend("p07", 2)
     with pytest.raises(ValueError, match="cross-validation is not possible for data whose absent"):
         fold_cells(events, 2)
+
+
+def test_an_empty_list_of_people_is_refused():
+    data = TensorData.from_array([[1.0, np.nan, 2.0], [3.0, 4.0, np.nan], [1.0, 2.0, 2.5]])
+    with pytest.raises(ValueError, match="people must hold labels such as text .*, got none"):
+        FairCP(1, method="none").fit(data).recommend([], 1)

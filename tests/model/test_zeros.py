@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import sparse
 
 from parafair import FairCP, FairTucker, TensorData
 from parafair.data.centering import Offsets
@@ -199,3 +200,14 @@ def test_tucker_models_have_other_losses(loss):
         assert all(after <= before for before, after in pairwise(objectives))
         assert model.fit_.residual < 0.9
         assert model.predict([[0, 0, 0]]).item() > 0
+
+
+def test_the_remedy_for_other_numbers_holds_with_zeros():
+    data = TensorData.from_array(sparse.csr_array([[1.0, 0.5], [0.0, 2.0]]), absent="zero")
+    with pytest.raises(ValueError, match="use loss='gamma' if all entries are positive, or 'sq"):
+        FairCP(1, method="none", loss="poisson-identity").fit(data)
+
+
+def test_a_dense_array_has_no_absent_entries():
+    with pytest.raises(ValueError, match="absent='zero' is for sparse arrays, but this one is de"):
+        TensorData.from_array([[1.0, np.nan], [2.0, 3.0]], absent="zero")

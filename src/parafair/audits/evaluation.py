@@ -7,7 +7,7 @@ recommenders are those of Zhu, Hu and Caverlee, "Fairness-Aware Tensor-Based Rec
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -21,8 +21,10 @@ from parafair.arguments import instance_of, real_number, to_numpy, whole_number
 from parafair.data.arrays import as_tensor, to_tensor
 from parafair.data.column import Column
 from parafair.data.frames import frame_of
+from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.display import Cell, table, view
 from parafair.errors import shown
 from parafair.records import plain
 
@@ -54,7 +56,7 @@ class Score:
     count: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """A table of scores, one row each."""
 
@@ -101,6 +103,17 @@ class Evaluation:
     def to_frame(self) -> pandas.DataFrame:
         """Return the table as a data frame."""
         return frame_of([vars(score) for score in self.scores], for_what="Evaluation.to_frame")
+
+    def __repr__(self) -> str:
+        overall = [f"{s.measure} {s.value:.4g}" for s in self.scores if not s.feature]
+        features = dict.fromkeys(s.feature for s in self.scores if s.feature)
+        groups = f"; groups of {preview(features)}" if features else ""
+        return f"{type(self).__name__}({', '.join(overall)}{groups})"
+
+    def _repr_html_(self) -> str:
+        rows: list[list[Cell]] = [list(vars(score).values()) for score in self.scores]
+        header = [field.name for field in fields(self._row)]
+        return view(repr(self), table(rows, header=header))
 
     def __str__(self) -> str:
         lines = [f"{'measure':<14} {'feature':<14} {'group':<20} {'value':>9} {'count':>9}"]

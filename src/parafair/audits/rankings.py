@@ -41,7 +41,7 @@ class RankingScore(Score):
     high: float = nan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rankings(Evaluation):
     """A table of measures of lists, one row each.
 

@@ -10,7 +10,11 @@ from typing import Any, TypeVar, get_type_hints
 import typer
 
 from parafair.cli.lazy import LOADED
+from parafair.cli.options import TYPED
 from parafair.cli.shell import readable_errors
+
+# What click calls the source of an option that was typed.
+TYPED_HERE = "COMMANDLINE"
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -29,7 +33,7 @@ def command(name: str, *, more: Mapping[str, Any] | None = None) -> Callable[[F]
 
     def add(function: F) -> F:
         alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        alone.command(name=name)(flatten(function, more or {}))
+        alone.command(name=name)(_noting(flatten(function, more or {})))
         LOADED[name] = typer.main.get_command(alone)
         return function
 
@@ -67,6 +71,23 @@ def flatten(function: Callable[..., None], more: Mapping[str, Any]) -> Callable[
     run.__signature__ = Signature(flat)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     return run
+
+
+def _noting(run: Callable[..., None]) -> Callable[..., None]:
+    """Return the same command, which notes for `is_given` which options were typed."""
+
+    def noting(context: typer.Context, **given: Any) -> None:
+        sources = {name: context.get_parameter_source(name) for name in given}
+        typed = (name for name, source in sources.items() if source and source.name == TYPED_HERE)
+        TYPED.set(frozenset(typed))
+        run(**given)
+
+    noting.__name__, noting.__doc__ = run.__name__, run.__doc__
+    first = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    found = [first, *signature(run).parameters.values()]
+    noting.__signature__ = Signature(found)  # type: ignore[attr-defined]
+    noting.__annotations__ = {parameter.name: parameter.annotation for parameter in found}
+    return noting
 
 
 def _fields(kind: type, defaults: Any) -> list[Parameter]:

@@ -52,14 +52,16 @@ def fit(
     """
     check_result(result)
     stored.check_apart(result.out)
+    checkpoint = stored.settings()
     wanted = make_model(**model.settings(), **solver.settings())
     # Wrong settings are refused before the data is read.
     Settings.of(wanted).check_side(side.side)
     loaded = load(tensor, people, side)
     wanted.set_params(mode=loaded.mode)
+    inputs = Inputs.of(tensor, people, side, **held.record())
     split = held.split(loaded, tensor, solver.random_state)
     with process_group(solver.device) as group:
-        given = {**stored.settings(), "process_group": group}
+        given = {**checkpoint, "process_group": group}
         data = loaded.data if split is None else split.train
         interrupted = _fit(wanted, data, loaded, given)
         writes = writes_files(group)
@@ -68,7 +70,6 @@ def fit(
     if not writes:
         return
     held_out = split and HeldOut.of(held.record(), wanted, split, loaded.features)
-    inputs = Inputs.of(tensor, people, side, **held.record())
     certify_run(result, wanted)
     write_run(result, wanted, inputs, held_out=held_out)
     show_result(wanted, held_out)

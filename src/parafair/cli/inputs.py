@@ -11,11 +11,13 @@ from parafair.cli.people import MISSING, FeatureOptions, PeopleOptions
 from parafair.cli.side import SideOptions
 from parafair.cli.tensors import TensorOptions
 from parafair.stored import is_stored, read_record, reading, write_record
+from parafair.temporaries import digest_of
 
 INPUTS_FILE = "inputs.json"
 # What may change while the data stays the same.
 PLACES = (
     "tensor",
+    "checksum",
     "sensitive",
     "side",
     "frontier",
@@ -51,6 +53,7 @@ class Inputs:
         guarantee: The kind of certified leakage that was also asked for.
         max_certified: The certified leakage it was picked at; None for that of max_leakage.
         absent: What entries without a row are; None is the default.
+        checksum: SHA-256 of the file of the tensor; None for a folder, which has its own.
     """
 
     tensor: str | None = None
@@ -72,6 +75,7 @@ class Inputs:
     guarantee: str | None = None
     max_certified: float | None = None
     absent: str | None = None
+    checksum: str | None = None
 
     @classmethod
     def of(
@@ -83,9 +87,11 @@ class Inputs:
         test_size: float | None = None,
         test: str | None = None,
     ) -> Inputs:
-        """Record the options of a command."""
+        """Record the options of a command; call it when the file of the tensor was read."""
+        file = tensor.tensor
         found = cls(
-            tensor=str(tensor.tensor),
+            tensor=str(file),
+            checksum=digest_of(file) if file.is_file() else None,
             modes=words(tensor.modes),
             value=tensor.value,
             duplicates=tensor.duplicates,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from parafair.cli.encoders import EncoderOptions, with_encoder
-from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, numbers, option
+from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, is_given, numbers, option
 from parafair.losses import LOSSES
 from parafair.model.estimator import FairCP
 from parafair.model.methods import METHODS
@@ -160,7 +160,7 @@ def make_model(**settings: Any) -> FairCP | FairTucker:
     if ranks is None:
         return FairCP(**settings)
     for name in ONLY_CP:
-        if settings.pop(name, FIT[name]) != FIT[name]:
+        if settings.pop(name, FIT[name]) != FIT[name] or (name == "rank" and is_given(name)):
             raise ValueError(
                 f"--{name.replace('_', '-')} is for CP decompositions, but --ranks asks for a "
                 "Tucker decomposition; leave one of them out"

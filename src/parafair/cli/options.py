@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -15,6 +16,8 @@ from parafair.audits import ATTACKERS, Audit, audit
 DATA, PEOPLE, MODEL = "Data", "People", "Model"
 SOLVER, ATTACK, COMPUTE, RESULT = "Solver", "Attackers", "Computation", "Result"
 
+# Names of the options that were typed; set by `parafair.cli.command`.
+TYPED: ContextVar[frozenset[str]] = ContextVar("TYPED", default=frozenset())
 TABLE_FORMATS = ("csv", "parquet")
 
 
@@ -36,6 +39,11 @@ def option(panel: str, text: str, *names: str, choices: Iterable[str] = (), **se
 def defaults(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the defaults of the arguments in Python, which are those of the options."""
     return {name: parameter.default for name, parameter in signature(function).parameters.items()}
+
+
+def is_given(name: str) -> bool:
+    """Tell whether an option of the running command was typed, even if with its default."""
+    return name in TYPED.get()
 
 
 def numbers(option: str, text: str, convert: type) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import torch
 from torch import distributed
 
-from parafair.cli.options import COMPUTE, defaults, option
+from parafair.cli.options import COMPUTE, defaults, is_given, option
 from parafair.cli.shell import output
 from parafair.model.estimator import FairCP
 from parafair.solvers.checkpoints import CURRENT_FILE
@@ -39,7 +39,12 @@ class CheckpointOptions:
     ] = FIT["checkpoint_minutes"]
 
     def settings(self) -> dict[str, Any]:
-        """Return arguments of `FairCP.fit`."""
+        """Return arguments of `FairCP.fit`; raise for minutes without a checkpoint."""
+        if self.checkpoint is None and is_given("checkpoint_minutes"):
+            raise ValueError(
+                "--checkpoint-minutes is for fits with a checkpoint; add --checkpoint FOLDER, or "
+                "leave it out"
+            )
         return dict(vars(self))
 
     def check_apart(self, out: Path) -> None:

@@ -15,8 +15,10 @@ from parafair.cli.shell import echo
 from parafair.cli.tensors import TensorOptions
 from parafair.model.estimator import FairCP
 from parafair.model.training import Training
+from parafair.temporaries import digest_of
 
 RECOMMEND = defaults(FairCP.recommend)
+REMEDY = "give the file of entries that people already have with --exclude, or add --include-rated"
 
 
 @command("recommend")
@@ -55,7 +57,7 @@ def recommend(
 
     Writes a table with one row per recommendation: the person, its rank, the labels of the other
     modes and the prediction. Entries of the data of the run are not recommended, those that it held
-    out included; the file must still be there, or be given with --exclude.
+    out included; the file must still be there and the same, or be given with --exclude.
     """
     check_table_result(result)
     if include_rated and exclude is not None:
@@ -77,9 +79,12 @@ def _read_rated(path: Path | None, training: Training, inputs: Inputs) -> Any:
     chosen = Path(str(inputs.tensor)) if path is None else path
     if not chosen.exists():
         origin = "the data of the run" if path is None else "--exclude"
+        raise ValueError(f"{origin}, {chosen}, does not exist{_where(chosen)}; {REMEDY}")
+    found = digest_of(chosen) if path is None and chosen.is_file() else None
+    if path is None and inputs.checksum not in (None, found):
         raise ValueError(
-            f"{origin}, {chosen}, does not exist; give the file of entries that people already "
-            "have with --exclude, or add --include-rated"
+            f"{chosen}{_where(chosen)} is not the data of the run: its content differs from "
+            f"that of the file which was read for it; {REMEDY}"
         )
     rated = read_new(TensorOptions(tensor=chosen), training, inputs)
     if rated.is_streamed:
@@ -88,6 +93,11 @@ def _read_rated(path: Path | None, training: Training, inputs: Inputs) -> Any:
             "people already have with --exclude, or add --include-rated"
         )
     return rated
+
+
+def _where(path: Path) -> str:
+    """Return in which folder a relative path was looked for."""
+    return "" if path.is_absolute() else f" in the folder {Path.cwd()}"
 
 
 def _pairs(given: list[str] | None) -> dict[str, str] | None:

@@ -113,6 +113,7 @@ def tune(
     Settings.of(wanted).check_side(side.side)
     loaded = load(tensor, people, side)
     wanted.set_params(mode=loaded.mode)
+    inputs = Inputs.of(tensor, people, side, **held.record())
     parts = held.split(loaded, tensor, solver.random_state)
     train = loaded.data if parts is None else parts.train
     compared = split.settings(train, tensor)
@@ -146,7 +147,6 @@ def tune(
         echo("interrupted; nothing was written")
         raise typer.Exit(INTERRUPTED) from error
     held_out = parts and HeldOut.of(held.record(), tuning.model, parts, loaded.features)
-    inputs = Inputs.of(tensor, people, side, **held.record())
     record = _record(tuning, split, model.max_leakage)
     certify_run(result, tuning.model)
     write_run(result, tuning.model, inputs, held_out=held_out, tuning=record)

@@ -36,22 +36,22 @@ class RawTensor:
     labels: tuple[Any, ...]
 
 
-def read_array(array: Any) -> RawTensor:
-    """Take an array apart.
+def read_array(array: Any, name: str = "array") -> RawTensor:
+    """Take an array apart; an error calls it by this name.
 
     Takes NumPy (masked arrays too), torch (dense, sparse), SciPy sparse, xarray DataArrays and data
     frames as matrices. What a sparse array does not store is missing; what it stores twice is
     summed, as these libraries define it.
     """
     if isinstance(array, Tensor):
-        return _read_torch(array)
+        return _read_torch(array, name)
     if is_sparse(array):
-        return _read_scipy(array)
+        return _read_scipy(array, name)
     if has_labels(array):
-        return _read_xarray(array)
+        return _read_xarray(array, name)
     if hasattr(array, "columns") and hasattr(array, "to_numpy"):
-        return _read_frame(array)
-    return _dense(to_tensor(array).contiguous())
+        return _read_frame(array, name)
+    return _dense(to_tensor(array, name).contiguous())
 
 
 def is_sparse(array: Any) -> bool:
@@ -79,57 +79,62 @@ def _dense(
     return RawTensor(values, None, tuple(values.shape), modes or nothing, labels or nothing)
 
 
-def _read_torch(array: Tensor) -> RawTensor:
+def _read_torch(array: Tensor, called: str) -> RawTensor:
     if array.layout == torch.strided:
-        return _dense(to_tensor(array).contiguous())
+        return _dense(to_tensor(array, called).contiguous())
     stored = (array if array.layout == torch.sparse_coo else array.to_sparse_coo()).coalesce()
     if stored.is_meta:
-        return _dense(to_tensor(stored.to_dense()))
+        return _dense(to_tensor(stored.to_dense(), called))
     if stored.dense_dim():
         raise ValueError(
-            f"array has {stored.dense_dim()} dense dimensions beside its sparse ones; use "
-            "array.to_dense().to_sparse(), which has none"
+            f"{called} has {stored.dense_dim()} dense dimensions beside its sparse ones; use "
+            f"{called}.to_dense().to_sparse(), which has none"
         )
     nothing = (None,) * stored.ndim
     return RawTensor(
-        to_tensor(stored.values()), stored.indices(), tuple(stored.shape), nothing, nothing
+        to_tensor(stored.values(), called), stored.indices(), tuple(stored.shape), nothing, nothing
     )
 
 
-def _read_scipy(array: Any) -> RawTensor:
+def _read_scipy(array: Any, called: str) -> RawTensor:
     stored = array.tocoo(copy=True)
     stored.sum_duplicates()
     places = getattr(stored, "coords", None) or (stored.row, stored.col)  # before SciPy 1.13
     indices = torch.from_numpy(np.stack([place.astype(np.int64) for place in places]))
     nothing = (None,) * len(array.shape)
-    return RawTensor(to_tensor(stored.data), indices, tuple(array.shape), nothing, nothing)
+    return RawTensor(to_tensor(stored.data, called), indices, tuple(array.shape), nothing, nothing)
 
 
-def _read_xarray(array: Any) -> RawTensor:
+def _read_xarray(array: Any, called: str) -> RawTensor:
     if hasattr(array, "data_vars"):
         raise TypeError(
-            f"array is an xarray Dataset; pass one of its variables: {', '.join(array.data_vars)}"
+            f"{called} is an xarray Dataset; pass one of its variables: "
+            f"{', '.join(array.data_vars)}"
         )
     labels = tuple(
         array.coords[name].values if name in array.coords else None for name in array.dims
     )
-    return _dense(to_tensor(array.values), tuple(map(str, array.dims)), labels)
+    return _dense(to_tensor(array.values, called), tuple(map(str, array.dims)), labels)
 
 
-def _read_frame(table: Any) -> RawTensor:
+def _read_frame(table: Any, called: str) -> RawTensor:
     """Read a data frame as a matrix; only pandas has labels for the rows."""
     if not hasattr(table, "index"):
-        return _dense(to_tensor(table.to_numpy()), (None, None), (None, np.array(table.columns)))
+        return _dense(
+            to_tensor(table.to_numpy(), called), (None, None), (None, np.array(table.columns))
+        )
     for axis, name in ((table.index, "index"), (table.columns, "columns")):
         if getattr(axis, "nlevels", 1) > 1:
             raise ValueError(
-                f"array is a data frame with {axis.nlevels} levels in its {name}; flatten them, or "
-                "make it long and use TensorData.from_table"
+                f"{called} is a data frame with {axis.nlevels} levels in its {name}; flatten "
+                "them, or make it long and use TensorData.from_table"
             )
     modes = tuple(
         None if axis.name is None else str(axis.name) for axis in (table.index, table.columns)
     )
-    return _dense(to_tensor(table.to_numpy()), modes, (table.index.values, table.columns.values))
+    return _dense(
+        to_tensor(table.to_numpy(), called), modes, (table.index.values, table.columns.values)
+    )
 
 
 def as_tensor(value: Any, *, name: str = "array", dtype: torch.dtype | None = None) -> Tensor:
@@ -168,7 +173,7 @@ def check_finite(tensor: Tensor, name: str, *, missing: bool = False) -> float:
     return float(torch.linalg.vector_norm(tensor.nan_to_num(0.0), dtype=torch.float64))
 
 
-def to_tensor(array: Any, name: str = "array") -> Tensor:
+def to_tensor(array: Any, name: str) -> Tensor:
     """Return numbers as a tensor of float32 or float64, NaN where they are masked, None or NA."""
     if isinstance(array, Tensor):
         return _dense_tensor(array, name)

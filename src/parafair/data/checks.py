@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from parafair.data.arrays import is_sparse
+from parafair.data.arrays import is_sparse, read_array
 from parafair.data.devices import check_device, resolve_dtype
-from parafair.data.tensor_data import TensorData
+from parafair.data.tensor_data import TensorData, data_of
 from parafair.losses import Loss
 
 
@@ -30,7 +30,8 @@ def as_data(
         )
     wanted = resolve_dtype(dtype)
     check_device(device)
-    return TensorData.from_array(X).to(device, wanted)
+    data = X if isinstance(X, TensorData) else data_of(read_array(X, "X"))
+    return data.to(device, wanted)
 
 
 def check_scale(data: TensorData) -> None:

@@ -42,7 +42,9 @@ def as_labels(values: Any, what: str) -> NDArray[Any]:
         )
     if kinds & {"int", "float"}:
         return _numeric_labels(plain, what)
-    if not plain or not all(isinstance(value, (str, bool)) for value in plain):
+    if not plain:
+        raise ValueError(f"{what} must hold labels such as text or numbers, got none")
+    if not all(isinstance(value, (str, bool)) for value in plain):
         raise ValueError(
             f"{what} must hold labels such as text or numbers, got {preview(map(shown, plain))}"
         )

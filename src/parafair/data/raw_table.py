@@ -42,6 +42,11 @@ def find_files(source: Any) -> list[Path]:
                 )
             found += inside
         elif path.is_file():
+            if path.suffix == ".csv":
+                raise ValueError(
+                    f"{path} is a CSV file, but .parquet files are sorted; convert it first, for "
+                    "example with pandas.read_csv(file).to_parquet(other)"
+                )
             found.append(path)
         else:
             raise FileNotFoundError(f"{path} does not exist; give a folder or .parquet files")

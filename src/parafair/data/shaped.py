@@ -58,17 +58,17 @@ class Shaped:
         """The root of the sum of squares of the observed entries."""
         return check_finite(self.values, "X", missing=True)
 
-    def find_mode(self, mode: int | str) -> int:
-        """Return the number of a mode, given by number or name."""
+    def find_mode(self, mode: int | str, argument: str = "mode") -> int:
+        """Return the number of a mode, given by number or name; an error names the argument."""
         if isinstance(mode, str):
             if mode not in self.modes:
-                raise unknown_choice("mode", mode, self.modes)
+                raise unknown_choice(argument, mode, self.modes)
             return self.modes.index(mode)
         whole = isinstance(mode, Integral) and not isinstance(mode, bool)
         if not whole or not 0 <= mode < self.order:
             raise ValueError(
-                f"mode must be between 0 and {self.order - 1} or one of {', '.join(self.modes)}, "
-                f"got {mode!r}"
+                f"{argument} must be between 0 and {self.order - 1} or one of "
+                f"{', '.join(self.modes)}, got {mode!r}"
             )
         return int(mode)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from parafair.data.labels import as_labels, find_labels, preview
 from parafair.data.modes import is_labeled
 from parafair.data.raw_features import index_of
 from parafair.data.tensor_data import TensorData
-from parafair.errors import ParafairWarning, warn
+from parafair.errors import ParafairWarning, shown, warn
 
 # A column whose values differ by less, relative to their size, is constant.
 ROUNDING = 1e-12
@@ -146,8 +147,29 @@ def match_index(side: Any, X: Any) -> Any:
     return _by_label(_read(side), as_labels(people, "the index of X"), "index")
 
 
+def _check_table(side: Any) -> None:
+    """Raise for a file, a table without numbers, and columns of the same name."""
+    if isinstance(side, (str, os.PathLike)):
+        raise TypeError(
+            f"side must be a table of numbers, got {shown(side)}; read the file first, for example "
+            "with pandas.read_csv"
+        )
+    if 0 in (getattr(side, "shape", None) or ()):
+        raise ValueError(
+            f"side must have at least one row and one column, got shape {tuple(side.shape)}; pass "
+            "people x columns, or leave it out"
+        )
+    names = list(getattr(side, "columns", ()))
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise ValueError(
+            f"side has the column {shown(twice[0])} more than once; rename or remove one of them"
+        )
+
+
 def _read(side: Any) -> TensorData:
     """Read a matrix of numbers."""
+    _check_table(side)
     if getattr(side, "ndim", None) == 1:
         side = side.to_frame() if hasattr(side, "to_frame") else side[:, None]
     try:

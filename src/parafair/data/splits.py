@@ -120,6 +120,24 @@ def fold_cells(
     ]
 
 
+def _check_times(when: NDArray[Any], count: int) -> None:
+    """Raise unless there is a time for each entry."""
+    wanted = f"times must be {count} numbers or dates, one for each of data.cells"
+    if when.shape != (count,):
+        raise ValueError(f"{wanted}, got the shape {when.shape}")
+    if when.dtype.kind not in "iufM":
+        raise ValueError(
+            f"{wanted}, got an array of {when.dtype}, the first {shown(when.tolist()[0])}; convert "
+            "text first, for example with pandas.to_datetime(times)"
+        )
+    missing = np.flatnonzero(when != when)
+    if len(missing):
+        raise ValueError(
+            f"{wanted}, got {len(missing)} missing among them, the first at position "
+            f"{missing[0]}; fill them in, or leave these entries out of data"
+        )
+
+
 def split_by_time(
     data: TensorData,
     times: ArrayLike,
@@ -146,11 +164,7 @@ def split_by_time(
     _check_shares(test_size, validation_size)
     _refuse_zeros(data, "a split by time")
     when = to_numpy(times, "times")
-    if when.shape != (data.observed,) or when.dtype.kind not in "iufM" or (when != when).any():
-        raise ValueError(
-            f"times must be {data.observed} numbers or dates, one for each of data.cells, got "
-            f"{shown(times)}"
-        )
+    _check_times(when, data.observed)
     person = data.cells[data.find_mode(mode)].cpu().numpy()
     order = np.lexsort((when, person))
     counts = np.bincount(person)

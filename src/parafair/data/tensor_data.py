@@ -122,7 +122,7 @@ class TensorData(Shaped):
         1   b     1    5.0
         2   b     2    7.0
         """
-        return cls._of(read_entries(table, modes, value, duplicates, labels, absent), absent)
+        return data_of(read_entries(table, modes, value, duplicates, labels, absent), absent)
 
     @classmethod
     def from_array(
@@ -145,6 +145,11 @@ class TensorData(Shaped):
         if isinstance(array, TensorData):
             return array
         parts = read_array(array)
+        if absent == "zero" and parts.indices is None:
+            raise ValueError(
+                "absent='zero' is for sparse arrays, but this one is dense and states all its "
+                "entries; leave absent out, and replace NaN by 0 if that is what it means"
+            )
         names = tuple(items("modes", modes, "names, one per mode"))
         lists = items("labels", labels, "lists of labels, one per mode")
         if lists:
@@ -152,7 +157,7 @@ class TensorData(Shaped):
             pairs = zip(lists, parts.labels, strict=True)
             chosen = tuple(own if given is None else given for given, own in pairs)
             parts = replace(parts, labels=chosen)
-        return cls._of(replace(parts, modes=names) if names else parts, absent)
+        return data_of(replace(parts, modes=names) if names else parts, absent)
 
     @classmethod
     def from_tns(
@@ -163,7 +168,7 @@ class TensorData(Shaped):
         Labels are the numbers in the file. Packed files (.tns.gz) work too. `absent` says what
         entries without a line are, as in `from_table`.
         """
-        return cls._of(read_tns(as_path("path", path), duplicates, absent), absent)
+        return data_of(read_tns(as_path("path", path), duplicates, absent), absent)
 
     @classmethod
     def from_parquet(cls, folder: str | Path, *, memory: int | str | None = None) -> StreamedData:
@@ -181,12 +186,6 @@ class TensorData(Shaped):
 
         limit = None if memory is None else bytes_of("memory", memory)
         return StreamedData(ParquetSource(folder), memory=limit)
-
-    @classmethod
-    def _of(cls, parts: RawTensor, absent: Absent) -> TensorData:
-        # Modes without a name, None here, get their default when the object is made.
-        modes: tuple[str, ...] = parts.modes  # type: ignore[assignment]
-        return cls(parts.values, parts.indices, parts.shape, modes, parts.labels, absent)
 
     def __repr__(self) -> str:
         sizes = " x ".join(f"{n:,} {name}" for n, name in zip(self.shape, self.modes, strict=True))
@@ -390,3 +389,10 @@ class TensorData(Shaped):
         if self.indices is not None and self.absent == "missing" and missing.any():
             self._set("indices", self.indices[:, ~missing])
             self._set("values", self.values[~missing])
+
+
+def data_of(parts: RawTensor, absent: Absent = "missing") -> TensorData:
+    """Return the data whose parts were read from an array or a table."""
+    # Modes without a name, None here, get their default when the object is made.
+    modes: tuple[str, ...] = parts.modes  # type: ignore[assignment]
+    return TensorData(parts.values, parts.indices, parts.shape, modes, parts.labels, absent)

@@ -28,7 +28,7 @@ class NegativeBinomial:
     name: ClassVar[str] = "negative-binomial"
     measure: ClassVar[str] = "deviance ratio"
     allowed: ClassVar[str] = "whole numbers of at least 0"
-    remedy: ClassVar[str] = "use loss='gamma' for positive numbers, or 'squared' for any"
+    remedy: ClassVar[str] = "use loss='gamma' if all entries are positive, or 'squared' for any"
     monotone: ClassVar[bool] = True
     at_zero: ClassVar[tuple[float, float] | None] = None
 

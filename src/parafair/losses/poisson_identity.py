@@ -23,7 +23,7 @@ class PoissonIdentity:
     name: ClassVar[str] = "poisson-identity"
     measure: ClassVar[str] = "deviance ratio"
     allowed: ClassVar[str] = "whole numbers of at least 0"
-    remedy: ClassVar[str] = "use loss='gamma' for positive numbers, or 'squared' for any"
+    remedy: ClassVar[str] = "use loss='gamma' if all entries are positive, or 'squared' for any"
     monotone: ClassVar[bool] = False
     at_zero: ClassVar[tuple[float, float] | None] = (1.0, 0.0)
     non_negative: ClassVar[bool] = True

@@ -133,9 +133,12 @@ def check_non_negative(model: FairModel, method: Method | None, solver: object, 
             "a penalty such as method='invariant', or method='transport' or 'none'"
         )
     if given is True and model.center and (is_squared(loss) or needs_non_negative(loss)):
+        other = "name the modes that are to be non-negative"
+        if needs_non_negative(loss):
+            other = "use a loss with a link, such as loss='poisson'"
         raise ValueError(
             f"{name} cannot be used with center=True: entries minus offsets have both signs; leave "
-            "center out, or name the modes that are to be non-negative"
+            f"center out, or {other}"
         )
 
 
@@ -144,7 +147,7 @@ def find_non_negative(model: FairModel, loss: Loss, data: TensorData) -> tuple[i
     given = model.non_negative or needs_non_negative(loss)
     if isinstance(given, (bool, np.bool_)):
         return tuple(range(data.order)) if given else ()
-    return tuple(sorted({data.find_mode(mode) for mode in given}))
+    return tuple(sorted({data.find_mode(mode, "each mode of non_negative") for mode in given}))
 
 
 def check_loss(model: FairModel, method: object, solver: object) -> Loss:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.arguments import as_path, callback, classes_of, real_number
+from parafair.arguments import as_path, callback, classes_of
 from parafair.data.randomness import RandomState
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.side_columns import match_index
@@ -43,7 +43,7 @@ from parafair.model.training import Training
 from parafair.model.trials import OnTrial, Selection
 from parafair.model.unfolding import Unfolding
 from parafair.solvers import LBFGS, BlockDescent, Fit, GradientBCD, Solver, Status
-from parafair.solvers.checkpoints import check_checkpoint, checkpointing
+from parafair.solvers.checkpoints import CHECKPOINT_MINUTES, check_checkpoint, checkpointing
 from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName
 from parafair.solvers.loop import Counted, OnIteration
@@ -100,7 +100,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         on_audit: OnAudit | None = None,
         process_group: Any = None,
         checkpoint: str | Path | None = None,
-        checkpoint_minutes: float = 10.0,
+        checkpoint_minutes: float = CHECKPOINT_MINUTES,
     ) -> Self:
         """Decompose a tensor.
 
@@ -132,7 +132,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
                 and, by a process alone, on Ctrl-C. If the folder has one, the fit continues there,
                 with the same result. It has rows without noise, and is removed when the fit is
                 complete.
-            checkpoint_minutes: Minutes from one checkpoint to the next.
+            checkpoint_minutes: Minutes from one checkpoint to the next; for fits with `checkpoint`.
 
         Raises:
             Interrupted: On Ctrl-C, with the attributes set from the last finished iteration.
@@ -141,9 +141,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         """
         settings, team = Settings.of(self), team_of(process_group)
         folder = None if checkpoint is None else as_path("checkpoint", checkpoint)
-        real_number("checkpoint_minutes", checkpoint_minutes, above=0)
-        if folder is not None:
-            check_checkpoint(folder)
+        check_checkpoint(folder, checkpoint_minutes)
         if not team.is_alone:
             check_together(settings)
         callback("on_iteration", on_iteration)

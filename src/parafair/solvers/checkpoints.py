@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from parafair.arguments import real_number
 from parafair.errors import Terminated
 from parafair.solvers.packing import is_packed, pack, unpack
 from parafair.storage import check_same_settings, check_writable, new_folder
@@ -29,6 +30,7 @@ from parafair.temporaries import MANIFEST_FILE
 
 CURRENT_FILE, STATE_FILE, ARRAYS_FILE = "current.json", "state.json", "arrays.safetensors"
 FORMAT = 1
+CHECKPOINT_MINUTES = 10.0
 FILES = frozenset({MANIFEST_FILE, STATE_FILE, ARRAYS_FILE})
 AGAIN = "delete the folder of the checkpoint and fit again"
 
@@ -203,8 +205,21 @@ def checkpointing(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def check_checkpoint(folder: Path) -> None:
-    """Raise unless a folder can have a checkpoint: it is new or empty, or has one."""
+def check_checkpoint(folder: Path | None, minutes: float) -> None:
+    """Raise unless a folder can have a checkpoint: it is new or empty, or has one.
+
+    Args:
+        folder: The folder; None for a fit without checkpoints, which needs no minutes.
+        minutes: Minutes from one checkpoint to the next.
+    """
+    real_number("checkpoint_minutes", minutes, above=0)
+    if folder is None:
+        if minutes != CHECKPOINT_MINUTES:
+            raise ValueError(
+                f"checkpoint_minutes={minutes:g} is for fits with a checkpoint, but none was asked "
+                "for; pass a folder as checkpoint, or leave checkpoint_minutes out"
+            )
+        return
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"checkpoint must be a folder, got the file {folder}; name another")
     present = {path.name for path in folder.iterdir()} if folder.exists() else set()
