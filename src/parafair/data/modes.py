@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from parafair.data.arrays import check_count
 from parafair.data.labels import as_labels, first_repeated
+from parafair.errors import unknown_choice
 
 
 def default_modes(order: int) -> tuple[str, ...]:
@@ -57,3 +59,24 @@ def complete_labels(
             )
         found.append(own)
     return tuple(found)
+
+
+def number_of_mode(argument: str, mode: int | str, modes: Sequence[str]) -> int:
+    """Return the number of a mode, given by number or name.
+
+    Args:
+        argument: The name of the argument that it was given as, for the message of an error.
+        mode: The mode.
+        modes: The names of all modes.
+    """
+    if isinstance(mode, str):
+        if mode not in modes:
+            raise unknown_choice(argument, mode, modes)
+        return modes.index(mode)
+    whole = isinstance(mode, Integral) and not isinstance(mode, bool)
+    if not whole or not 0 <= mode < len(modes):
+        raise ValueError(
+            f"{argument} must be between 0 and {len(modes) - 1} or one of {', '.join(modes)}, got "
+            f"{mode!r}"
+        )
+    return int(mode)

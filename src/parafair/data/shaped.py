@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from parafair.data.arrays import check_finite
 from parafair.data.labels import as_labels, locate
-from parafair.errors import unknown_choice
+from parafair.data.modes import number_of_mode
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,19 +57,9 @@ class Shaped:
         """The root of the sum of squares of the observed entries."""
         return check_finite(self.values, "X", missing=True)
 
-    def find_mode(self, mode: int | str, argument: str = "mode") -> int:
-        """Return the number of a mode, given by number or name; an error names the argument."""
-        if isinstance(mode, str):
-            if mode not in self.modes:
-                raise unknown_choice(argument, mode, self.modes)
-            return self.modes.index(mode)
-        whole = isinstance(mode, Integral) and not isinstance(mode, bool)
-        if not whole or not 0 <= mode < self.order:
-            raise ValueError(
-                f"{argument} must be between 0 and {self.order - 1} or one of "
-                f"{', '.join(self.modes)}, got {mode!r}"
-            )
-        return int(mode)
+    def find_mode(self, mode: int | str) -> int:
+        """Return the number of a mode, given by number or name."""
+        return number_of_mode("mode", mode, self.modes)
 
     def locate(self, mode: int | str, labels: Any) -> NDArray[np.intp]:
         """Return the positions of labels along a mode; labels it does not have are an error."""

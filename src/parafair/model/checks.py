@@ -10,6 +10,7 @@ import numpy as np
 
 from parafair.algebra.least_squares.constrained import GRADIENT_STEPS
 from parafair.arguments import items, one_of, whole_number
+from parafair.data.modes import number_of_mode
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Reduction
 from parafair.encoders.learned import Learned, resolve_encoder
@@ -147,7 +148,8 @@ def find_non_negative(model: FairModel, loss: Loss, data: TensorData) -> tuple[i
     given = model.non_negative or needs_non_negative(loss)
     if isinstance(given, (bool, np.bool_)):
         return tuple(range(data.order)) if given else ()
-    return tuple(sorted({data.find_mode(mode, "each mode of non_negative") for mode in given}))
+    named = "each mode of non_negative"
+    return tuple(sorted({number_of_mode(named, mode, data.modes) for mode in given}))
 
 
 def check_loss(model: FairModel, method: object, solver: object) -> Loss:
