@@ -144,7 +144,9 @@ def test_the_diagram_links_to_our_pages(objects, monkeypatch):
     monkeypatch.setattr(shown, "documentation_url", lambda: "https://example.org/docs")
     html = objects["model"]._repr_html_()
     assert "https://example.org/docs/api/parafair.FairCP.html" in html
-    assert "https://example.org/docs/api/parafair.FairTucker.html" in objects["tucker"]._repr_html_()
+    assert (
+        "https://example.org/docs/api/parafair.FairTucker.html" in objects["tucker"]._repr_html_()
+    )
     monkeypatch.setattr(shown, "documentation_url", lambda: "")
     assert "api/parafair" not in objects["model"]._repr_html_()
 
