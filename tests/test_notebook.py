@@ -143,10 +143,12 @@ def test_numbers_on_the_page_are_those_of_the_object(objects):
 def test_the_diagram_links_to_our_pages(objects, monkeypatch):
     monkeypatch.setattr(shown, "documentation_url", lambda: "https://example.org/docs")
     html = objects["model"]._repr_html_()
-    assert "https://example.org/docs/api/#parafair.FairCP" in html
-    assert "https://example.org/docs/api/#parafair.FairTucker" in objects["tucker"]._repr_html_()
+    assert "https://example.org/docs/api/parafair.FairCP.html" in html
+    assert (
+        "https://example.org/docs/api/parafair.FairTucker.html" in objects["tucker"]._repr_html_()
+    )
     monkeypatch.setattr(shown, "documentation_url", lambda: "")
-    assert "api/#parafair" not in objects["model"]._repr_html_()
+    assert "api/parafair" not in objects["model"]._repr_html_()
 
 
 def test_an_unfitted_model_shows_its_diagram_alone():

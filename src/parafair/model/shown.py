@@ -26,7 +26,7 @@ class ShownModel(FittedCP):
     @property
     def _doc_link_template(self) -> str:
         url = documentation_url()
-        return f"{url}/api/#parafair.{{name}}" if url else ""
+        return f"{url}/api/parafair.{{name}}.html" if url else ""
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
         return {"name": type(self).__name__}
