@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
+from importlib import import_module
 from time import perf_counter
 from typing import Any
 
@@ -88,11 +89,11 @@ class Bar:
                 sys.stderr.write(f"{text}\n")
 
     def _display(self, html: str, text: str) -> None:
-        from IPython.display import display
-
+        # It has types in some versions and none in others.
+        display: Any = import_module("IPython.display").display
         bundle = {"text/html": html, "text/plain": text}
         if self.handle is None:
-            self.handle = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            self.handle = display(bundle, raw=True, display_id=True)
         else:
             self.handle.update(bundle, raw=True)
 
