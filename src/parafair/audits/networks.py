@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from math import cos, pi
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.model_selection import KFold
 from torch import Tensor
 from torch.nn import functional
 
+from parafair.algebra.adam import Adam
 from parafair.audits.paper_network import Networks
 from parafair.audits.tuned_network import Members
 from parafair.data.randomness import as_random
@@ -252,8 +254,7 @@ class _TunedNetwork(_NetworkEstimator):
         generators: list[torch.Generator],
     ) -> Iterator[int]:
         """Take Adam's steps on all members; yield before each validation."""
-        optimizer = torch.optim.Adam(members.layers, lr=self.learning_rate, fused=True)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
+        optimizer = Adam(members.layers, fused=True)
         inner = len(folds) // len(generators)
         decays = rows.new_tensor(self.decays).repeat_interleave(inner).repeat(len(generators))
         size = min(self.batch_size, *map(len, folds))
@@ -267,12 +268,12 @@ class _TunedNetwork(_NetworkEstimator):
             ]
             batch = self._for_each_decay(torch.stack(chosen), inner)
             members.set_gradients(functional.embedding(batch, rows), targets[batch], space)
-            optimizer.step()
+            rate = self.learning_rate * (1 + cos(pi * (step - 1) / self.steps)) / 2
+            optimizer.step(rate)
             # Decoupled weight decay: Loshchilov and Hutter, 2019.
-            shrink = 1 - schedule.get_last_lr()[0] * decays[:, None, None]
+            shrink = 1 - rate * decays[:, None, None]
             for weights in members.layers[::2]:
                 weights.mul_(shrink)
-            schedule.step()
             if step % PAUSE == 0:
                 yield step
 

@@ -9,6 +9,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from parafair.algebra.adam import Adam
 from parafair.algebra.devices import identity
 from parafair.dependence.chunks import chunk_count, stratify
 from parafair.dependence.whitening import spread_basis
@@ -123,7 +124,7 @@ class _Learner:
         inputs = make_inputs(problem, plain.cp.factors)
         self.inputs = self._inputs_of(inputs).to(rows)
         self.encoder = self._first(inputs, rows)
-        self.optimizer = torch.optim.Adam(self.encoder.parameters, betas=BETAS)
+        self.optimizer = Adam(self.encoder.parameters, betas=BETAS)
         self.batches = make_batches(self.problem, self.inputs, settings.batch_size)
         self.coming: list[int] = []
 
@@ -167,11 +168,10 @@ class _Learner:
         there = opposite[mode][0] / 2
         # Adam ignores gradients near 1e-8, so they are in units of the data.
         unit = self.problem.count / self.problem.norm_squared
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * _falling(share)
-        self.optimizer.zero_grad()
+        for each in self.encoder.parameters:
+            each.grad = None
         torch.autograd.backward((rows + noise, rows - noise), (here * unit, there * unit))
-        self.optimizer.step()
+        self.optimizer.step(self.settings.learning_rate * _falling(share))
         return batch.problem.objective(factors, loss, penalty)
 
     def finish(self) -> tuple[LearnedEncoder, tuple[Tensor, ...]]:
