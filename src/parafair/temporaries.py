@@ -52,7 +52,7 @@ def put_back(path: Path) -> None:
     """Undo what processes that were killed left undone: remove their temporary files.
 
     If a process was killed while it replaced a folder, the new folder is kept if it is complete;
-    otherwise the old one is put back.
+    otherwise the old one is put back. What was being written inside a folder is removed too.
 
     Args:
         path: The file or folder that they were writing.
@@ -60,27 +60,21 @@ def put_back(path: Path) -> None:
     stem, suffix = re.escape(_short(path.stem)), re.escape(path.suffix)
     with suppress(OSError):  # no such folder, or not ours to clean
         for beside in _leftovers(path.absolute().parent, stem, suffix):
-            if beside.is_file():
-                beside.unlink(missing_ok=True)
-                continue
             content, old = beside / "content", beside / "old"
             if not path.exists() and old.exists():
                 (content if (content / MANIFEST_FILE).exists() else old).rename(path)
-            shutil.rmtree(beside, ignore_errors=True)
+            _remove(beside)
+    with suppress(OSError):  # no folder, or not there
+        for inside in _leftovers(path):
+            if not (inside / "old").exists():  # that is put back when its place is opened
+                _remove(inside)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what processes that were killed left behind in a folder in which nothing is replaced.
-
-    Args:
-        folder: A folder that parafair writes to, such as a frontier.
-    """
-    with suppress(OSError):
-        for beside in _leftovers(folder):
-            if beside.is_file():
-                beside.unlink(missing_ok=True)
-            elif not (beside / "old").exists():
-                shutil.rmtree(beside, ignore_errors=True)
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _leftovers(folder: Path, stem: str = ".+", suffix: str = ".*") -> list[Path]:
