@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 
@@ -47,6 +48,15 @@ def test_leftovers_inside_a_folder_do_not_keep_it_from_being_replaced(tmp_path):
     (run / name_of_killed("none") / "content").mkdir(parents=True)
     check_new_folder(run, overwrite=True)
     assert sorted(path.name for path in run.iterdir()) == ["fit.json", "manifest.json"]
+
+
+def test_a_temporary_of_a_temporary_is_one_of_the_same_file(tmp_path):
+    first = temporaries.temporary(tmp_path / "picture of 1-2.svg")
+    second = temporaries.temporary(first)
+    assert second != first
+    pattern = rf"\.picture\ of\ 1\-2-{temporaries._host()}-{os.getpid()}-[0-9a-f]{{12}}\.svg"
+    assert re.fullmatch(pattern, first.name)
+    assert re.fullmatch(pattern, second.name)
 
 
 @pytest.mark.parametrize(("complete", "expected"), [(True, "new"), (False, "old")])

@@ -20,6 +20,8 @@ from uuid import uuid4
 MANIFEST_FILE = "manifest.json"
 # Temporary files of processes on other machines are removed when they are older than this.
 STALE_SECONDS = 24 * 3600.0
+# What is appended to the name of a file: a machine, a process and a random number.
+OWNER = r"-(\w+)-(\d+)-[0-9a-f]{12}"
 
 
 def digest_of(path: Path) -> str:
@@ -38,9 +40,14 @@ def _host() -> str:
 
 
 def temporary(path: Path) -> Path:
-    """Return a hidden name in the same folder that tells whose it is."""
+    """Return a hidden name in the same folder that tells whose it is.
+
+    That of a temporary file is one of the file which it becomes, so that it is found there too.
+    """
+    becomes = re.fullmatch(rf"\.(.+){OWNER}", path.stem)
+    stem = becomes[1] if becomes else _short(path.stem)
     owner = f"{_host()}-{os.getpid()}-{uuid4().hex[:12]}"
-    return path.with_name(f".{_short(path.stem)}-{owner}{path.suffix}")
+    return path.with_name(f".{stem}-{owner}{path.suffix}")
 
 
 def _short(name: str) -> str:
@@ -79,7 +86,7 @@ def _remove(path: Path) -> None:
 
 def _leftovers(folder: Path, stem: str = ".+", suffix: str = ".*") -> list[Path]:
     """Return temporary files of processes that have ended, for targets of these patterns."""
-    name = re.compile(rf"\.{stem}-(\w+)-(\d+)-[0-9a-f]{{12}}{suffix}")
+    name = re.compile(rf"\.{stem}{OWNER}{suffix}")
     found = ((path, name.fullmatch(path.name)) for path in folder.iterdir())
     return [path for path, match in found if match and _is_dead(match[1], int(match[2]), path)]
 
@@ -89,7 +96,7 @@ def _is_dead(host: str, process: int, beside: Path) -> bool:
     if host == _host() and os.name == "posix":
         try:
             os.kill(process, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, OverflowError):  # no process can have such a number
             return True
         except PermissionError:
             return False
