@@ -19,6 +19,7 @@ import torch
 import parafair
 from parafair import FairCP, FairTucker, SensitiveFeatures, TensorData
 from parafair.audits.evaluation import Score
+from parafair.audits.rankings import RankingScore
 from parafair.errors import ParafairWarning
 from tests.campaign.outcomes import Kind
 
@@ -149,6 +150,8 @@ def _says_why(value: Any) -> bool:
     """Whether a row of a result tells its reader that its number is undefined, and why."""
     if isinstance(value, parafair.Measure):
         return value.section == "paper" and value.about.startswith("undefined: ")
+    if isinstance(value, RankingScore) and np.isnan([value.low, value.high]).all():
+        return value.count == 0 or np.isfinite(value.value)  # documented, and shown as nothing
     return isinstance(value, Score) and value.count == 0
 
 
