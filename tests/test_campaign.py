@@ -36,7 +36,6 @@ NOT_CALLED = {
     "Rankings": "made by `evaluate_rankings`",
     "SensitiveFeatures": "its class methods are called",
     "Status": "an enumeration",
-    "sort_parquet": "reads folders of Parquet; tests/data/test_sorting.py has its bad input",
     "TensorData": "its class methods are called",
     "Tuning": "made by `tune`",
 }
