@@ -62,3 +62,12 @@ def test_bootstraps_have_a_limit_and_are_drawn_in_parts(monkeypatch):
     whole = evaluate_rankings(TENSOR, DATA, k=2, bootstraps=50, threshold=0.5)
     monkeypatch.setattr(rankings, "MOST_SCORES", 60)
     assert str(evaluate_rankings(TENSOR, DATA, k=2, bootstraps=50, threshold=0.5)) == str(whole)
+
+
+def test_a_measure_that_an_evaluation_does_not_have_is_refused():
+    found = evaluate_rankings(TENSOR, DATA, k=2, bootstraps=5)
+    for read in (found.gap, found.largest):
+        with refused(r"measure must be one of .*; got 'recal@2'; did you mean 'recall@2'"):
+            read("recal@2")
+    with refused("group must be a str, got"):
+        found.value("MAP", pd.NA)

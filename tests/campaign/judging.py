@@ -42,6 +42,7 @@ REMEDY = re.compile(
 # Messages that are right as they are, and why.
 KNOWN = {
     r"X (has|does not have valid) feature names, but": "a warning of scikit-learn's conventions",
+    r"X is streamed from files and never in memory": "the data itself, not an argument of a method",
     r"This \w+ instance is not fitted yet\. Call 'fit'": "scikit-learn's own, as users know it",
 }
 

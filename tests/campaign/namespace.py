@@ -118,8 +118,8 @@ __all__ = [
     "people_needed",
     "pl",
     "plain_model",
-    "report",
     "ranked",
+    "report",
     "rng",
     "scores",
     "sided",
@@ -224,9 +224,7 @@ def _prepare() -> SimpleNamespace:
         ),
         unfitted=FairCP(),
         streamed=streamed,
-        tucker=FairTucker((2, 2, 2), strength=1.0, **few).fit(
-            tensor, sensitive_features=groups(8)
-        ),
+        tucker=FairTucker((2, 2, 2), strength=1.0, **few).fit(tensor, sensitive_features=groups(8)),
         sided=FairCP(2, strength=1.0, **few).fit(
             tensor, sensitive_features=groups(8), side=rng(2).normal(size=(8, 3))
         ),
@@ -236,7 +234,7 @@ def _prepare() -> SimpleNamespace:
         counted=FairCP(2, method="none", loss="poisson", **few).fit(
             TensorData.from_array(sparse.csr_array(np.abs(tensor[:, :, 0]).round()), absent="zero")
         ),
-        ranked=evaluate_rankings(tensor, data, k=2, bootstraps=10),
+        ranked=evaluate_rankings(tensor, data, k=2, bootstraps=10, sensitive_features=groups(8)),
         curve=curve,
         found=found,
         certificate=certificate,

@@ -42,6 +42,7 @@ SAID = {
     "features": ("sensitive feature", "sensitive_features"),
     "table": ("sensitive feature", "column", "columns", "mode", "path"),
     "path": ("folder", "file"),
+    "out": ("folder",),
     "X": ("array", "mode"),
     "array": ("X",),
     "new_sensitive_features": ("sensitive feature",),

@@ -55,10 +55,9 @@ class Rankings(Evaluation):
 
     def interval(self, measure: str, group: str = "all", *, feature: str = "") -> tuple[float, ...]:
         """Return the 95 % interval of one number; see `value`."""
-        for score in self.scores:
-            if (score.measure, score.group, score.feature) == (measure, group, feature):
-                return score.low, score.high
-        raise KeyError(f"no {measure!r} of group {group!r}, feature {feature!r}")
+        found = self._find(measure, group, feature)
+        assert isinstance(found, RankingScore)
+        return found.low, found.high
 
     def __str__(self) -> str:
         lines = [

@@ -68,8 +68,9 @@ class Journal:
         if not current.exists():
             return
         record = read_record(current, file_format=FORMAT)
-        check_same_settings(self.folder, record["settings"], self.settings)
-        self.number = int(record["number"])
+        with reading(current, AGAIN):
+            before, self.number = dict(record["settings"]), int(record["number"])
+        check_same_settings(self.folder, before, self.settings)
         own = self._place(self.number)
         # Copies: results differ in the last bit if memory is aligned in another way.
         found = read_arrays(own / ARRAYS_FILE)
