@@ -1,6 +1,9 @@
 """A short part of the campaign with a fixed seed, and the rules by which it judges."""
 
 import inspect
+import os
+import signal
+import time
 from itertools import islice
 
 import numpy as np
@@ -10,10 +13,11 @@ import parafair
 from parafair import FairCP, Measure, SensitiveFeatures, TensorData
 from parafair.audits.evaluation import Score
 from parafair.data.randomness import as_seed
+from tests.campaign import __main__ as campaign
 from tests.campaign import api, shell
-from tests.campaign.__main__ import failures_of
+from tests.campaign.counts import Counts
 from tests.campaign.judging import judge_exception, undefined
-from tests.campaign.outcomes import Kind
+from tests.campaign.outcomes import Kind, Outcome
 from tests.campaign.surroundings import changes, fingerprint, restore, state
 from tests.campaign.targets import TARGETS
 
@@ -32,15 +36,18 @@ NOT_CALLED = {
     "Rankings": "made by `evaluate_rankings`",
     "SensitiveFeatures": "its class methods are called",
     "Status": "an enumeration",
-    "sort_parquet": "reads folders of Parquet; tests/data/test_sorting.py has its bad input",
     "TensorData": "its class methods are called",
     "Tuning": "made by `tune`",
 }
 
 
 def report(outcomes):
-    found = failures_of({"": list(outcomes)})
-    return "\n\n".join(f"{o.kind.label}: {o.target}: {o.detail}\n{o.reproduction}" for o in found)
+    found = Counts()
+    for outcome in outcomes:
+        found.add("", outcome)
+    return "\n\n".join(
+        f"{o.kind.label}: {o.target}: {o.detail}\n{o.reproduction}" for o in found.failures.values()
+    )
 
 
 def test_random_calls_end_well(tmp_path):
@@ -54,6 +61,27 @@ def test_random_command_lines_end_well(tmp_path):
 @pytest.mark.slow
 def test_many_random_calls_end_well(tmp_path):
     assert not report(islice(api.fuzz(1, tmp_path), 3000))
+
+
+def test_counts_of_runs_add_up_even_if_they_are_ended(tmp_path, monkeypatch):
+    def ended(seed, folder):
+        yield Outcome("fit", Kind.FINE)
+        yield Outcome("fit", Kind.RAW, "KeyError", reproduction="fit()")
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    monkeypatch.setitem(campaign.PARTS, "api", ended)
+    handler = signal.signal(signal.SIGTERM, campaign._end)
+    try:
+        for seed in (1, 2):
+            campaign.run(60, seed, ["api"], tmp_path / f"{seed}.json")
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    total = Counts.read(sorted(tmp_path.iterdir()))
+    assert total.seeds == [1, 2]
+    assert total.kinds == {"api": {Kind.FINE: 2, Kind.RAW: 2}}
+    assert total.targets == {"api": {"fit": 4}}
+    assert [failure.reproduction for failure in total.failures.values()] == ["fit()"]
 
 
 def test_every_public_name_is_called():

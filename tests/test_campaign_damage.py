@@ -8,9 +8,9 @@ from tests.campaign.damage import Damaged
 from tests.campaign.faults import PROCESSES, Fault, Moment, start
 from tests.campaign.jobs import JOBS, prepare
 from tests.campaign.kills import Scene
+from tests.campaign.kinds import KINDS
 from tests.campaign.outcomes import Kind
 from tests.campaign.races import race
-from tests.campaign.samples import SAMPLES
 
 SEED = 7
 # These take a fraction of a second.
@@ -26,7 +26,7 @@ def failures(outcomes):
 
 
 # A tuning run has the files of a run.
-@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"tuning"}))
+@pytest.mark.parametrize("name", sorted(set(KINDS) - {"tuning"}))
 def test_damage_is_refused_or_makes_no_difference(tmp_path, name):
     damaged, chance = Damaged.make(name, tmp_path), Random(SEED)
     outcomes = [damaged.attempt(chance) for _ in range(60)]

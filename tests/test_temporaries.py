@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 
@@ -22,11 +23,16 @@ def dead_process():
     return process.pid
 
 
+def name_of_killed(stem, suffix=""):
+    """The name of a temporary file of a process that was killed."""
+    return f".{stem}-{temporaries._host()}-{dead_process()}-0123456789ab{suffix}"
+
+
 def test_leftovers_of_killed_processes_are_removed(tmp_path):
     run = tmp_path / "run"
     with new_folder(run) as folder:
         (folder / "fit.json").write_text("old")
-    half = tmp_path / f".run-{temporaries._host()}-{dead_process()}-0123456789ab" / "content"
+    half = tmp_path / name_of_killed("run") / "content"
     half.mkdir(parents=True)
     (half / "fit.json").write_text("half")
     check_new_folder(run, overwrite=True)
@@ -34,10 +40,29 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path):
     assert (run / "fit.json").read_text() == "old"
 
 
+def test_leftovers_inside_a_folder_do_not_keep_it_from_being_replaced(tmp_path):
+    run = tmp_path / "run"
+    with new_folder(run) as folder:
+        (folder / "fit.json").write_text("old")
+    (run / name_of_killed("audit", ".json")).write_text("half")
+    (run / name_of_killed("none") / "content").mkdir(parents=True)
+    check_new_folder(run, overwrite=True)
+    assert sorted(path.name for path in run.iterdir()) == ["fit.json", "manifest.json"]
+
+
+def test_a_temporary_of_a_temporary_is_one_of_the_same_file(tmp_path):
+    first = temporaries.temporary(tmp_path / "picture of 1-2.svg")
+    second = temporaries.temporary(first)
+    assert second != first
+    pattern = rf"\.picture\ of\ 1\-2-{temporaries._host()}-{os.getpid()}-[0-9a-f]{{12}}\.svg"
+    assert re.fullmatch(pattern, first.name)
+    assert re.fullmatch(pattern, second.name)
+
+
 @pytest.mark.parametrize(("complete", "expected"), [(True, "new"), (False, "old")])
 def test_a_run_that_was_being_replaced_comes_back(tmp_path, complete, expected):
     run = tmp_path / "run"
-    beside = tmp_path / f".run-{temporaries._host()}-{dead_process()}-0123456789ab"
+    beside = tmp_path / name_of_killed("run")
     for name, text in (("old", "old"), ("content", "new")):
         (beside / name).mkdir(parents=True)
         (beside / name / "fit.json").write_text(text)
@@ -56,7 +81,7 @@ def test_files_of_processes_that_run_are_kept(tmp_path):
         check_new_folder(tmp_path / "run", overwrite=False)
         assert beside.exists()
         assert folder.exists()
-    left = tmp_path / f".a-{temporaries._host()}-{dead_process()}-0123456789ab.csv"
+    left = tmp_path / name_of_killed("a", ".csv")
     other = tmp_path / f".a-elsewhere-{dead_process()}-0123456789ab.csv"
     for path in (left, other):
         path.write_text("half")
@@ -69,7 +94,7 @@ def test_files_of_processes_that_run_are_kept(tmp_path):
 
 
 def test_leftovers_are_removed_even_if_the_file_is_then_refused(tmp_path):
-    left = tmp_path / f".a-{temporaries._host()}-{dead_process()}-0123456789ab.csv"
+    left = tmp_path / name_of_killed("a", ".csv")
     for path in (tmp_path / "a.csv", left):
         path.write_text("whole")
     with pytest.raises(FileExistsError, match="already exists; choose another file"):
@@ -78,7 +103,7 @@ def test_leftovers_are_removed_even_if_the_file_is_then_refused(tmp_path):
 
 
 def test_a_run_that_was_being_replaced_can_be_read(tmp_path):
-    beside = tmp_path / f".run-{temporaries._host()}-{dead_process()}-0123456789ab"
+    beside = tmp_path / name_of_killed("run")
     (beside / "old").mkdir(parents=True)
     (beside / "old" / "fit.json").write_text("{}")
     assert read_json(tmp_path / "run" / "fit.json") == {}

@@ -29,7 +29,7 @@ from parafair.storage import (
     write_bytes,
     write_json,
 )
-from parafair.temporaries import MANIFEST_FILE
+from parafair.temporaries import MANIFEST_FILE, digest_of
 
 FIT_AGAIN = "fit again, or use a copy of the folder"
 
@@ -119,6 +119,23 @@ def warn_if_changed(path: Path) -> None:
             ParafairWarning,
             stacklevel=2,
         )
+
+
+def check_digest(path: Path, remedy: str) -> None:
+    """Raise unless a file is what its folder was created with; it may be larger than memory.
+
+    Args:
+        path: The file.
+        remedy: What to do if it is not.
+    """
+    manifest = _manifest(path.parent)
+    if manifest is None:
+        raise FileNotFoundError(f"{path.with_name(MANIFEST_FILE)} is missing; {remedy}")
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing; {remedy}")
+    with reading(path, remedy):
+        if manifest["files"].get(path.name) != digest_of(path):
+            raise ValueError(f"it does not match its checksum in {MANIFEST_FILE}")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Tensor]) -> None:

@@ -20,6 +20,8 @@ from uuid import uuid4
 MANIFEST_FILE = "manifest.json"
 # Temporary files of processes on other machines are removed when they are older than this.
 STALE_SECONDS = 24 * 3600.0
+# What is appended to the name of a file: a machine, a process and a random number.
+OWNER = r"-(\w+)-(\d+)-[0-9a-f]{12}"
 
 
 def digest_of(path: Path) -> str:
@@ -38,9 +40,14 @@ def _host() -> str:
 
 
 def temporary(path: Path) -> Path:
-    """Return a hidden name in the same folder that tells whose it is."""
+    """Return a hidden name in the same folder that tells whose it is.
+
+    That of a temporary file is one of the file which it becomes, so that it is found there too.
+    """
+    becomes = re.fullmatch(rf"\.(.+){OWNER}", path.stem)
+    stem = becomes[1] if becomes else _short(path.stem)
     owner = f"{_host()}-{os.getpid()}-{uuid4().hex[:12]}"
-    return path.with_name(f".{_short(path.stem)}-{owner}{path.suffix}")
+    return path.with_name(f".{stem}-{owner}{path.suffix}")
 
 
 def _short(name: str) -> str:
@@ -52,7 +59,7 @@ def put_back(path: Path) -> None:
     """Undo what processes that were killed left undone: remove their temporary files.
 
     If a process was killed while it replaced a folder, the new folder is kept if it is complete;
-    otherwise the old one is put back.
+    otherwise the old one is put back. What was being written inside a folder is removed too.
 
     Args:
         path: The file or folder that they were writing.
@@ -60,32 +67,26 @@ def put_back(path: Path) -> None:
     stem, suffix = re.escape(_short(path.stem)), re.escape(path.suffix)
     with suppress(OSError):  # no such folder, or not ours to clean
         for beside in _leftovers(path.absolute().parent, stem, suffix):
-            if beside.is_file():
-                beside.unlink(missing_ok=True)
-                continue
             content, old = beside / "content", beside / "old"
             if not path.exists() and old.exists():
                 (content if (content / MANIFEST_FILE).exists() else old).rename(path)
-            shutil.rmtree(beside, ignore_errors=True)
+            _remove(beside)
+    with suppress(OSError):  # no folder, or not there
+        for inside in _leftovers(path):
+            if not (inside / "old").exists():  # that is put back when its place is opened
+                _remove(inside)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what processes that were killed left behind in a folder in which nothing is replaced.
-
-    Args:
-        folder: A folder that parafair writes to, such as a frontier.
-    """
-    with suppress(OSError):
-        for beside in _leftovers(folder):
-            if beside.is_file():
-                beside.unlink(missing_ok=True)
-            elif not (beside / "old").exists():
-                shutil.rmtree(beside, ignore_errors=True)
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _leftovers(folder: Path, stem: str = ".+", suffix: str = ".*") -> list[Path]:
     """Return temporary files of processes that have ended, for targets of these patterns."""
-    name = re.compile(rf"\.{stem}-(\w+)-(\d+)-[0-9a-f]{{12}}{suffix}")
+    name = re.compile(rf"\.{stem}{OWNER}{suffix}")
     found = ((path, name.fullmatch(path.name)) for path in folder.iterdir())
     return [path for path, match in found if match and _is_dead(match[1], int(match[2]), path)]
 
@@ -95,7 +96,7 @@ def _is_dead(host: str, process: int, beside: Path) -> bool:
     if host == _host() and os.name == "posix":
         try:
             os.kill(process, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, OverflowError):  # no process can have such a number
             return True
         except PermissionError:
             return False

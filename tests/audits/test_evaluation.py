@@ -176,7 +176,7 @@ def test_a_table_of_scores():
     assert list(found.to_frame()) == ["measure", "feature", "group", "value", "count"]
     assert len(found.to_frame()) == len(found.scores) == 9
     assert str(found).splitlines()[1].split() == ["rmse", "all", "1.069", "7"]
-    with pytest.raises(KeyError, match="no 'rmsd' of group 'all'"):
+    with pytest.raises(KeyError, match="no measure 'rmsd' of group 'all'"):
         found.value("rmsd")
 
 

@@ -110,7 +110,7 @@ def test_groups_and_their_largest_gap(case):
     assert gap == pytest.approx(means[first] - means[last]) == found.gap("MAP")
     assert f"{first} - {last}" in str(found)
     assert str(type(found).from_list(found.to_list())) == str(found)
-    with pytest.raises(KeyError, match="no 'MAP' of group 'd'"):
+    with pytest.raises(KeyError, match="no measure 'MAP' of group 'd'"):
         found.interval("MAP", "d")
 
 

@@ -24,7 +24,29 @@ RECIPES = (
     ("fit", *TABLE, *PEOPLE, *FAST, *OUT, "--side", "people.csv", "--side-columns", "age"),
     ("fit", "tensor.npy", "--method", "none", "--max-iter", "2", "--ranks", "2,2,2", *OUT),
     ("fit", "entries.tns", "--method", "none", *FAST, *OUT),
+    ("fit", "entries.tns", "--method", "none", "--absent", "zero", *FAST, *OUT),
+    ("fit", "counts.tns", "--method", "none", "--loss", "poisson", "--absent", "zero", *FAST, *OUT),
+    ("fit", "sorted", *PEOPLE, *FAST, "--memory", "1GB", *OUT),
+    ("fit", *TABLE, *PEOPLE, *FAST, *OUT, "--checkpoint", "out/state"),
+    (
+        "fit",
+        "tensor.npy",
+        *PEOPLE[:2],
+        "--sensitive-columns",
+        "group",
+        *FAST,
+        *OUT,
+        "--encoder",
+        "linear",
+        "--encoder-steps",
+        "2",
+    ),
+    ("fit", *TABLE, *PEOPLE, *FAST, *OUT, "--test-size", "0.2", "--noise", "0.1"),
+    ("sort", "scores.parquet", "--modes", "who,subject,date", "--value", "score", *OUT),
+    ("sort", "parts", "--modes", "who,subject,date", "--value", "score", *OUT, "--memory", "1MB"),
     ("tune", *TABLE, *PEOPLE, "--max-iter", "2", "--rank", "1,2", *OUT),
+    ("tune", *TABLE, *PEOPLE, "--max-iter", "2", "--rank", "1,2", *OUT, "--cv", "2"),
+    ("tune", *TABLE, *PEOPLE, "--max-iter", "2", "--rank", "1,2", *OUT, "--validation", "some.csv"),
     ("audit", "run", *ATTACK),
     ("audit", "rows.npy", *PEOPLE[:2], "--sensitive-columns", "group", *ATTACK),
     ("audit", "run/embedding.csv", *PEOPLE, *ATTACK, "--json", "out/new.json"),
@@ -41,6 +63,12 @@ RECIPES = (
     ("recommend", "run", "--k", "2", *CSV),
     ("recommend", "plain", "--person", "1", "--k", "1", "--include-rated", *CSV),
     ("transform", "run", *TABLE, *PEOPLE, *CSV),
+    ("recommend", "tucker", "--k", "1", *CSV),
+    ("transform", "tucker", "tensor.npy", *PEOPLE[:2], *CSV),
+    ("transform", "encoded", "tensor.npy", *CSV),
+    ("certify", "tucker", "--draws", "200"),
+    ("certify", "encoded", "--draws", "200"),
+    ("predict", "tucker", "positions.csv", *CSV),
     ("transform", "plain", "tensor.npy", *CSV),
     ("transform", "run", *TABLE, "--allow-leak", *CSV),
     ("datasets",),
@@ -58,7 +86,8 @@ FILES = (
     "scores.csv", "scores.tsv", "scores.parquet", "cells.csv", "people.csv", "fewer.csv",
     "evil.csv", "twice.csv", "empty.csv", "header.csv", "ragged.csv", "latin.csv", "binary.csv",
     "words.csv", "cut.parquet", "entries.tns", "words.tns", "huge.tns", "zipped.tns.gz",
-    "notes.txt", "nothing", "run", "curve", "plain", "damaged", "out", ".", "/",
+    "notes.txt", "nothing", "run", "curve", "plain", "damaged", "out", ".", "/", "sorted", "parts",
+    "tucker", "encoded", "some.csv", "counts.tns", "positions.csv", "broken",
     "run/embedding.csv", "curve/invariant", "run/model.json", "nothing.csv", "nothing.npy",
     "/dev/null", "x" * 300, "people.csv/x",
 )  # fmt: skip
@@ -76,10 +105,13 @@ OUTS = (
     "run", "curve", "notes.txt", "notes.txt/x", ".", "/proc/x", "/dev/null", "people.csv", "out/é",
     "out/" + "x" * 300, "out/new.svg", "out/new.png", "",
 )  # fmt: skip
-GIVEN_AS_PATH = {"--sensitive", "--side", "--data", "--target", "--exclude", "--validation"}
-GIVEN_AS_OUT = {"--out", "--json", "--picture", "--page"}
+GIVEN_AS_PATH = {
+    "--sensitive", "--side", "--data", "--target", "--exclude", "--validation", "--test",
+    "--new-embedding", "--new-sensitive", "--new-tensor",
+}  # fmt: skip
+GIVEN_AS_OUT = {"--out", "--json", "--picture", "--page", "--checkpoint", "--exposure"}
 # Numbers of steps: a large one is a long wait, which is what was asked for.
-LONG = {"--max-iter", "--inner-steps", "--permutations", "--repeats"}
+LONG = {"--max-iter", "--inner-steps", "--permutations", "--repeats", "--encoder-steps"}
 # Values that would take minutes; options that make a line fast keep their place.
 SLOW = {("--attackers", "all"), ("--strength", "auto")}
 

@@ -36,6 +36,12 @@ def _write_tables(folder: Path) -> None:
     table.to_parquet(folder / "scores.parquet")
     table.drop(columns="score").iloc[:5].to_csv(folder / "cells.csv", index=False)
     pd.concat([table, table]).to_csv(folder / "twice.csv", index=False)
+    table.iloc[::9].to_csv(folder / "some.csv", index=False)
+    places = pd.DataFrame([[0, 0, 0], [7, 3, 2]], columns=["mode_0", "mode_1", "mode_2"])
+    places.to_csv(folder / "positions.csv", index=False)
+    (folder / "parts").mkdir()
+    for number in range(2):
+        table.iloc[number::2].to_parquet(folder / "parts" / f"{number}.parquet", index=False)
     text = (folder / "scores.csv").read_text(encoding="utf-8")
     for name, content in {
         "empty.csv": b"",
@@ -46,6 +52,7 @@ def _write_tables(folder: Path) -> None:
         "words.csv": b"who,subject,date,score\na,b,1,many\n",
         "cut.parquet": (folder / "scores.parquet").read_bytes()[:200],
         "entries.tns": b"1 1 1 2.5\n2 3 1 0.5\n3 1 2 1.5\n4 2 2 1\n",
+        "counts.tns": b"1 1 1 2\n2 3 1 1\n3 1 2 5\n4 2 2 1\n",
         "words.tns": b"1 1 x\n",
         "huge.tns": b"300000000000 1 1 2\n",
         "zipped.tns.gz": b"\x1f\x8b\x08\x00nothing",
@@ -83,6 +90,13 @@ def _write_results(folder: Path) -> None:
     run(*curve, "--strengths", "0,1", "--out", str(folder / "curve"))
     plain = ["fit", str(folder / "tensor.npy"), "--method", "none", *QUICKLY]
     run(*plain, "--out", str(folder / "plain"))
+    array = ["fit", str(folder / "tensor.npy"), *people[:2], "--sensitive-columns", "group"]
+    run(*array, "--max-iter", "2", "--ranks", "2,2,2", "--out", str(folder / "tucker"))
+    learned = ["--encoder", "linear", "--encoder-steps", "2", "--noise", "0.5"]
+    run(*array, *QUICKLY, *learned, "--out", str(folder / "encoded"))
+    run("sort", str(folder / "parts"), *table, "--out", str(folder / "sorted"))
+    shutil.copytree(folder / "sorted", folder / "broken")
+    (folder / "broken" / "part-00000.parquet").write_bytes(b"PAR1" * 10)
     shutil.copytree(folder / "run", folder / "damaged")
     (folder / "damaged" / "factors.safetensors").write_bytes(b"\x00" * 40)
 

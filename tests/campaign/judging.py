@@ -19,6 +19,7 @@ import torch
 import parafair
 from parafair import FairCP, FairTucker, SensitiveFeatures, TensorData
 from parafair.audits.evaluation import Score
+from parafair.audits.rankings import RankingScore
 from parafair.errors import ParafairWarning
 from tests.campaign.outcomes import Kind
 
@@ -41,6 +42,7 @@ REMEDY = re.compile(
 # Messages that are right as they are, and why.
 KNOWN = {
     r"X (has|does not have valid) feature names, but": "a warning of scikit-learn's conventions",
+    r"X is streamed from files and never in memory": "the data itself, not an argument of a method",
     r"This \w+ instance is not fitted yet\. Call 'fit'": "scikit-learn's own, as users know it",
 }
 
@@ -149,6 +151,8 @@ def _says_why(value: Any) -> bool:
     """Whether a row of a result tells its reader that its number is undefined, and why."""
     if isinstance(value, parafair.Measure):
         return value.section == "paper" and value.about.startswith("undefined: ")
+    if isinstance(value, RankingScore) and np.isnan([value.low, value.high]).all():
+        return value.count == 0 or np.isfinite(value.value)  # documented, and shown as nothing
     return isinstance(value, Score) and value.count == 0
 
 

@@ -133,10 +133,10 @@ class Scene:
         second = self.run(Moment(Fault.NONE))
         yield from _tracebacks(self.job, second)
         yield from self._lost()
-        yield from self._leftovers()
         done = self._is_after(found) and not self.job.replaces and "already" in second.text
         if second.code and not done:
             yield Kind.LOST, f"the same again fails: {second.text[-200:]}"
+        yield from self._leftovers()
         changed = difference(self.after, self.see(), rounding=ROUNDING)
         if changed:
             yield Kind.DIFFERENT, f"after the same again: {changed}"

@@ -53,6 +53,7 @@ from parafair import (
     people_needed,
     report,
     solvers,
+    sort_parquet,
     split_by_time,
     split_cells,
     split_people,
@@ -86,9 +87,11 @@ __all__ = [
     "certify_rows",
     "check_max_leakage",
     "compare_scores",
+    "counted",
     "curve",
     "datasets",
     "dependence",
+    "encoded",
     "encoders",
     "errors",
     "evaluate_rankings",
@@ -115,16 +118,21 @@ __all__ = [
     "people_needed",
     "pl",
     "plain_model",
+    "ranked",
     "report",
     "rng",
     "scores",
+    "sided",
     "solvers",
+    "sort_parquet",
     "sparse",
     "split_by_time",
     "split_cells",
     "split_people",
+    "streamed",
     "tensor",
     "torch",
+    "tucker",
     "tune",
     "tuned",
     "unfitted",
@@ -187,6 +195,11 @@ def _prepare() -> SimpleNamespace:
     (FOLDER / "entries.tns").write_text("1 1 1 2.5\n2 3 1 0.5\n3 1 2 1.5\n", encoding="utf-8")
     (FOLDER / "damaged.tns").write_text("1 1 x\n", encoding="utf-8")
     (FOLDER / "empty").mkdir()
+    table.to_parquet(FOLDER / "scores.parquet", index=False)
+    streamed = sort_parquet(
+        FOLDER / "scores.parquet", FOLDER / "sorted", modes=["who", "subject", "date"],
+        value="score",
+    )  # fmt: skip
     model.save(FOLDER / "model")
     shutil.copytree(FOLDER / "model", FOLDER / "damaged")
     (FOLDER / "damaged" / "model.json").write_text("{}", encoding="utf-8")
@@ -210,6 +223,18 @@ def _prepare() -> SimpleNamespace:
             data, sensitive_features=people[["group", "age"]]
         ),
         unfitted=FairCP(),
+        streamed=streamed,
+        tucker=FairTucker((2, 2, 2), strength=1.0, **few).fit(tensor, sensitive_features=groups(8)),
+        sided=FairCP(2, strength=1.0, **few).fit(
+            tensor, sensitive_features=groups(8), side=rng(2).normal(size=(8, 3))
+        ),
+        encoded=FairCP(2, encoder=encoders.Learned(hidden=2, steps=2), noise=0.1, **few).fit(
+            tensor, sensitive_features=groups(8)
+        ),
+        counted=FairCP(2, method="none", loss="poisson", **few).fit(
+            TensorData.from_array(sparse.csr_array(np.abs(tensor[:, :, 0]).round()), absent="zero")
+        ),
+        ranked=evaluate_rankings(tensor, data, k=2, bootstraps=10, sensitive_features=groups(8)),
         curve=curve,
         found=found,
         certificate=certificate,
@@ -227,4 +252,6 @@ scores, tensor, features = _prepared.scores, _prepared.tensor, _prepared.feature
 model, plain_model, matrix_model = _prepared.model, _prepared.plain_model, _prepared.matrix_model
 labeled, unfitted, tuned = _prepared.labeled, _prepared.unfitted, _prepared.tuned
 curve, found, limit = _prepared.curve, _prepared.found, _prepared.limit
-certificate = _prepared.certificate
+certificate, streamed, ranked = _prepared.certificate, _prepared.streamed, _prepared.ranked
+tucker, sided, encoded = _prepared.tucker, _prepared.sided, _prepared.encoded
+counted = _prepared.counted

@@ -19,6 +19,8 @@ import torch
 from sklearn import get_config
 from threadpoolctl import ThreadpoolController
 
+from parafair.data.streamed import StreamedData
+
 CONTROLLER = ThreadpoolController()
 PANDAS = ("display.max_rows", "display.precision")
 # Variables that other libraries set when they are first used, and who.
@@ -83,6 +85,8 @@ def fingerprint(value: Any) -> object:
         return fingerprint(np.ma.getdata(value)), fingerprint(np.ma.getmaskarray(value))
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         return value.shape, value.dtype.str, _digest(value.tobytes())
+    if isinstance(value, StreamedData):
+        return fingerprint(value.labels)  # its values are in files
     if is_dataclass(value) and not isinstance(value, type):
         return tuple(fingerprint(getattr(value, each.name)) for each in fields(value))
     if isinstance(value, (list, tuple)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import Parameter, signature
 from typing import Any
 
@@ -23,9 +23,11 @@ from tests.campaign.values import (
     INDICES,
     NEW_FEATURES,
     NEW_PEOPLE,
+    OWN_DATA,
     PAIRED,
     RELEVANT,
     ROWS,
+    SIDES,
     WIDE_ROWS,
     Sort,
     choice,
@@ -40,6 +42,7 @@ SAID = {
     "features": ("sensitive feature", "sensitive_features"),
     "table": ("sensitive feature", "column", "columns", "mode", "path"),
     "path": ("folder", "file"),
+    "out": ("folder",),
     "X": ("array", "mode"),
     "array": ("X",),
     "new_sensitive_features": ("sensitive feature",),
@@ -100,6 +103,11 @@ quick = {
 }
 new_people = {"X": NEW_PEOPLE, "sensitive_features": NEW_FEATURES}
 
+FITTED = choice(
+    ("encoded", "model", "labeled", "tucker", "sided", "plain_model"), ("unfitted", "tensor")
+)
+BYTES = choice(("None", "'1GB'", "10**8"), ("0", "'1kB'", "1", "'much'", "-1", "True", "1e300"))
+
 # An audit of a search uses all attackers, which takes minutes.
 AUDITED = choice(("None",), ("-1", "1.5", "'0.05'", "True", "np.nan"))
 
@@ -147,9 +155,15 @@ TARGETS = (
     fit("fit", 8),
     fit("fit_transform", 2),
     fit("fit", 2, "FairTucker"),
+    replace(
+        fit("fit", 3),
+        name="FairCP.fit of files and side information",
+        sorts={"X": OWN_DATA, "sensitive_features": EIGHT_FEATURES, "side": SIDES},
+        usual={**few, "side": 0.4, "checkpoint": 0.2},
+    ),
     *(
         of(f"{m}.transform", usual={"sensitive_features": 0.6}, **new_people)
-        for m in ("model", "plain_model", "labeled")
+        for m in ("model", "plain_model", "labeled", "tucker", "sided", "encoded")
     ),
     of(
         "matrix_model.transform",
@@ -157,10 +171,12 @@ TARGETS = (
         sensitive_features=NEW_FEATURES,
         usual={"sensitive_features": 0.6},
     ),
-    *(of(f"{m}.score", X=NEW_PEOPLE) for m in ("model", "labeled", "unfitted")),
-    of("model.score", X=NEW_PEOPLE),
-    of("labeled.score", X=NEW_PEOPLE),
-    *(of(f"{m}.predict") for m in ("model", "labeled", "unfitted")),
+    *(of(f"{m}.score", X=NEW_PEOPLE) for m in ("model", "labeled", "unfitted", "tucker", "sided")),
+    *(of(f"{m}.predict") for m in ("model", "labeled", "unfitted", "tucker", "sided")),
+    of(
+        "counted.predict",
+        cells=choice(("np.zeros((2, 2), int)", "[[7, 3]]"), ("[[8, 0]]", "scores", "tensor")),
+    ),
     *(
         of(
             f"{m}.recommend",
@@ -169,11 +185,14 @@ TARGETS = (
                 ("[0, 0]", "[]", "['nobody']", "[None]", "1.5", "tensor", "{}", "-1"),
             ),
         )
-        for m in ("model", "labeled", "unfitted")
+        for m in ("model", "labeled", "unfitted", "tucker", "counted", "encoded")
     ),
-    *(of(f"{m}.inverse_transform", X=EIGHT_ROWS) for m in ("model", "labeled")),
-    *(of(f"{m}.predict_side") for m in ("model", "unfitted")),
-    of("model.save", folder=OUTS),
+    *(
+        of(f"{m}.inverse_transform", X=EIGHT_ROWS)
+        for m in ("model", "labeled", "tucker", "counted", "sided")
+    ),
+    *(of(f"{m}.predict_side") for m in ("model", "unfitted", "sided")),
+    *(of(f"{m}.save", folder=OUTS) for m in ("model", "tucker", "sided", "encoded")),
     of("FairCP.load"),
     of("model.set_output", template="FairCP().set_output({})", weight=0.3),
     of("audit", usual=quick, weight=4, max_people=SORTS["max_people"]),
@@ -196,7 +215,10 @@ TARGETS = (
     of("limit.at"),
     of(
         "certify",
-        model=choice(("model", "labeled", "plain_model"), ("unfitted", "matrix_model", "tensor")),
+        model=choice(
+            ("model", "labeled", "plain_model", "tucker", "sided", "encoded"),
+            ("unfitted", "matrix_model", "tensor", "counted"),
+        ),
         X_new=NEW_PEOPLE,
         sensitive_features=NEW_FEATURES,
         usual={"draws": 0.9, "X_new": 0.4, "sensitive_features": 0.4},
@@ -285,8 +307,37 @@ TARGETS = (
     of("scores.to", weight=0.5),
     of("scores.to_table", weight=0.5, value=choice(("'x'",), ("'who'", "''", "1"))),
     of("scores.to_xarray", weight=0.3),
-    of("interop.factors_to_xarray", weight=0.5),
-    of("interop.export_encoder", path=OUT_FILES, weight=0.5),
+    of("interop.factors_to_xarray", model=FITTED, weight=0.5),
+    of("interop.export_encoder", model=FITTED, path=OUT_FILES, weight=0.5),
+    *(
+        of(
+            f"ranked.{m}",
+            weight=0.3,
+            measure=choice(("'MAP'", "'recall@2'"), ("'map'", "1", "None")),
+        )
+        for m in ("value", "interval", "gap", "largest")
+    ),
+    of(
+        "sort_parquet",
+        source=choice(
+            ("FOLDER / 'scores.parquet'", "[FOLDER / 'scores.parquet'] * 2"),
+            ("FOLDER / 'nothing'", "FOLDER", "FOLDER / 'scores.csv'", "[]", "FOLDER / 'empty'"),
+        ),
+        out=OUTS,
+        modes=COLUMNS,
+        value=choice(("'score'",), ("'who'", "'nope'", "1", "None")),
+        memory=BYTES,
+        usual={"duplicates": 0.5},
+    ),
+    of(
+        "TensorData.from_parquet",
+        folder=choice(
+            ("FOLDER / 'sorted'", "str(FOLDER / 'sorted')"),
+            ("FOLDER / 'model'", "FOLDER / 'nothing'", "FOLDER / 'scores.parquet'", "'\\x00'"),
+        ),
+        memory=BYTES,
+    ),
+    *(of(f"streamed.{m}", weight=0.3) for m in ("find_mode", "take", "keep", "to_table", "to")),
     of("SensitiveFeatures.of", weight=4, usual={"kinds": 0.2, "names": 0.1}),
     of(
         "SensitiveFeatures.from_table",

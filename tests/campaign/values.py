@@ -28,7 +28,7 @@ WRONG = (
     "torch.tensor([[1.0, 2.0]], requires_grad=True)", "sparse.eye(3)", "pd.Series(dtype=float)",
     "pd.DataFrame()", "pd.DataFrame({'a': [1]})", "pl.DataFrame()", "pa.table({})",
     "pd.Categorical(['a', 'b'])", "xr.Dataset()", "scores", "features", "model", "unfitted",
-    "FairCP", "curve", "found",
+    "FairCP", "curve", "found", "streamed", "tucker",
 )  # fmt: skip
 
 LABELS = ("a", "b", "é", "\u202eevil", "\x1b[31m", "=HYPERLINK(1)", "a,b", 'q"', "", " ", "x" * 200)
@@ -154,6 +154,12 @@ NEW_PEOPLE = _array(lambda draw: (draw.people, 4, 3))
 EIGHT_ROWS = _array(lambda draw: (8, 2))
 WIDE_ROWS = _array(lambda draw: (draw.people, *(n + 2 for n in draw.others)))
 PAIRED = _array(lambda draw: (draw.people,))
+# Of the size of data on people with a file or a table of their own.
+OWN_DATA = choice(
+    ("streamed", "scores", "tensor", "TensorData.from_parquet(FOLDER / 'sorted', memory='1GB')"),
+    ("TensorData.from_parquet(FOLDER / 'sorted', memory='1kB')", "tensor[:7]", "tensor * np.nan",
+     "TensorData.from_array(np.round(np.abs(tensor))).to_sparse()", "scores.to_dense()"),
+)  # fmt: skip
 # Of ranked entries: who, and whether it is relevant.
 INDICES = Sort(lambda draw: f"np.arange({draw.people}) // 2", PAIRED.odd)
 RELEVANT = Sort(lambda draw: f"np.arange({draw.people}) % 3 == 0", PAIRED.odd)

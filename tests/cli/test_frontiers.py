@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from parafair.frontiers import load
 from parafair.guarantees.statements import rounded_up
 from parafair.stored import read_record
 from tests.cli.conftest import PEOPLE, SCORES, STUDENTS, run
+from tests.test_temporaries import name_of_killed
 
 LINEAR = ("--attackers", "linear")
 FRONTIER = (
@@ -217,6 +219,22 @@ def test_a_frontier_without_fits_leaves_nothing(arrays, monkeypatch):
     monkeypatch.setattr("parafair.cli.frontiers.frontier", failed)
     assert "no memory" in run(*FRONTIER, code=2)
     assert not (arrays / "run").exists()
+
+
+def test_a_frontier_killed_before_its_first_fit_can_be_continued(arrays, monkeypatch):
+    seen = []
+
+    def begun(*arguments, out, **settings):
+        seen.append(sorted(path.name for path in out.iterdir()))
+        shutil.copytree(out, "as it was", dirs_exist_ok=True)
+        raise ValueError("no memory")
+
+    monkeypatch.setattr("parafair.cli.frontiers.frontier", begun)
+    run(*FRONTIER, code=2)
+    (arrays / "as it was").rename(arrays / "run")
+    (arrays / "run" / name_of_killed("invariant") / "content").mkdir(parents=True)
+    assert "no memory" in run(*FRONTIER, code=2)
+    assert seen == [["inputs.json", "manifest.json"]] * 2
 
 
 @pytest.mark.slow

@@ -35,16 +35,17 @@ def rewrite(path, change):
 
 
 @pytest.fixture
-def any_size(monkeypatch):
-    """Skip the comparison of sizes in bytes, to reach the checks of the content."""
-    from parafair.data.parquet import Part
+def any_bytes(monkeypatch):
+    """Skip the comparison of sizes and checksums, to reach the checks of the content."""
+    from parafair.data import parquet
 
-    open_part = Part.open.__func__
+    open_part = parquet.Part.open.__func__
 
     def open_any(cls, path, size, rows):
         return open_part(cls, path, path.stat().st_size, rows)
 
-    monkeypatch.setattr(Part, "open", classmethod(open_any))
+    monkeypatch.setattr(parquet.Part, "open", classmethod(open_any))
+    monkeypatch.setattr(parquet, "check_digest", lambda path, remedy: None)
 
 
 def test_a_folder_that_is_not_sorted_is_refused(tmp_path):
@@ -87,14 +88,31 @@ def test_damaged_bytes_are_found(folder):
         read_all(folder)
 
 
-def test_unsorted_row_groups_are_refused(folder, any_size):
+@pytest.mark.parametrize("name", ["part-00000.parquet", "labels-0.parquet"])
+def test_a_byte_that_parquet_does_not_check_is_found(folder, name):
+    path = folder / name
+    content = path.read_bytes()
+    assert content.count(b"parquet-cpp") == 1
+    path.write_bytes(content.replace(b"parquet-cpp", b"parquet-cpq"))
+    assert pq.read_table(path).equals(pq.read_table(pa.BufferReader(content)))
+    with pytest.raises(ValueError, match=rf"{name} is damaged .* checksum .*; sort the data again"):
+        read_all(folder)
+
+
+def test_a_folder_without_its_checksums_is_refused(folder):
+    (folder / "manifest.json").unlink()
+    with pytest.raises(FileNotFoundError, match="manifest.json is missing; sort the data again"):
+        TensorData.from_parquet(folder)
+
+
+def test_unsorted_row_groups_are_refused(folder, any_bytes):
     path = folder / "part-00000.parquet"
     rewrite(path, lambda groups: [groups[0][::-1], *groups[1:]])
     with pytest.raises(ValueError, match="not sorted by 'who' in its row groups 0 to"):
         read_all(folder)
 
 
-def test_a_person_in_two_files_is_refused(folder, any_size):
+def test_a_person_in_two_files_is_refused(folder, any_bytes):
     def change(groups):
         groups[0].loc[0, "who"] = np.int32(59)
         return groups
@@ -104,7 +122,7 @@ def test_a_person_in_two_files_is_refused(folder, any_size):
         read_all(folder)
 
 
-def test_values_that_are_not_finite_are_refused(folder, any_size):
+def test_values_that_are_not_finite_are_refused(folder, any_bytes):
     rewrite(folder / "part-00000.parquet", lambda groups: [g.assign(x=np.nan) for g in groups])
     with pytest.raises(ValueError, match="values that are not finite numbers"):
         read_all(folder)

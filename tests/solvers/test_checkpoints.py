@@ -176,11 +176,30 @@ def test_a_checkpoint_names_no_other_class(tmp_path):
     assert kinds == {"Running", "BlockState", "Objective", "Iteration"}
 
 
-def test_a_folder_with_other_files_is_refused(tmp_path):
-    (tmp_path / "thesis.tex").write_text("important")
-    with pytest.raises(FileExistsError, match=r"holds other files \(thesis.tex\)"):
+@pytest.mark.parametrize("name", ["thesis.tex", ".hidden", "save-the-date.txt"])
+def test_a_folder_with_other_files_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("important")
+    with pytest.raises(FileExistsError, match=rf"holds other files \({name}\)"):
         plain().fit(TENSOR, sensitive_features=GROUPS, checkpoint=tmp_path)
-    assert (tmp_path / "thesis.tex").read_text() == "important"
+    assert (tmp_path / name).read_text() == "important"
+
+
+def test_what_is_put_into_the_folder_during_the_fit_stays(tmp_path):
+    folder, precious = tmp_path / "state", tmp_path / "state" / "notes.txt"
+    model = plain(max_iter=3)
+
+    def on_iteration(number, objective):
+        precious.parent.mkdir(exist_ok=True)
+        precious.write_text("important")
+
+    model.fit(
+        TENSOR,
+        sensitive_features=GROUPS,
+        checkpoint=folder,
+        checkpoint_minutes=1e-9,
+        on_iteration=on_iteration,
+    )
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
 
 
 @pytest.mark.parametrize("minutes", [0, -1.0, "soon"])

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import mean_absolute_error
 
-from parafair.arguments import instance_of, real_number, to_numpy, whole_number
+from parafair.arguments import instance_of, one_of, real_number, to_numpy, whole_number
 from parafair.data.arrays import as_tensor, to_tensor
 from parafair.data.column import Column
 from parafair.data.frames import frame_of
@@ -65,27 +65,39 @@ class Evaluation:
 
     def value(self, measure: str, group: str = ALL_PEOPLE, *, feature: str = "") -> float:
         """Return one number; that of `DIFFERENCES` is of the two groups that differ most."""
+        return self._find(measure, group, feature).value
+
+    def _find(self, measure: str, group: str, feature: str) -> Score:
+        """Return a row."""
+        for name, text in (("measure", measure), ("group", group), ("feature", feature)):
+            instance_of(name, text, str, "give it as it is in the table")
         for score in self.scores:
             same = score.measure == measure and score.feature == feature
             if same and (score.group == group or measure in DIFFERENCES):
-                return score.value
+                return score
         raise KeyError(
-            f"no {measure!r} of group {group!r}, feature {feature!r}; there are "
+            f"no measure {measure!r} of group {group!r}, feature {feature!r}; there are "
             f"{sorted({(s.measure, s.feature, s.group) for s in self.scores})}"
         )
 
     def largest(self, measure: str) -> float:
         """Return the largest number over all features and groups; NaN without groups."""
+        self._check(measure)
         found = [s.value for s in self.scores if s.measure == measure and s.feature]
         return max(found, default=nan)
 
     def gap(self, measure: str) -> float:
         """Return the largest difference between groups of a feature; NaN without groups."""
+        self._check(measure)
         found: dict[str, list[float]] = {}
         for score in self.scores:
             if score.measure == measure and score.feature and not isnan(score.value):
                 found.setdefault(score.feature, []).append(score.value)
         return max((max(values) - min(values) for values in found.values()), default=nan)
+
+    def _check(self, measure: str) -> None:
+        """Raise for a measure that the table cannot have; some need groups."""
+        one_of("measure", measure, sorted({s.measure for s in self.scores}.union(DIFFERENCES)))
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return all scores as plain values that can be written as JSON; NaN is None."""

@@ -24,8 +24,9 @@ from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 
-# Scores that are sorted at a time.
+# Scores that are sorted at a time, and counts of people that are drawn.
 MOST_SCORES = 2**22
+MOST_BOOTSTRAPS = 10**6
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,9 @@ class Rankings(Evaluation):
 
     def interval(self, measure: str, group: str = "all", *, feature: str = "") -> tuple[float, ...]:
         """Return the 95 % interval of one number; see `value`."""
-        for score in self.scores:
-            if (score.measure, score.group, score.feature) == (measure, group, feature):
-                return score.low, score.high
-        raise KeyError(f"no {measure!r} of group {group!r}, feature {feature!r}")
+        found = self._find(measure, group, feature)
+        assert isinstance(found, RankingScore)
+        return found.low, found.high
 
     def __str__(self) -> str:
         lines = [
@@ -120,7 +120,7 @@ def evaluate_rankings(
         random_state: Seed of ties, drawn items and bootstraps.
     """
     instance_of("X_test", X_test, TensorData, "use TensorData.from_array or split_by_time")
-    whole_number("bootstraps", bootstraps, least=1)
+    whole_number("bootstraps", bootstraps, least=1, most=MOST_BOOTSTRAPS)
     least = -np.inf if threshold is None else real_number("threshold", threshold)
     number = X_test.find_mode(mode)
     table = _table(scores, X_test, number)
@@ -275,8 +275,10 @@ def _bootstrap(
     """Return means over people who are drawn again and again, shape (count, measures)."""
     if len(values) < 2:  # one person tells nothing about the spread
         return np.full((count, values.shape[1]), np.nan)
-    even = np.full(len(values), 1 / len(values))
-    return np.asarray(random.multinomial(len(values), even, size=count) @ values / len(values))
+    n = len(values)
+    even, step = np.full(n, 1 / n), max(1, MOST_SCORES // n)
+    sizes = [min(step, count - begin) for begin in range(0, count, step)]
+    return np.concatenate([random.multinomial(n, even, size=size) @ values / n for size in sizes])
 
 
 def _means(

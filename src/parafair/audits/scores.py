@@ -99,8 +99,11 @@ def compare_scores(
     """
     check_order(sensitive_features, index_of(scores))
     table = to_tensor(scores, "scores").to(torch.float64)
-    if not table.ndim:
-        raise ValueError(f"scores must have people along the first axis, got {shown(scores)}")
+    if not table.numel() or not table.ndim:
+        raise ValueError(
+            "scores must have people along the first axis and at least one score, got "
+            f"{shown(scores)}"
+        )
     check_finite(table, "scores", missing=True)
     rows = table.reshape(len(table), -1).cpu().numpy()
     edges = check_bins(bins)

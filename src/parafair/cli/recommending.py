@@ -61,7 +61,7 @@ def recommend(
     """
     check_table_result(result)
     if include_rated and exclude is not None:
-        raise ValueError("--include-rated and --exclude contradict each other; give one of them")
+        raise ValueError("--include-rated and --exclude cannot both be given; leave one out")
     model, inputs = FairCP.load(run), Inputs.read(run)
     rated = None if include_rated else _read_rated(exclude, model.training_, inputs)
     found = model.recommend(people, k, given=_pairs(given), exclude=rated, unknown=unknown)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from parafair.arguments import as_path
 from parafair.data.frames import check_parquet
 from parafair.data.labels import as_labels
-from parafair.stored import read_record, reading
+from parafair.stored import check_digest, read_record, reading
 from parafair.temporaries import MANIFEST_FILE
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Part:
         if not path.is_file():
             raise FileNotFoundError(f"{path} is missing; {SORT_AGAIN}")
         found = path.stat()
-        with reading(path, SORT_AGAIN):
+        with reading(path, SORT_AGAIN), _damage_as_error():
             metadata = read_metadata(path)
             sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
             if found.st_size != size or sizes != list(rows):
@@ -107,9 +107,11 @@ class Part:
 @contextmanager
 def _damage_as_error() -> Iterator[None]:
     """Turn errors of the system while a damaged file is read into those of its content."""
+    from pyarrow import ArrowException
+
     try:
         yield
-    except OSError as error:
+    except (OSError, ArrowException) as error:
         raise ValueError(str(error)) from error
 
 
@@ -126,8 +128,8 @@ class ParquetSource:
         file = folder / RECORD_FILE
         if not file.is_file():
             raise FileNotFoundError(
-                f"{folder} is not a folder of sorted entries: it has no {RECORD_FILE}; make one "
-                "with parafair sort, or parafair.sort_parquet in Python"
+                f"{file} is missing, so {folder} is not a folder of sorted entries; make one with "
+                "parafair sort, or parafair.sort_parquet in Python"
             )
         record = read_record(file, file_format=FORMAT)
         with reading(file, SORT_AGAIN):
@@ -145,15 +147,20 @@ class ParquetSource:
                 raise ValueError("its row groups are not in order")
             if self.sizes.sum() != self.count:
                 raise ValueError(f"its row groups do not have {self.count} entries")
-        self.parts = [
-            Part.open(folder / str(part["name"]), part["bytes"], [n for _, n in part["groups"]])
-            for part in record["parts"]
-        ]
+            if len(self.modes) != len(self.shape):
+                raise ValueError(f"it has {len(self.modes)} modes, but the shape {self.shape}")
+            listed = [
+                (folder / str(part["name"]), int(part["bytes"]), [n for _, n in part["groups"]])
+                for part in record["parts"]
+            ]
+        self.parts = [Part.open(path, size, rows) for path, size, rows in listed]
+        # Files that were compared with their checksums; that reads them once more.
+        self._known: set[int] = set()
         # The part of each row group, and its number there.
         self._where = [
             (number, group)
-            for number, part in enumerate(record["parts"])
-            for group in range(len(part["groups"]))
+            for number, (_, _, rows) in enumerate(listed)
+            for group in range(len(rows))
         ]
         tables = [self._labels(mode) for mode in range(len(self.shape))]
         self.labels = tuple(labels for labels, _ in tables)
@@ -176,6 +183,9 @@ class ParquetSource:
             own = [g for g in range(first, last) if self._where[g][0] == number]
             groups = [self._where[g][1] for g in own]
             part = self.parts[number]
+            if number not in self._known:
+                check_digest(part.path, SORT_AGAIN)
+                self._known.add(number)
             arrays = part.read(groups, [names[column] for column in columns])
             for column, array in zip(columns, arrays, strict=True):
                 self._check(part.path, own, column, array)
@@ -209,8 +219,7 @@ class ParquetSource:
         from pyarrow.parquet import read_table
 
         path = self.folder / labels_name(mode)
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} is missing; {SORT_AGAIN}")
+        check_digest(path, SORT_AGAIN)
         with reading(path, SORT_AGAIN), _damage_as_error():
             table = read_table(path)
             column = table.column("label")

@@ -144,6 +144,7 @@ class TensorData(Shaped):
         """
         if isinstance(array, TensorData):
             return array
+        one_of("absent", absent, get_args(Absent))
         parts = read_array(array)
         if absent == "zero" and parts.indices is None:
             raise ValueError(

@@ -31,7 +31,7 @@ from parafair.storage import (
     new_folder,
 )
 from parafair.stored import is_stored, read_record, reading, write_record
-from parafair.temporaries import MANIFEST_FILE, put_back, remove_leftovers
+from parafair.temporaries import MANIFEST_FILE, put_back
 
 FORMAT = 5
 # No file of another kind is ever deleted to make place for a frontier.
@@ -100,7 +100,6 @@ class Folder:
         """Raise if the folder holds anything but a frontier; call it before any work is done."""
         if self.exists:
             put_back(self.path)
-            remove_leftovers(self.path)
             check_writable(self.path)
         else:
             check_new_folder(self.path, overwrite=False, ours=NOTHING)

@@ -88,7 +88,9 @@ class Axes:
             sparse.values, indices, tuple(sizes), self.modes, tuple(labels), sparse.absent
         )
 
-    def find_cells(self, cells: Any, *, allow_unknown: bool = False) -> Tensor:
+    def find_cells(
+        self, cells: Any, *, argument: str = "cells", allow_unknown: bool = False
+    ) -> Tensor:
         """Return positions of cells, shape (order, count).
 
         This is the only place that decides what cells mean.
@@ -96,31 +98,32 @@ class Axes:
         Args:
             cells: Data, whose observed cells are meant; a data frame of labels; or positions, if
                 they cannot be mistaken for labels.
+            argument: The name of the argument, for errors.
             allow_unknown: Whether labels that the model does not have get the position -1; by
                 default they are an error.
         """
         if isinstance(cells, TensorData):
-            return self._cells_of(cells, allow_unknown)
+            return self._cells_of(cells, argument, allow_unknown)
         # `columns` of a PyArrow table are the values.
         names = getattr(cells, "column_names", getattr(cells, "columns", None))
-        names = None if names is None else items("columns of cells", names, "names")
+        names = None if names is None else items(f"columns of {argument}", names, "names")
         if names is not None and (self.labeled or set(self.modes) <= set(names)):
             for name in self.modes:
                 if name not in names:
-                    raise missing_column("cells", name, map(str, names))
+                    raise missing_column(argument, name, map(str, names))
             places = [
-                self._locate(self._labels_of(cells, name), mode, allow_unknown)
+                self._locate(self._labels_of(cells, name, argument), mode, allow_unknown)
                 for mode, name in enumerate(self.modes)
             ]
             return torch.from_numpy(np.stack(places))
         if has_own_labels(self.labels):
             raise ValueError(
-                "cells of a model with labels must be a data frame with one column of labels per "
-                f"mode ({', '.join(self.modes)}), or a TensorData, but got {type(cells).__name__}: "
-                "its numbers could be labels or positions. Make it a data frame of labels, or fit "
-                "the model to data without labels"
+                f"{argument} of a model with labels must be a data frame with one column of labels "
+                f"per mode ({', '.join(self.modes)}), or a TensorData, but got "
+                f"{type(cells).__name__}: its numbers could be labels or positions. Make it "
+                "a data frame of labels, or fit the model to data without labels"
             )
-        return self._check_positions(to_numpy(cells, "cells"))
+        return self._check_positions(to_numpy(cells, argument), argument)
 
     def _locate(self, wanted: NDArray[Any], mode: int, allow_unknown: bool) -> NDArray[np.intp]:
         """Return the positions of labels along a mode."""
@@ -129,24 +132,24 @@ class Axes:
             return find_labels(wanted, own)
         return locate(wanted, own, name, remedy=OMIT_CELLS + OR_OFFSETS)
 
-    def _labels_of(self, cells: Any, name: str) -> NDArray[Any]:
+    def _labels_of(self, cells: Any, name: str, argument: str) -> NDArray[Any]:
         """Return a column of labels from a data frame of cells."""
-        return as_labels(to_numpy(cells[name], "cells"), f"column {name!r} of cells")
+        return as_labels(to_numpy(cells[name], argument), f"column {name!r} of {argument}")
 
-    def _cells_of(self, data: TensorData, allow_unknown: bool) -> Tensor:
+    def _cells_of(self, data: TensorData, argument: str, allow_unknown: bool) -> Tensor:
         """Return the observed cells of data, matched by label if both have labels."""
         if not (self.labeled and is_labeled(data.modes, data.labels)):
             shape = self.shape
             if data.shape != shape:
                 raise ValueError(
-                    f"cells must have shape {shape} as in training, got {data.shape}; pass a "
+                    f"{argument} must have shape {shape} as in training, got {data.shape}; pass a "
                     "TensorData with the labels of the model to predict other cells"
                 )
             return data.cells.cpu()
         if data.modes != self.modes:
             raise ValueError(
-                f"cells must have the modes {', '.join(self.modes)} of the model, in this order, "
-                f"got {', '.join(data.modes)}"
+                f"{argument} must have the modes {', '.join(self.modes)} of the model, in this "
+                f"order, got {', '.join(data.modes)}"
             )
         pairs = enumerate(zip(data.cells.cpu(), data.labels, strict=True))
         return torch.stack(
@@ -156,17 +159,19 @@ class Axes:
             ]
         )
 
-    def _check_positions(self, indices: NDArray[Any]) -> Tensor:
+    def _check_positions(self, indices: NDArray[Any], argument: str) -> Tensor:
         """Return positions, given as rows, with one column per cell."""
         shape = self.shape
         if indices.ndim != 2 or indices.shape[1] != len(shape) or indices.dtype.kind not in "iu":
             raise ValueError(
-                f"cells must have one row per cell with {len(shape)} whole numbers, its positions "
-                f"in the modes; got {indices.dtype} of shape {indices.shape}"
+                f"{argument} must have one row per cell with {len(shape)} whole numbers, its "
+                f"positions in the modes; got {indices.dtype} of shape {indices.shape}"
             )
         outside = ((indices < 0) | (indices >= np.array(shape))).any(1)
         if outside.any():
             first = tuple(indices[outside][0].tolist())
-            raise ValueError(f"cells must lie inside shape {shape}, got {first}; counted from 0")
+            raise ValueError(
+                f"{argument} must lie inside shape {shape}, got {first}; counted from 0"
+            )
         # A copy: torch warns of memory that is read-only.
         return torch.from_numpy(np.array(indices.T, dtype=np.int64, order="C"))

@@ -45,7 +45,10 @@ def _remedy_for_columns(model: BaseEstimator, X: Any) -> str | None:
     shape = getattr(X, "shape", None)
     if not isinstance(shape, tuple) or len(shape) != 2:
         return None
-    count, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
+    count = getattr(model, "n_features_in_", None)
+    if count is None:
+        return "the model was fitted to a tensor; pass one with the modes of the training data"
+    names = getattr(model, "feature_names_in_", None)
     given = getattr(X, "columns", None)
     if names is None or given is None:
         if shape[1] == count:

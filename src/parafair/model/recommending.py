@@ -225,7 +225,8 @@ class Recommender:
         if exclude is None:
             return np.empty((len(self.axes.modes), 0), np.int64)
         if not isinstance(exclude, str):
-            return self.axes.find_cells(exclude, allow_unknown=True).numpy()
+            found = self.axes.find_cells(exclude, argument="exclude", allow_unknown=True)
+            return found.numpy()
         if exclude != TRAINING:
             raise ValueError(
                 f"exclude must be 'training', None, or cells as in predict, got {shown(exclude)}"

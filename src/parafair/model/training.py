@@ -166,12 +166,14 @@ class Training(Axes):
             return super().align(data, shape)
         return self.unfolding.unfold(self.unfolding.align(data, self.unfolding.shape))
 
-    def find_cells(self, cells: Any, *, allow_unknown: bool = False) -> Tensor:
+    def find_cells(
+        self, cells: Any, *, argument: str = "cells", allow_unknown: bool = False
+    ) -> Tensor:
         """Return positions of cells in the data as the model sees it, shape (order, count)."""
         unfolded = isinstance(cells, TensorData) and cells.modes == self.modes
         if self.unfolding is None or (unfolded and cells.shape == self.shape):
-            return super().find_cells(cells, allow_unknown=allow_unknown)
-        found = self.unfolding.find_cells(cells, allow_unknown=allow_unknown)
+            return super().find_cells(cells, argument=argument, allow_unknown=allow_unknown)
+        found = self.unfolding.find_cells(cells, argument=argument, allow_unknown=allow_unknown)
         return self.unfolding.unfold_cells(found)
 
     def fold(self, tensor: Tensor) -> Tensor:

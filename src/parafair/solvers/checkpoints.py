@@ -8,11 +8,12 @@ state.
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from time import monotonic
@@ -26,7 +27,7 @@ from parafair.solvers.packing import is_packed, pack, unpack
 from parafair.storage import check_same_settings, check_writable, new_folder
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 from parafair.team import Team
-from parafair.temporaries import MANIFEST_FILE
+from parafair.temporaries import MANIFEST_FILE, put_back
 
 CURRENT_FILE, STATE_FILE, ARRAYS_FILE = "current.json", "state.json", "arrays.safetensors"
 FORMAT = 1
@@ -67,8 +68,9 @@ class Journal:
         if not current.exists():
             return
         record = read_record(current, file_format=FORMAT)
-        check_same_settings(self.folder, record["settings"], self.settings)
-        self.number = int(record["number"])
+        with reading(current, AGAIN):
+            before, self.number = dict(record["settings"]), int(record["number"])
+        check_same_settings(self.folder, before, self.settings)
         own = self._place(self.number)
         # Copies: results differ in the last bit if memory is aligned in another way.
         found = read_arrays(own / ARRAYS_FILE)
@@ -202,7 +204,21 @@ def checkpointing(
         _JOURNAL.reset(token)
     team.count(0)
     if team.rank == 0:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a checkpoint, and its folder unless somebody has put another file there."""
+    with suppress(OSError):  # a short fit has stored nothing
+        (folder / CURRENT_FILE).unlink(missing_ok=True)
+        for path in filter(_is_own, folder.iterdir()):
+            shutil.rmtree(path, ignore_errors=True)
+        folder.rmdir()
+
+
+def _is_own(path: Path) -> bool:
+    """Tell whether this is a part of a checkpoint, by its name."""
+    return path.name == CURRENT_FILE or re.fullmatch(r"save-\d+", path.name) is not None
 
 
 def check_checkpoint(folder: Path | None, minutes: float) -> None:
@@ -222,10 +238,9 @@ def check_checkpoint(folder: Path | None, minutes: float) -> None:
         return
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"checkpoint must be a folder, got the file {folder}; name another")
-    present = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    foreign = sorted(
-        name for name in present if name != CURRENT_FILE and not name.startswith((".", "save-"))
-    )
+    put_back(folder)
+    present = list(folder.iterdir()) if folder.exists() else []
+    foreign = sorted(path.name for path in present if not _is_own(path))
     if foreign:
         raise FileExistsError(
             f"checkpoint {folder} holds other files ({', '.join(foreign[:5])}), which would be "

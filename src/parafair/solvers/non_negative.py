@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
+from parafair.arguments import items
 from parafair.data.tensor_data import TensorData
 from parafair.errors import shown
 
@@ -18,7 +19,7 @@ NEAR = 1e-6
 
 def check_non_negative(data: TensorData, modes: Sequence[int]) -> None:
     """Raise unless these are modes of the data, whose entries they can describe."""
-    for mode in modes:
+    for mode in items("non_negative", modes, "modes"):
         data.find_mode(mode)
     if set(modes) != set(range(data.order)):
         return
