@@ -127,7 +127,7 @@ class ParquetSource:
         if not file.is_file():
             raise FileNotFoundError(
                 f"{folder} is not a folder of sorted entries: it has no {RECORD_FILE}; make one "
-                "with parafair sort, or parafair.sort_parquet in Python"
+                "with parafair.sort_parquet"
             )
         record = read_record(file, file_format=FORMAT)
         with reading(file, SORT_AGAIN):
