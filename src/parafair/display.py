@@ -15,6 +15,8 @@ from typing import TypeAlias
 BLUE = "#2f86c9"
 # Longer labels are cut; the title of a cell has the whole label.
 LONGEST = 40
+# Columns of a terminal: what is printed is at most so wide.
+TERMINAL = 80
 
 STYLE = """<style>
 .parafair-view { font-size: 13px; line-height: 1.45; max-width: 60em; }

@@ -277,9 +277,13 @@ def read_tensor(path: Path) -> NDArray[Any]:
             array: NDArray[Any] = loaded[loaded.files[0]]
             return array
     except (*DAMAGE, OSError) as error:
+        # NumPy takes every other file for pickled objects, and advises to load them.
+        reason = (
+            "it is no file of NumPy, or has Python objects" if "pickle" in str(error) else error
+        )
         raise ValueError(
-            f"{path} could not be read as a NumPy array ({error}); write it again with numpy.save, "
-            "without Python objects"
+            f"{path} could not be read as a NumPy array ({reason}); write it again with "
+            "numpy.save, without Python objects"
         ) from error
 
 

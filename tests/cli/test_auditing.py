@@ -22,10 +22,10 @@ def test_an_audit_of_a_run_ends_with_its_verdict(arrays):
     assert "forest" in shown
     found = read_audit(arrays / "audit.json")
     assert f"leakage {found.leakage:.3f}" in shown
-    assert shown.endswith(f"verdict at max_leakage 0.05: {found.verdict(0.05).value}")
+    assert shown.endswith(f"verdict at --max-leakage 0.05: {found.verdict(0.05).value}")
     shown = run("audit", "run", *QUICK, "--max-leakage", 1, "--json", "quick.json")
     verdict = read_audit(arrays / "quick.json").verdict(1).value
-    assert shown.endswith(f"verdict at max_leakage 1: {verdict}")
+    assert shown.endswith(f"verdict at --max-leakage 1: {verdict}")
 
 
 def test_settings_of_the_audit_reach_it(arrays):

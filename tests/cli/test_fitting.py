@@ -134,7 +134,7 @@ def test_one_observation_per_person_works(tables):
 @pytest.mark.parametrize("share", [1.5, 0])
 def test_a_wrong_share_is_refused(tables, share):
     text = run(*FIT_SCORES, "--test-size", share, code=2)
-    assert "must be shares that leave something for training" in text
+    assert "--test-size must be a share above 0 and below 1" in text
     assert not (tables / "run").exists()
 
 

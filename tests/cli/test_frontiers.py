@@ -26,7 +26,7 @@ def test_a_frontier_and_its_page(arrays):
     found = load("run")
     for point in found.efficient:
         assert point.verdict(0.05).value in printed
-    assert "verdict at max_leakage 0.05: " in printed
+    assert "verdict at --max-leakage 0.05: " in printed
     assert "parafair report run" in printed
     assert len(list(arrays.glob("run/*/*/audit.json"))) == 3
     run("report", "run", "--format", "png", "--title", "<b>Title</b>")
@@ -250,7 +250,7 @@ def test_a_picked_fit_becomes_a_run(tables):
     curve = load("curve")
     point = curve.best(max_leakage=1)
     assert f"{point.member.id}: residual {point.residual:.4f}, leakage" in text
-    assert f"verdict at max_leakage 1: {point.verdict(1).value}" in text
+    assert f"verdict at --max-leakage 1: {point.verdict(1).value}" in text
     model, labels = FairCP.load("run"), pd.read_csv(tables / "run" / "embedding.csv")["student"]
     np.testing.assert_array_equal(model.embedding_, curve.pick(max_leakage=1).embedding_)
     assert labels.tolist() == STUDENTS

@@ -22,12 +22,14 @@ FUNCTIONS = {"parafair.sort_parquet": "parafair sort"}
 # The parameters of the running command; set by `parafair.cli.command`.
 PARAMETERS: ContextVar[tuple[Any, ...]] = ContextVar("PARAMETERS", default=())
 
-WORD = r"(?<![\w.'\"/-])([A-Za-z]\w*)"
+# A word that is no part of a path, a dotted name, a label in quotes or a call.
+WORD, END = r"(?<![\w.'\"/-])([A-Za-z]\w*)", r"(?![\w=(/']|\.\w)"
 QUOTED = r"'[^']*'"
 # name=value; a quoted value may be followed by alternatives, as in 'a', 'b' or 'c'.
 ASSIGNMENT = re.compile(
-    rf"(?P<verb>\b(?:pass|use|set) )?{WORD}=(?P<value>{QUOTED}|\([^()]*\)|\[[^\[\]]*\]|\{{[^{{}}]*\}}|"
-    rf"\.\.\.|[-+]?\d[\d.]*(?:e[-+]?\d+)?(?<!\.)|\w+|(?=\s|$))"
+    rf"(?P<verb>\b(?:pass|use|set) )?{WORD}="
+    rf"(?P<value>{QUOTED}|\([^()]*\)|\[[^\[\]]*\]|\{{[^{{}}]*\}}|\.\.\.|"
+    rf"[-+]?\d[\d.]*(?:e[-+]?\d+)?(?<!\.)|\w+|(?=\s|$))"
     rf"(?P<others>(?:, {QUOTED})*(?: or {QUOTED}(?!=))?)(?: in (?:[A-Z]\w*))?"
 )
 # A call such as FairCP(noise=0.1) says no more than its arguments.
@@ -36,7 +38,7 @@ CALL = re.compile(r"\b[A-Za-z]\w*\((\w+=[^()]*)\)")
 SUBJECT = re.compile(rf"^((?:[^\s:]+: )?){WORD}(?=,? (?:must|has|have|is|are|if|cannot|needs?)\b)")
 OBJECT = re.compile(
     r"(\b(?:[Ll]eave|[Rr]aise|[Ll]ower|[Oo]mit|[Uu]se|[Pp]ass|other|(?:larger|smaller)|"
-    rf"name in|mode of) |--[\w-]+ (?:or|and) ){WORD}(?![\w.=('])"
+    rf"name in|mode of) |--[\w-]+ (?:or|and) ){WORD}{END}"
 )
 NOTHING = re.compile(r"\b(?:(?:use|pass) )?None (?=for\b|if\b|to\b)")
 
@@ -55,7 +57,7 @@ def in_shell_words(text: str) -> str:
     text = CALL.sub(lambda found: names.assigned(found[1]), text)
     text = names.assigned(text)
     text = SUBJECT.sub(lambda found: found[1] + names.shown(found[2]), text)
-    text = re.sub(rf"{WORD}(?![\w.=(])", lambda found: names.unmistakable(found[1]), text)
+    text = re.sub(WORD + END, lambda found: names.unmistakable(found[1]), text)
     text = OBJECT.sub(lambda found: found[1] + names.shown(found[2], command=True), text)
     return NOTHING.sub("leave it out ", text)
 
