@@ -63,7 +63,7 @@ def test_predicted_scores_and_lists_are_audited(arrays):
     run(*FIT, *PEOPLE, "--method", "none")
     shown = run("audit", "run", "--top", 3, *QUICK, "--json", "outputs.json")
     assert "lists of the 3 highest scores" in shown
-    assert "verdict of the outputs at max_leakage 0.05:" in shown
+    assert "verdict of the outputs at --max-leakage 0.05:" in shown
     record = json.loads((arrays / "outputs.json").read_text())["outputs"]
     assert Audit.from_dict(record["lists"]).people == 40
     shown = run("audit", "run/embedding.csv", *PEOPLE, "--top", 3, code=2)
@@ -103,7 +103,7 @@ def test_tables_and_arrays_of_rows_are_audited(arrays):
         (("people.csv", "--sensitive", "people.csv"), "columns that are not numbers: person"),
         (("tensor.npy",), "--sensitive is missing; give the table of people"),
         (("tensor.npy", *PEOPLE), "--key person needs a table with that column"),
-        (("tensor.npy", "--max-leakage", 2), "max_leakage must be a number from 0 to 1, got 2"),
+        (("tensor.npy", "--max-leakage", 2), "--max-leakage must be a number from 0 to 1, got 2"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(arrays, arguments, message):

@@ -72,7 +72,7 @@ def test_init_and_precision_reach_the_model(arrays):
 
 def test_not_converging_is_said(arrays):
     text = run(*FIT, "--method", "none", "--max-iter", 2)
-    assert "Warning: FairCP after 2 iterations: did not converge in max_iter iterations" in text
+    assert "Warning: FairCP after 2 iterations: did not converge in --max-iter iterations" in text
 
 
 def test_a_strength_found_by_audits_has_a_verdict(arrays, monkeypatch):

@@ -44,10 +44,10 @@ def test_stated_kinds_and_chosen_columns(arrays):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "needs sensitive_features, but none were given"),
+        ((), "needs --sensitive, but none were given"),
         ((*PEOPLE, "--sensitive-columns", "grup"), "did you mean 'group'"),
         (("--sensitive", "people.csv", "--key", "persn"), "did you mean 'person'"),
-        (("--sensitive", "people.csv"), "'person' has 40 groups for 40 people"),
+        (("--sensitive", "people.csv"), "'person' has a different value for each person"),
         (("--sensitive", "numbered.csv"), "'person' has a different value for each person"),
         ((*PEOPLE, "--kind", "group"), "--kind must look like column=numeric"),
         ((*PEOPLE, "--sensitive-columns", "group,group"), "one or more different names"),

@@ -23,12 +23,19 @@ from parafair.data.arrays import check_finite, to_tensor
 from parafair.data.column import Column
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.display import Cell, Html, table, view
 from parafair.errors import shown
 
 Floats = NDArray[np.float64]
 
 # More bins than this are a mistake.
 MOST_BINS = 10_000
+
+# What the attributes of differences are called in a table.
+HEADER = (
+    "feature", "scores", "difference of means", "KS", "area between CDFs", "Bhattacharyya",
+    "information (normal)", "information (histogram)",
+)  # fmt: skip
 
 # As in the original: the logarithm of a variance stays finite.
 SMALL = 1e-8
@@ -78,9 +85,27 @@ class ScoreDifferences:
         )
 
 
+class ScoreComparison(tuple[ScoreDifferences, ...]):
+    """How much predicted scores differ between groups, one item for each sensitive feature."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{one.feature}: KS {one.ks:.3f}" for one in self)
+        return f"ScoreComparison({found})"
+
+    def _repr_html_(self) -> str:
+        return view("Differences of scores between groups", self.table())
+
+    def table(self) -> Html:
+        """Return one row for each feature, for a notebook."""
+        rows: list[list[Cell]] = [list(asdict(one).values()) for one in self]
+        return table(rows, header=HEADER)
+
+
 def compare_scores(
     scores: Any, *, sensitive_features: Any, bins: int | Sequence[float] = 10
-) -> tuple[ScoreDifferences, ...]:
+) -> ScoreComparison:
     """Measure how much predicted scores differ between groups, for every sensitive feature.
 
     >>> import numpy as np
@@ -117,7 +142,9 @@ def compare_scores(
         raise ValueError(
             f"scores has entries whose squares overflow, up to {largest:.2g}; rescale them"
         )
-    return tuple(_of_feature(rows, column.bin(BINS), edges) for column in features.columns)
+    return ScoreComparison(
+        _of_feature(rows, column.bin(BINS), edges) for column in features.columns
+    )
 
 
 def check_bins(bins: object) -> int | Floats:

@@ -80,9 +80,12 @@ def _noting(run: Callable[..., None]) -> Callable[..., None]:
     def noting(context: typer.Context, **given: Any) -> None:
         sources = {name: context.get_parameter_source(name) for name in given}
         typed = (name for name, source in sources.items() if source and source.name == TYPED_HERE)
-        TYPED.set(frozenset(typed))
-        PARAMETERS.set(tuple(context.command.params))
-        run(**given)
+        noted = TYPED.set(frozenset(typed)), PARAMETERS.set(tuple(context.command.params))
+        try:
+            run(**given)
+        finally:
+            TYPED.reset(noted[0])
+            PARAMETERS.reset(noted[1])
 
     noting.__name__, noting.__doc__ = run.__name__, run.__doc__
     first = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)

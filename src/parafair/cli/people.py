@@ -188,7 +188,7 @@ class People:
         for name in wanted:
             # A different number with decimals for each person is common, such as an income.
             own = self.table[name]
-            if own.is_unique and not pandas.api.types.is_float_dtype(own):
+            if len(own) > 2 and own.is_unique and not pandas.api.types.is_float_dtype(own):
                 raise ValueError(
                     f"column {name!r} has a different value for each person, so it seems to label "
                     "them; name it with --key, or list the sensitive columns with "
