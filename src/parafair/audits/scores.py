@@ -32,10 +32,14 @@ Floats = NDArray[np.float64]
 MOST_BINS = 10_000
 
 # What the attributes of differences are called in a table.
-HEADER = (
-    "feature", "scores", "difference of means", "KS", "area between CDFs", "Bhattacharyya",
-    "information (normal)", "information (histogram)",
-)  # fmt: skip
+MEASURES = {
+    "ks": "KS",
+    "mean_difference": "difference of means",
+    "area": "area between CDFs",
+    "bhattacharyya": "Bhattacharyya",
+    "normal_information": "mutual information (normal)",
+    "histogram_information": "mutual information (histogram)",
+}
 
 # As in the original: the logarithm of a variance stays finite.
 SMALL = 1e-8
@@ -98,9 +102,12 @@ class ScoreComparison(tuple[ScoreDifferences, ...]):
         return view("Differences of scores between groups", self.table())
 
     def table(self) -> Html:
-        """Return one row for each feature, for a notebook."""
-        rows: list[list[Cell]] = [list(asdict(one).values()) for one in self]
-        return table(rows, header=HEADER)
+        """Return one row for each measure and one column for each feature, for a notebook."""
+        rows: list[list[Cell]] = [
+            [name, *(getattr(one, attribute) for one in self)]
+            for attribute, name in MEASURES.items()
+        ]
+        return table(rows, header=["", *(one.feature for one in self)])
 
 
 def compare_scores(

@@ -15,7 +15,7 @@ from torch import Tensor
 from parafair.arguments import whole_number
 from parafair.data.frames import check_memory, frame_of
 from parafair.data.labels import as_labels, find_labels, first_repeated, locate, preview
-from parafair.display import Cell, Html, bar, paragraph, table, view
+from parafair.display import Cell, paragraph, table, view
 from parafair.errors import ParafairWarning, shown, unknown_choice, warn
 from parafair.model.axes import Axes
 from parafair.model.training import Training
@@ -58,26 +58,19 @@ class Recommendations:
     def __repr__(self) -> str:
         lists = int((self.ranks == 1).sum())
         what = " x ".join(self.modes)
-        return f"Recommendations({len(self):,} of {what} for {lists:,} of {self.person})"
+        return f"Recommendations({what} for {lists:,} {self.person}, {len(self):,} rows)"
 
     def _repr_html_(self) -> str:
-        """Return the first lists as a table, with a bar for each score."""
         first = slice(SHOWN)
         columns = [self.people[first], self.ranks[first], *(own[first] for own in self.labels)]
         rows: list[list[Cell]] = [
-            [*(str(cell) for cell in cells), float(score), self._bar(score)]
+            [*map(str, cells), float(score)]
             for *cells, score in zip(*columns, self.scores[first], strict=True)
         ]
-        header = [self.person, RANK, *self.modes, SCORE, ""]
+        header = [self.person, RANK, *self.modes, SCORE]
         rest = len(self) - len(rows)
         more = [paragraph(f"{rest:,} more rows; to_frame() has all.")] if rest else []
         return view(repr(self), table(rows, header=header), *more)
-
-    def _bar(self, score: float) -> Html:
-        """Return where a score is between the smallest and the largest of the first lists."""
-        low, high = self.scores[:SHOWN].min(), self.scores[:SHOWN].max()
-        share = (score - low) / (high - low) if high > low else 1.0
-        return bar(share, f"{score:.4g}, from {low:.4g} to {high:.4g}")
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a data frame with the columns person, rank, the modes, and score."""
