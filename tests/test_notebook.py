@@ -17,8 +17,12 @@ from parafair import (
     SensitiveFeatures,
     TensorData,
     audit,
+    audit_outputs,
     certify,
+    compare_scores,
+    evaluate_rankings,
     frontier,
+    parity_limit,
     tune,
 )
 from parafair.datasets import Dataset
@@ -29,7 +33,8 @@ from parafair.model.trials import Selection, Trial
 HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>\'"& $x$ $\\nope'
 NAMES = [
     "tensor", "features", "dataset", "model", "tucker", "fit", "cp", "tucker_tensor", "audit",
-    "certificate", "frontier", "tuning", "selection",
+    "certificate", "frontier", "tuning", "selection", "recommendations", "outputs", "scores",
+    "rankings", "limit",
 ]  # fmt: skip
 
 
@@ -64,6 +69,11 @@ def objects():
         ),
         "tuning": tune(FairCP(method="none", max_iter=3, tol=0), data, grid={"rank": [1, 2]}),
         "selection": Selection(model.fit_, 1.0, 0.1, (trial,)),
+        "recommendations": model.recommend(people[:3], 9, exclude=None),
+        "outputs": audit_outputs(array, sensitive_features=features, k=2, **attack),
+        "scores": compare_scores(array, sensitive_features=features),
+        "rankings": evaluate_rankings(array, data, sensitive_features=features, bootstraps=5),
+        "limit": parity_limit(array, sensitive_features=groups[[HOSTILE]]),
     }  # fmt: skip
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import isfinite
+from math import floor, isfinite, log10
 from typing import TypeAlias
 
 # Okabe and Ito's blue, a little lighter: readable on white and on black.
 BLUE = "#2f86c9"
 # Longer labels are cut; the title of a cell has the whole label.
 LONGEST = 40
+# Columns of a terminal: what is printed is at most so wide.
+TERMINAL = 80
 
 STYLE = """<style>
 .parafair-view { font-size: 13px; line-height: 1.45; max-width: 60em; }
@@ -110,12 +112,14 @@ def table(
 def _decimals(values: Iterable[Cell]) -> int | None:
     """Return how many decimals the numbers of a column need; None if some are very small or large.
 
-    Each number has four digits that count.
+    The largest number has four digits that count, and the smallest two.
     """
-    texts = [f"{value:.4g}" for value in values if isinstance(value, (int, float))]
-    if any("e" in text or "n" in text for text in texts):  # 1e-09, nan, inf
+    sizes = [abs(value) for value in values if isinstance(value, (int, float)) and value]
+    if not all(1e-4 <= size < 1e6 for size in sizes):  # also for NaN
         return None
-    return max(len(text.partition(".")[2]) for text in texts)
+    if all(size == int(size) for size in sizes):
+        return 0
+    return max(0, 3 - floor(log10(max(sizes))), 1 - floor(log10(min(sizes))))
 
 
 def _cell(value: Cell, decimals: int | None = None) -> str:

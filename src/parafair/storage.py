@@ -177,8 +177,8 @@ def check_writable(folder: Path) -> None:
 
 def _already_holds_files(folder: Path) -> FileExistsError:
     return FileExistsError(
-        f"{folder} already holds files; choose another folder, or allow overwriting "
-        "(--force on the command line, overwrite=True in Python)"
+        f"{folder} already holds files; choose another folder, or overwrite them with "
+        "overwrite=True"
     )
 
 
@@ -257,8 +257,7 @@ def check_new_file(path: str | Path, *, overwrite: bool = False) -> None:
 
 def _already_exists(path: Path) -> FileExistsError:
     return FileExistsError(
-        f"{path} already exists; choose another file, or allow overwriting (--force on the "
-        "command line, overwrite=True in Python)"
+        f"{path} already exists; choose another file, or overwrite it with overwrite=True"
     )
 
 
@@ -278,9 +277,13 @@ def read_tensor(path: Path) -> NDArray[Any]:
             array: NDArray[Any] = loaded[loaded.files[0]]
             return array
     except (*DAMAGE, OSError) as error:
+        # NumPy takes every other file for pickled objects, and advises to load them.
+        reason = (
+            "it is no file of NumPy, or has Python objects" if "pickle" in str(error) else error
+        )
         raise ValueError(
-            f"{path} could not be read as a NumPy array ({error}); write it again with numpy.save, "
-            "without Python objects"
+            f"{path} could not be read as a NumPy array ({reason}); write it again with "
+            "numpy.save, without Python objects"
         ) from error
 
 

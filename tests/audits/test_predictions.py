@@ -76,7 +76,7 @@ def test_the_target_keeps_its_name():
     result = audit(ROWS, sensitive_features=GROUPS, target=hired, **QUICK)
     assert result.rows[-1].feature == "hired"
     assert "hired" in str(result)
-    assert max(map(len, str(result).splitlines())) <= 100
+    assert max(map(len, str(result).splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

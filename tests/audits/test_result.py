@@ -179,9 +179,9 @@ def test_rows_become_a_table(result):
     assert {"feature", "measure", "model", "input", "value", "low", "high"} <= set(frame.columns)
 
 
-def test_prints_one_line_per_attacker_in_100_columns(result):
+def test_prints_one_line_per_attacker_in_80_columns(result):
     text = str(result)
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines())) <= 80
     features = {row.feature for row in result.attackers}
     assert sum(line.startswith("neighbors") for line in text.splitlines()) == len(features)
     assert f"leakage {result.leakage:.3f}" in text

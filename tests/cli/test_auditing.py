@@ -22,10 +22,10 @@ def test_an_audit_of_a_run_ends_with_its_verdict(arrays):
     assert "forest" in shown
     found = read_audit(arrays / "audit.json")
     assert f"leakage {found.leakage:.3f}" in shown
-    assert shown.endswith(f"verdict at max_leakage 0.05: {found.verdict(0.05).value}")
+    assert shown.endswith(f"verdict at --max-leakage 0.05: {found.verdict(0.05).value}")
     shown = run("audit", "run", *QUICK, "--max-leakage", 1, "--json", "quick.json")
     verdict = read_audit(arrays / "quick.json").verdict(1).value
-    assert shown.endswith(f"verdict at max_leakage 1: {verdict}")
+    assert shown.endswith(f"verdict at --max-leakage 1: {verdict}")
 
 
 def test_settings_of_the_audit_reach_it(arrays):
@@ -63,7 +63,7 @@ def test_predicted_scores_and_lists_are_audited(arrays):
     run(*FIT, *PEOPLE, "--method", "none")
     shown = run("audit", "run", "--top", 3, *QUICK, "--json", "outputs.json")
     assert "lists of the 3 highest scores" in shown
-    assert "verdict of the outputs at max_leakage 0.05:" in shown
+    assert "verdict of the outputs at --max-leakage 0.05:" in shown
     record = json.loads((arrays / "outputs.json").read_text())["outputs"]
     assert Audit.from_dict(record["lists"]).people == 40
     shown = run("audit", "run/embedding.csv", *PEOPLE, "--top", 3, code=2)
@@ -103,7 +103,7 @@ def test_tables_and_arrays_of_rows_are_audited(arrays):
         (("people.csv", "--sensitive", "people.csv"), "columns that are not numbers: person"),
         (("tensor.npy",), "--sensitive is missing; give the table of people"),
         (("tensor.npy", *PEOPLE), "--key person needs a table with that column"),
-        (("tensor.npy", "--max-leakage", 2), "max_leakage must be a number from 0 to 1, got 2"),
+        (("tensor.npy", "--max-leakage", 2), "--max-leakage must be a number from 0 to 1, got 2"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(arrays, arguments, message):

@@ -78,7 +78,7 @@ def test_a_run_that_was_not_certified_says_what_to_do(arrays):
     assert not (arrays / "run" / "certificate.json").exists()
     text = run("certify", "run", code=2)
     assert "saved without exact rows" in text
-    assert "--keep-exact on the command line" in text
+    assert "save it with --keep-exact" in text
 
 
 def test_many_people_are_certified_by_samples_unless_all_are_asked_for(arrays, monkeypatch):

@@ -72,7 +72,7 @@ def test_init_and_precision_reach_the_model(arrays):
 
 def test_not_converging_is_said(arrays):
     text = run(*FIT, "--method", "none", "--max-iter", 2)
-    assert "Warning: FairCP after 2 iterations: did not converge in max_iter iterations" in text
+    assert "Warning: FairCP after 2 iterations: did not converge in --max-iter iterations" in text
 
 
 def test_a_strength_found_by_audits_has_a_verdict(arrays, monkeypatch):
@@ -134,7 +134,7 @@ def test_one_observation_per_person_works(tables):
 @pytest.mark.parametrize("share", [1.5, 0])
 def test_a_wrong_share_is_refused(tables, share):
     text = run(*FIT_SCORES, "--test-size", share, code=2)
-    assert "must be shares that leave something for training" in text
+    assert "--test-size must be a share above 0 and below 1" in text
     assert not (tables / "run").exists()
 
 

@@ -28,7 +28,7 @@ def test_a_frontier_and_its_page(arrays):
     found = load("run")
     for point in found.efficient:
         assert point.verdict(0.05).value in printed
-    assert "verdict at max_leakage 0.05: " in printed
+    assert "verdict at --max-leakage 0.05: " in printed
     assert "parafair report run" in printed
     assert len(list(arrays.glob("run/*/*/audit.json"))) == 3
     run("report", "run", "--format", "png", "--title", "<b>Title</b>")
@@ -72,7 +72,7 @@ def test_a_certified_fit_is_picked(arrays):
     assert (model.noise, model.strength) == (best.member.noise, best.member.strength)
     assert read_record(arrays / "picked" / "inputs.json")["max_certified"] == level
     text = run("pick", "run", *wanted[:-1], 0, "--out", "none", code=2)
-    assert "no point that passes at max_leakage=0.5 has a certified leakage" in text
+    assert "no point that passes at --max-leakage 0.5 has a certified leakage" in text
     assert "use more noise" in text
 
 
@@ -134,7 +134,7 @@ def test_a_frontier_is_continued_and_does_not_mix(arrays):
         ((*FRONTIER, "--rank", "2,3"), "--rank must be one value, got 2,3; use parafair tune"),
         ((*FRONTIER, "--inner-steps", 3), "--inner-steps is for --solver gradient, but"),
         ((*FRONTIER, "--attackers", "nobody"), "every name in attackers must be one of linear"),
-        ((*FRONTIER, "--max-leakage", -1), "max_leakage must be a number from 0 to 1, got -1"),
+        ((*FRONTIER, "--max-leakage", -1), "--max-leakage must be a number from 0 to 1, got -1"),
         (
             ("frontier", "tensor.npy", "--out", "run"),
             "--sensitive is missing; give the table of people, which audits need",
@@ -158,7 +158,7 @@ def test_a_frontier_of_a_table_has_errors_and_a_page(tables):
     assert "held-out entries; without people" in printed
     assert len(list(tables.glob("curve/*/*/evaluation.json"))) == 2
     text = run(*CURVE, "--missing", "exclude", code=2)
-    assert "holds results with other settings (test_size: 0.2 there, None now)" in text
+    assert "holds results with other settings (--test-size: 0.2 there, None now)" in text
     run("report", "curve")
     page = (tables / "curve" / "report.html").read_text()
     for text in ("student (people)", "algebra", "1 of 40 student", "fitted entries per student"):
@@ -258,7 +258,7 @@ def test_nothing_is_picked_if_no_fit_passes(arrays):
     printed = run(*FRONTIER[:-1], "0.1,0.2")
     assert printed.count("leaks") >= 2  # the table, and the fit that leaks the least
     text = run("pick", "run", "--out", "r", code=2)
-    assert "no point passes at max_leakage=0.05; the smallest leakage is" in text
+    assert "no point passes at --max-leakage 0.05; the smallest leakage is" in text
     assert not (arrays / "r").exists()
 
 
@@ -268,7 +268,7 @@ def test_a_picked_fit_becomes_a_run(tables):
     curve = load("curve")
     point = curve.best(max_leakage=1)
     assert f"{point.member.id}: residual {point.residual:.4f}, leakage" in text
-    assert f"verdict at max_leakage 1: {point.verdict(1).value}" in text
+    assert f"verdict at --max-leakage 1: {point.verdict(1).value}" in text
     model, labels = FairCP.load("run"), pd.read_csv(tables / "run" / "embedding.csv")["student"]
     np.testing.assert_array_equal(model.embedding_, curve.pick(max_leakage=1).embedding_)
     assert labels.tolist() == STUDENTS
@@ -278,7 +278,7 @@ def test_a_picked_fit_becomes_a_run(tables):
     assert inputs == {**recorded, "frontier": "curve", "max_leakage": 1.0}
     assert "already holds files" in run("pick", "curve", "--out", "run", code=2)
     text = run("pick", "curve", "--max-leakage", -2, "--out", "r", code=2)
-    assert "max_leakage must be a number from 0 to 1, got -2" in text
+    assert "--max-leakage must be a number from 0 to 1, got -2" in text
     assert not (tables / "r").exists()
     # Later commands find people and entries as after `parafair fit`.
     run("predict", "run", "scores.csv", "--out", "predictions.csv")

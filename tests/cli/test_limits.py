@@ -28,7 +28,7 @@ def test_the_limit_is_that_of_python(arrays):
     ("arguments", "message"),
     [
         (("parity-limit", "tensor.npy"), "--sensitive is missing; give the table of people"),
-        ((*LIMIT, "--max-people", 1), "max_people must be"),
+        ((*LIMIT, "--max-people", 1), "--max-people must be"),
         ((*LIMIT, "--mode", 5), "mode must be between 0 and 2 or one of"),
     ],
 )

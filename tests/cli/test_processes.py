@@ -67,7 +67,7 @@ def test_sigterm_stores_a_checkpoint_and_the_next_run_continues(data, tmp_path):
     assert not (tmp_path / "run").exists()
     other = run([*RUN, "-m", "parafair", "fit", *data, *OPTIONS, *endless[-4:]], tmp_path)
     assert other.returncode != 0
-    assert "other settings (max_iter: 20000 there, 40 now)" in other.stderr
+    assert "other settings (--max-iter: 20000 there, 40 now)" in other.stderr
     assert (tmp_path / "state" / "current.json").exists()
 
 

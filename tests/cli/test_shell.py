@@ -87,4 +87,4 @@ def test_ctrl_c_while_reading_ends_quietly(arrays, monkeypatch):
 
 
 def test_a_device_without_memory_is_refused(arrays):
-    assert "device='meta' cannot be used here" in run(*FIT, "--device", "meta", code=2)
+    assert "--device meta cannot be used here" in run(*FIT, "--device", "meta", code=2)

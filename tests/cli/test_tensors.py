@@ -146,7 +146,7 @@ def test_a_table_too_large_for_memory_is_refused(tables, monkeypatch):
 def test_duplicates_are_merged_as_stated(tables):
     with Path("scores.csv").open("a") as file:
         file.write("s00,art,1,10\ns00,art,1,30\n")
-    assert "--duplicates mean on the command line" in run(*FIT_SCORES, code=2)
+    assert "merge them with --duplicates mean, sum, max" in run(*FIT_SCORES, code=2)
     run(*FIT_SCORES, "--method", "none", "--duplicates", "last")
     last = pd.read_csv("run/embedding.csv")
     table = pd.read_csv("scores.csv").drop_duplicates(["student", "module", "test"], keep="last")

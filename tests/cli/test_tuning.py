@@ -51,7 +51,7 @@ def test_strengths_are_chosen_by_the_verdict_of_an_audit(tables, monkeypatch):
 @pytest.mark.slow
 def test_several_strengths_without_an_audit_are_warned_of(tables):
     text = run("tune", *SCORES, "--strength", "0.1,1", "--out", "run")
-    assert "Warning: the grid has several strengths but max_leakage is not given" in text
+    assert "Warning: the grid has several strengths but --max-leakage is not given" in text
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,15 @@ def test_several_strengths_without_an_audit_are_warned_of(tables):
         (("--strength", "1,auto"), "--strength must be numbers separated by commas, got '1,auto'"),
         (("--rank", "2,0"), "rank must be a whole number of at least 1, got 0"),
         (("--strength", "1,-3"), "strength must be a finite number of at least 0, got -3"),
-        (("--method", "none", "--strength", "0,1"), "method='none' has no penalty; leave strength"),
+        (
+            ("--method", "none", "--strength", "0,1"),
+            "--method none has no penalty; leave --strength",
+        ),
         (
             ("--rank", "1,2", "--validation-size", "2"),
             "validation must be a share between 0 and 1, such as 0.1, or a TensorData",
         ),
-        (("--rank", "1,2", "--max-leakage", "2"), "max_leakage must be a number from 0 to 1"),
+        (("--rank", "1,2", "--max-leakage", "2"), "--max-leakage must be a number from 0 to 1"),
     ],
 )
 def test_bad_settings_to_choose_from(tables, arguments, message):
@@ -92,7 +95,7 @@ def test_an_interrupted_choice_writes_nothing(tables, monkeypatch):
 def test_a_choice_by_audit_needs_people(tables):
     text = run("tune", "scores.csv", *MODES, "--method", "none", "--rank", "1,2",
                "--max-leakage", 0.1, "--out", "run", code=2)  # fmt: skip
-    assert "max_leakage=0.1 asks for an audit, which needs the sensitive_features" in text
+    assert "--max-leakage 0.1 asks for an audit, which needs the --sensitive" in text
 
 
 @pytest.mark.slow

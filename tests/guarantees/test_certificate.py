@@ -52,7 +52,7 @@ def test_every_statement_is_a_sentence(certificate):
         assert "; not covered: someone" in sentence
         assert sentence.count(". ") == 0
     lines = str(certificate).splitlines()
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines)) <= 80
     assert lines[1].startswith("(F) release")
     assert "threat (a)" in str(certificate)
 

@@ -56,7 +56,7 @@ def test_the_highest_predictions_that_are_not_rated(model, films):
         assert list(found.labels[0][found.people == person]) == expected(model, films, person, 2)
     cells = pd.DataFrame({"film": found.labels[0], "person": found.people})
     np.testing.assert_allclose(found.scores, model.predict(cells))
-    assert repr(found) == "Recommendations(6 of film for 3 of person)"
+    assert repr(found) == "Recommendations(film for 3 person, 6 rows)"
     frame = found.to_frame()
     assert list(frame.columns) == ["person", "rank", "film", "score"]
     single = model.recommend("p07", 2)

@@ -7,7 +7,7 @@ from parafair.audits.pictures import draw
 from parafair.audits.rankings import Rankings, evaluate_rankings
 from parafair.audits.result import Audit, Measure, Verdict, check_max_leakage
 from parafair.audits.run import audit
-from parafair.audits.scores import ScoreDifferences, compare_scores
+from parafair.audits.scores import ScoreComparison, ScoreDifferences, compare_scores
 
 __all__ = [
     "ATTACKERS",
@@ -17,6 +17,7 @@ __all__ = [
     "Measure",
     "OutputAudit",
     "Rankings",
+    "ScoreComparison",
     "ScoreDifferences",
     "Verdict",
     "audit",

@@ -34,14 +34,14 @@ def dependence_rows(
             "criterion",
             test.statistic,
             chance=test.null_mean,
-            about="1: as dependent as the feature itself",
+            about="1: the feature itself",
         ),
         Measure(
             column.name,
             "dependence",
             "independence p-value",
             test.p_value,
-            about=f"{test.permutations} permutations, both directions",
+            about=f"{test.permutations} permutations, two-sided",
         ),
     ]
 
@@ -90,8 +90,8 @@ def paper_rows(rows: NDArray[np.float64], column: Column, *, seed: int) -> list[
         found += [
             ("unfairness", network.value, network.floor, about),
             ("network, balanced", network.balanced_accuracy, 1 / network.groups, split),
-            ("parity bound", bound.paper, None, "as published; not a bound, see docs"),
-            ("largest group gap", bound.group_gap, None, "over functions in the unit ball"),
+            ("parity bound", bound.paper, None, "as published; no bound"),
+            ("largest group gap", bound.group_gap, None, "over the unit ball"),
         ]
     plain = [
         ("KHSIC", measures.khsic, ""),

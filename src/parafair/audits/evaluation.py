@@ -123,7 +123,10 @@ class Evaluation:
         return f"{type(self).__name__}({', '.join(overall)}{groups})"
 
     def _repr_html_(self) -> str:
-        rows: list[list[Cell]] = [list(vars(score).values()) for score in self.scores]
+        rows: list[list[Cell]] = [
+            [None if isinstance(cell, float) and isnan(cell) else cell for cell in vars(s).values()]
+            for s in self.scores
+        ]
         header = [field.name for field in fields(self._row)]
         return view(repr(self), table(rows, header=header))
 

@@ -6,7 +6,7 @@ the predictions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,11 @@ from parafair.audits.inputs import compress, robust_units, standardize
 from parafair.audits.people import People
 from parafair.audits.result import Audit, Verdict
 from parafair.audits.run import LEAST_PEOPLE, audit, check_count
-from parafair.audits.scores import ScoreDifferences, compare_scores
+from parafair.audits.scores import ScoreComparison, compare_scores
+from parafair.audits.view import audit_parts
 from parafair.data.arrays import as_tensor
 from parafair.data.randomness import RandomState, as_random
+from parafair.display import nested, paragraph, view
 
 # More columns are reduced to this many principal components.
 MOST_COLUMNS = 50
@@ -41,7 +43,7 @@ class OutputAudit:
     scores: Audit
     lists: Audit
     k: int
-    differences: tuple[ScoreDifferences, ...] = ()
+    differences: ScoreComparison = field(default_factory=ScoreComparison)
 
     @property
     def leakage(self) -> float:
@@ -68,6 +70,16 @@ class OutputAudit:
             f"predicted scores\n\n{self.scores}\n\nlists of the {self.k} highest scores\n\n"
             f"{self.lists}\n\ndifferences of scores between groups\n{differences}"
         )
+
+    def _repr_html_(self) -> str:
+        parts = [
+            nested("predicted scores", *audit_parts(self.scores)),
+            nested(f"lists of the {self.k} highest scores", *audit_parts(self.lists)),
+        ]
+        if self.differences:
+            parts.append(nested("differences of scores between groups", self.differences.table()))
+        about = f"Leakage {self.leakage:.3f}, the larger of scores and lists."
+        return view("OutputAudit", paragraph(about), *parts)
 
     def __repr__(self) -> str:
         return f"OutputAudit(scores={self.scores!r}, lists={self.lists!r})"

@@ -293,7 +293,7 @@ def _attacker_rows(trials: Trials, column: Column, plan: Plan) -> list[Measure]:
     )
     value, low, high = leakage(trials.answers, draws, inflation)
     row = Measure(column.name, "leakage", "leakage", value, low=low, high=high, chance=0.0)
-    measures = [replace(row, about="of an attacker who chooses model and sign")]
+    measures = [replace(row, about="model and sign are chosen")]
     values, lows, highs = simultaneous(trials.answers, draws, inflation)
     categorical = isinstance(first, GroupAnswers)
     chance = first.chance if isinstance(first, GroupAnswers) else 0.0

@@ -23,12 +23,23 @@ from parafair.data.arrays import check_finite, to_tensor
 from parafair.data.column import Column
 from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.display import Cell, Html, table, view
 from parafair.errors import shown
 
 Floats = NDArray[np.float64]
 
 # More bins than this are a mistake.
 MOST_BINS = 10_000
+
+# What the attributes of differences are called in a table.
+MEASURES = {
+    "ks": "KS",
+    "mean_difference": "difference of means",
+    "area": "area between CDFs",
+    "bhattacharyya": "Bhattacharyya",
+    "normal_information": "mutual information (normal)",
+    "histogram_information": "mutual information (histogram)",
+}
 
 # As in the original: the logarithm of a variance stays finite.
 SMALL = 1e-8
@@ -78,9 +89,30 @@ class ScoreDifferences:
         )
 
 
+class ScoreComparison(tuple[ScoreDifferences, ...]):
+    """How much predicted scores differ between groups, one item for each sensitive feature."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{one.feature}: KS {one.ks:.3f}" for one in self)
+        return f"ScoreComparison({found})"
+
+    def _repr_html_(self) -> str:
+        return view("Differences of scores between groups", self.table())
+
+    def table(self) -> Html:
+        """Return one row for each measure and one column for each feature, for a notebook."""
+        rows: list[list[Cell]] = [
+            [name, *(getattr(one, attribute) for one in self)]
+            for attribute, name in MEASURES.items()
+        ]
+        return table(rows, header=["", *(one.feature for one in self)])
+
+
 def compare_scores(
     scores: Any, *, sensitive_features: Any, bins: int | Sequence[float] = 10
-) -> tuple[ScoreDifferences, ...]:
+) -> ScoreComparison:
     """Measure how much predicted scores differ between groups, for every sensitive feature.
 
     >>> import numpy as np
@@ -120,7 +152,9 @@ def compare_scores(
         raise ValueError(
             f"scores has entries whose squares overflow, up to {largest:.2g}; rescale them"
         )
-    return tuple(_of_feature(rows, column.bin(BINS), edges) for column in features.columns)
+    return ScoreComparison(
+        _of_feature(rows, column.bin(BINS), edges) for column in features.columns
+    )
 
 
 def check_bins(bins: object) -> int | Floats:

@@ -1,4 +1,4 @@
-"""The printed table of an audit, at most 100 characters wide."""
+"""The printed table of an audit, which fits into a terminal."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from parafair.audits.result import ACCURACY, AUC, RANK_CORRELATION, SCORES, Measure, ordered
+from parafair.display import TERMINAL
 
 if TYPE_CHECKING:
     from parafair.audits.result import Audit
 
-WIDTH = 100
+# Columns that an explanation gets at least, however long the line is.
+LEAST = 20
 
 
 def write(audit: Audit) -> str:
@@ -22,7 +24,7 @@ def write(audit: Audit) -> str:
         lines = lines or [feature]  # the target
         blocks.append("\n".join(lines + _predictions(own) + _numbers(own, "paper")))
     notes = [
-        "\n".join(wrap(note, WIDTH - 2, initial_indent="- ", subsequent_indent="  "))
+        "\n".join(wrap(note, TERMINAL, initial_indent="- ", subsequent_indent="  "))
         for note in audit.notes
     ]
     return "\n\n".join([*blocks, "\n".join(notes)])
@@ -35,9 +37,9 @@ def _attackers(rows: list[Measure]) -> list[str]:
         return []
     first = scores[0]
     title = f"{first.feature}: {first.measure}, chance {first.chance:.3f}"
-    lines = wrap(f"{title} (* above, ! below: simultaneous 95 % intervals)", WIDTH)
+    lines = wrap(f"{title} (* above, ! below, simultaneous 95 %)", TERMINAL)
     second = AUC if first.measure == ACCURACY else RANK_CORRELATION
-    lines.append(f"{'attacker':<16}{'input':<14}{'value':>7}   {'interval':<17}  {second}")
+    lines.append(f"{'attacker':<15}{'input':<13}{'value':>7}   {'interval':<17}  {second}")
     for model in ordered(row.model for row in scores):
         best = max((r for r in scores if r.model == model), key=lambda row: row.gain)
         own = {
@@ -46,7 +48,7 @@ def _attackers(rows: list[Measure]) -> list[str]:
             if r.section == "attackers" and (r.model, r.input) == (model, best.input)
         }
         row, other = own[first.measure], own.get(second)
-        line = f"{model[:15]:<16}{row.input:<14}{row.value:7.3f} {_mark(row)} {_interval(row):<17}"
+        line = f"{model[:14]:<15}{row.input:<13}{row.value:7.3f} {_mark(row)} {_interval(row):<17}"
         beside = "" if other is None else f"{other.value:7.3f} {_mark(other)} {_interval(other)}"
         lines.append(f"{line}{beside}".rstrip())
     return lines
@@ -73,7 +75,7 @@ def _numbers(rows: list[Measure], section: str) -> list[str]:
         beside = _interval(row)
         if not beside and row.chance is not None:
             beside = f"chance {row.chance:.4g}"
-        lines.append(f"  {row.measure:<25}{row.value:>10.4g}  {beside:<18}{row.about}".rstrip())
+        lines += _explained(f"  {row.measure:<21}{row.value:>10.4g}  {beside:<18}", row.about)
     if lines and section == "paper":
         lines.insert(0, "  the paper's measures, which depend on the scale of the embedding:")
     return lines
@@ -85,10 +87,16 @@ def _predictions(rows: list[Measure]) -> list[str]:
     if not own:
         return []
     models = ordered(row.model for row in own)
-    lines = [f"  {'predictions of the target':<38}" + "".join(f"{model:>11}" for model in models)]
+    lines = [f"  {'predictions of the target':<34}" + "".join(f"{model:>10}" for model in models)]
     for measure in ordered(row.measure for row in own):
         found = {row.model: row for row in own if row.measure == measure}
-        cells = "".join(f"{found[m].value:>11.4g}" if m in found else f"{'':11}" for m in models)
+        cells = "".join(f"{found[m].value:>10.4g}" if m in found else f"{'':10}" for m in models)
         about = next(iter(found.values())).about
-        lines.append(f"  {measure[:37]:<38}{cells}  {about}".rstrip())
+        lines += _explained(f"  {measure[:33]:<34}{cells}  ", about)
     return lines
+
+
+def _explained(line: str, about: str) -> list[str]:
+    """Return a line followed by what it is about, which continues below its own beginning."""
+    first, *others = wrap(about, max(TERMINAL - len(line), LEAST)) or [""]
+    return [f"{line}{first}".rstrip(), *(f"{'':{len(line)}}{other}" for other in others)]

@@ -126,10 +126,10 @@ def audit_command(
     _write(audited, outputs, result)
     level = result.max_leakage
     echo(str(audited))
-    echo(f"verdict at max_leakage {level:g}: {audited.verdict(level).value}")
+    echo(f"verdict at --max-leakage {level:g}: {audited.verdict(level).value}")
     if outputs is not None:
         echo(f"\n{outputs}")
-        echo(f"verdict of the outputs at max_leakage {level:g}: {outputs.verdict(level).value}")
+        echo(f"verdict of the outputs at --max-leakage {level:g}: {outputs.verdict(level).value}")
 
 
 def _check(embedding: Path, which: AuditedPeople, result: AuditResult) -> None:

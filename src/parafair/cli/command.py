@@ -9,9 +9,10 @@ from typing import Any, TypeVar, get_type_hints
 
 import typer
 
-from parafair.cli.lazy import LOADED
+from parafair.cli.lazy import LOADED, PlainCommand
 from parafair.cli.options import TYPED
 from parafair.cli.shell import readable_errors
+from parafair.cli.wording import PARAMETERS
 
 # What click calls the source of an option that was typed.
 TYPED_HERE = "COMMANDLINE"
@@ -33,7 +34,7 @@ def command(name: str, *, more: Mapping[str, Any] | None = None) -> Callable[[F]
 
     def add(function: F) -> F:
         alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        alone.command(name=name)(_noting(flatten(function, more or {})))
+        alone.command(name=name, cls=PlainCommand)(_noting(flatten(function, more or {})))
         LOADED[name] = typer.main.get_command(alone)
         return function
 
@@ -74,13 +75,17 @@ def flatten(function: Callable[..., None], more: Mapping[str, Any]) -> Callable[
 
 
 def _noting(run: Callable[..., None]) -> Callable[..., None]:
-    """Return the same command, which notes for `is_given` which options were typed."""
+    """Return the same command, which notes its parameters and which of them were typed."""
 
     def noting(context: typer.Context, **given: Any) -> None:
         sources = {name: context.get_parameter_source(name) for name in given}
         typed = (name for name, source in sources.items() if source and source.name == TYPED_HERE)
-        TYPED.set(frozenset(typed))
-        run(**given)
+        noted = TYPED.set(frozenset(typed)), PARAMETERS.set(tuple(context.command.params))
+        try:
+            run(**given)
+        finally:
+            TYPED.reset(noted[0])
+            PARAMETERS.reset(noted[1])
 
     noting.__name__, noting.__doc__ = run.__name__, run.__doc__
     first = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)

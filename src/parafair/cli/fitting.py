@@ -19,6 +19,7 @@ from parafair.cli.runs import HeldOut, certify_run, check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, errors, output, progress
 from parafair.cli.side import SideOptions
 from parafair.cli.tensors import StreamOptions
+from parafair.cli.wording import in_shell_words
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.losses import is_squared
@@ -104,7 +105,7 @@ def show_result(model: FairCP | FairTucker, held_out: HeldOut | None) -> None:
     side = "" if of_side is None else f"residual of the side information {of_side:.4f}, "
     echo(
         f"{_measure(model)} {last.residual:.4f}, {side}{added} {last.penalty:.4g}, {model.n_iter_} "
-        f"iterations in {last.seconds:.1f} s: {model.fit_.status.value}"
+        f"iterations in {last.seconds:.1f} s: {in_shell_words(model.fit_.status.value)}"
     )
     if model.fit_.noise:
         echo(describe_noise(model.record_.noise, model.fit_))

@@ -182,19 +182,19 @@ def frontier_command(
 
 
 @command("pick")
-def pick(run: FrontierFolder, result: RunOptions, choice: ChoiceOptions) -> None:
+def pick(folder: FrontierFolder, result: RunOptions, choice: ChoiceOptions) -> None:
     """Write the passing fit of a frontier with the smallest residual, as `parafair fit` would."""
     check_result(result)
-    found = load_frontier(run)
+    found = load_frontier(folder)
     point = found.best(**vars(choice))
-    inputs = replace(Inputs.read(run), frontier=str(run), **vars(choice))
+    inputs = replace(Inputs.read(folder), frontier=str(folder), **vars(choice))
     write_run(result, found.model(point), inputs)
     echo(f"{_words(point, choice.max_leakage)}\nwritten to {result.out}")
 
 
 @command("report")
 def report(
-    run: FrontierFolder,
+    folder: FrontierFolder,
     choice: ChoiceOptions,
     out: Annotated[
         Path | None, option(RESULT, "The page to write; by default report.html in the folder.")
@@ -210,9 +210,9 @@ def report(
     for name in wanted:
         if name not in FORMATS:
             raise unknown_choice("--format", name, FORMATS)
-    page = run / "report.html" if out is None else out
+    page = folder / "report.html" if out is None else out
     written = write_report(
-        load_frontier(run),
+        load_frontier(folder),
         page,
         title=title,
         **vars(choice),
@@ -367,7 +367,7 @@ def _changed(audits: AuditOptions) -> dict[str, Any]:
 def _words(point: Point, max_leakage: float) -> str:
     text = (
         f"{point.member.id}: residual {point.residual:.4f}, leakage {point.leakage:.3f}; verdict "
-        f"at max_leakage {max_leakage:g}: {point.verdict(max_leakage).value}"
+        f"at --max-leakage {max_leakage:g}: {point.verdict(max_leakage).value}"
     )
     if point.certificate is None:
         return text

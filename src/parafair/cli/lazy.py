@@ -70,12 +70,24 @@ class Commands(Mapping[str, Any]):
         return len(COMMANDS)
 
 
+class PlainCommand(TyperCommand):
+    """A command whose help shows no type for options that take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all parameters, --help too."""
+        return [_without_type(parameter) for parameter in super().get_params(ctx)]
+
+
 class LazyGroup(TyperGroup):
     """The command `parafair`, whose help lists commands that are not imported."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands: Any = Commands()
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all parameters, --help too."""
+        return [_without_type(parameter) for parameter in super().get_params(ctx)]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, in order."""
@@ -89,3 +101,9 @@ class LazyGroup(TyperGroup):
             for name, (_, text) in COMMANDS.items()
         }
         super(LazyGroup, listing).format_help(ctx, formatter)
+
+
+def _without_type(parameter: Any) -> Any:
+    if getattr(parameter, "is_flag", False):
+        parameter.metavar = ""
+    return parameter

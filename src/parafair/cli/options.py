@@ -28,11 +28,14 @@ def option(panel: str, text: str, *names: str, choices: Iterable[str] = (), **se
         panel: The heading.
         text: What it is for.
         names: Its names, if it is not called like its parameter.
-        choices: Words to show instead of its type; the library refuses others.
+        choices: The words that it takes; the library refuses others. They are a part of the text,
+            because a wide column of types would leave no room for texts.
         settings: Other settings of `typer.Option`.
     """
     if choices:
-        settings["metavar"] = f"<{'|'.join(choices)}>"
+        settings["metavar"] = "<word>"
+        sentence, bracket, default = text.partition(" [")
+        text = f"{sentence} One of {', '.join(choices)}.{bracket}{default}"
     return typer.Option(*names, help=text, rich_help_panel=panel, **settings)
 
 

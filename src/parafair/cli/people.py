@@ -186,10 +186,12 @@ class People:
             return columns
         wanted = [str(name) for name in self.table.columns if name not in (self.key, without)]
         for name in wanted:
-            if pandas.api.types.is_integer_dtype(self.table[name]) and self.table[name].is_unique:
+            # A different number with decimals for each person is common, such as an income.
+            own = self.table[name]
+            if len(own) > 2 and own.is_unique and not pandas.api.types.is_float_dtype(own):
                 raise ValueError(
-                    f"column {name!r} has a different whole number for each person, so it seems to "
-                    "label them; name it with --key, or list the sensitive columns with "
+                    f"column {name!r} has a different value for each person, so it seems to label "
+                    "them; name it with --key, or list the sensitive columns with "
                     "--sensitive-columns"
                 )
         return wanted

@@ -25,6 +25,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from parafair.cli.lazy import LazyGroup
+from parafair.cli.wording import in_shell_words
 
 app = typer.Typer(
     name="parafair",
@@ -106,7 +107,7 @@ def _options(
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """Turn the library's errors and warnings into one line each."""
+    """Turn the library's errors and warnings into one line each, in the words of the shell."""
     # Takes as long as scikit-learn.
     from parafair.errors import ParafairWarning, TeamError, Terminated
 
@@ -115,7 +116,7 @@ def readable_errors() -> Iterator[None]:
         try:
             yield
         except (ValueError, TypeError, OSError, MemoryError, ImportError, TeamError) as error:
-            text = str(error) or "not enough memory; use a smaller tensor"
+            text = in_shell_words(str(error)) or "not enough memory; use a smaller tensor"
             who = f"process {os.environ['RANK']}: " if "RANK" in os.environ else ""
             errors.print(
                 f"{who}[bold red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True
@@ -131,7 +132,7 @@ def readable_errors() -> Iterator[None]:
         finally:
             for warning in caught:
                 if issubclass(warning.category, ParafairWarning):
-                    text = escape(str(warning.message))
+                    text = escape(in_shell_words(str(warning.message)))
                     errors.print(f"[yellow]Warning:[/] {text}", highlight=False, soft_wrap=True)
 
 
@@ -163,6 +164,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Bar]:
         TimeElapsedColumn(),
         console=errors,
         transient=True,
+        disable=not errors.is_terminal,  # or it leaves an empty line
     ) as bar:
         yield Bar(bar, bar.add_task(what, total=total, state=""))
 

@@ -270,6 +270,6 @@ def _repeated(
         examples.append(f"{place}: {found}")
     return ValueError(
         f"{len(repeated)} entries are given more than once, such as {'; '.join(examples)}. Choose "
-        "how to merge them (--duplicates mean on the command line, duplicates='mean' in Python; "
-        "or sum, max, first, last), or name a further mode that tells them apart"
+        "how to merge them with duplicates='mean', 'sum', 'max', 'first' or 'last', or name a "
+        "further mode that tells them apart"
     )

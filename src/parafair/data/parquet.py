@@ -129,7 +129,7 @@ class ParquetSource:
         if not file.is_file():
             raise FileNotFoundError(
                 f"{file} is missing, so {folder} is not a folder of sorted entries; make one with "
-                "parafair sort, or parafair.sort_parquet in Python"
+                "parafair.sort_parquet"
             )
         record = read_record(file, file_format=FORMAT)
         with reading(file, SORT_AGAIN):

@@ -20,7 +20,7 @@ from parafair.errors import missing_column, shown
 Missing: TypeAlias = Literal["error", "exclude"]
 
 # The remedy for missing features, in messages.
-EXCLUDE = "--missing exclude on the command line, missing='exclude' in SensitiveFeatures"
+EXCLUDE = "missing='exclude' in SensitiveFeatures"
 
 
 @dataclass(frozen=True, eq=False)

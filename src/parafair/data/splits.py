@@ -381,8 +381,11 @@ def _check_parts(
 
 def _check_shares(test_size: float, validation_size: float) -> None:
     shares = [real_number("test_size", test_size), real_number("validation_size", validation_size)]
-    valid = 0 < shares[0] < 1 and 0 <= shares[1] < 1 and sum(shares) < 1
-    if not valid:
+    if not 0 < shares[0] < 1:
+        raise ValueError(
+            f"test_size must be a share above 0 and below 1, such as 0.2, got {test_size!r}"
+        )
+    if shares[1] < 0 or sum(shares) >= 1:
         raise ValueError(
             "test_size and validation_size must be shares that leave something for training, such "
             f"as 0.2 and 0.1; got {test_size!r} and {validation_size!r}"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parafair.arguments import as_path, one_of
-from parafair.display import view
+from parafair.display import TERMINAL, view
 from parafair.guarantees.exposure import Exposure
 from parafair.guarantees.statements import Statement, rounded_up
 from parafair.guarantees.view import certificate_parts
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 # The certificate in the folder of a model.
 CERTIFICATE_FILE = "certificate.json"
 FORMAT = 2
-WIDTH = 100
 REMEDY = "certify again, or use a copy of the file"
 THREATS = {
     "b": "someone with all exact rows and groups",
@@ -141,21 +140,21 @@ class Certificate:
         return view("Certificate", *certificate_parts(self))
 
     def __str__(self) -> str:
-        lines = [f"{'certified leakage':<20}{'feature':<28}{'at most':>9}{'estimate':>10}"]
+        lines = [f"{'certified leakage':<20}{'feature':<26}{'at most':>9}{'estimate':>10}"]
         for statement in self.statements:
             name = f"({LETTERS[statement.kind]}) {statement.kind}"
-            text = f"{name:<20}{statement.column[:26]:<28}{rounded_up(statement.upper):9.4f}"
+            text = f"{name:<20}{statement.column[:24]:<26}{rounded_up(statement.upper):9.4f}"
             estimate = "" if statement.confidence == 1 else f"{statement.estimate:10.4f}"
             slack = f"  slack {statement.slack:.4f}" if statement.slack else ""
             lines.append(f"{text}{estimate}{slack}".rstrip())
         if self.exposures:
-            lines += ["", f"{'exposure':<20}{'feature':<28}{'largest':>9}{'95 %':>10}{'chance':>9}"]
+            lines += ["", f"{'exposure':<20}{'feature':<26}{'largest':>9}{'95 %':>10}{'chance':>9}"]
         for found in self.exposures:
-            text = f"{f'threat ({found.threat})':<20}{found.column[:26]:<28}{found.largest:9.3f}"
+            text = f"{f'threat ({found.threat})':<20}{found.column[:24]:<26}{found.largest:9.3f}"
             lines.append(f"{text}{found.percentile:10.3f}{found.chance:9.3f}")
         lines.append("")
         for sentence in (*self.sentences(), *self.described(), *self.notes):
-            lines += wrap(sentence, WIDTH, initial_indent="- ", subsequent_indent="  ")
+            lines += wrap(sentence, TERMINAL, initial_indent="- ", subsequent_indent="  ")
         return "\n".join(lines)
 
 

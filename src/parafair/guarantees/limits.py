@@ -26,6 +26,8 @@ from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import transport
 from parafair.dependence.transport import TINY, Lines, highest
+from parafair.display import view
+from parafair.guarantees.view import limit_parts
 
 TAUS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 
@@ -105,6 +107,14 @@ class ParityLimit:
             "notes": list(self.notes),
             "lines": [list(line) for line in self.lines],
         }
+
+    def __repr__(self) -> str:
+        sign = "" if self.exact else "at least "
+        text = f"ParityLimit(residual {sign}{self.residual:.3f} at exact parity, "
+        return text + f"{len(self.groups)} groups)"
+
+    def _repr_html_(self) -> str:
+        return view("ParityLimit", *limit_parts(self))
 
     def __str__(self) -> str:
         sign = "" if self.exact else "at least "

@@ -1,14 +1,25 @@
-"""How a certificate looks in a notebook."""
+"""How a certificate and a limit look in a notebook."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parafair.display import Cell, Html, folded, histogram, interval, paragraph, table
+from parafair.display import (
+    Cell,
+    Dots,
+    Html,
+    folded,
+    histogram,
+    interval,
+    paragraph,
+    scatter,
+    table,
+)
 from parafair.guarantees.statements import rounded_up
 
 if TYPE_CHECKING:
     from parafair.guarantees.certificate import Certificate
+    from parafair.guarantees.limits import ParityLimit
 
 
 def certificate_parts(certificate: Certificate) -> list[Html]:
@@ -51,3 +62,19 @@ def certificate_parts(certificate: Certificate) -> list[Html]:
         parts.append(table(exposures, header=names))
     more = [*sentences[1:], *certificate.described(), *certificate.notes]
     return [*parts, folded(f"{len(more)} further sentences", more)]
+
+
+def limit_parts(limit: ParityLimit) -> list[Html]:
+    """Return the limit at exact parity, the limit at other leakages as a curve, and the groups."""
+    sign = "" if limit.exact else "at least "
+    text = f"Exact parity needs a residual of {sign}{limit.residual:.3f}; groups drawn at random, "
+    text += f"{limit.chance:.3f}."
+    curve = Dots(tuple(zip(limit.leakages, limit.residuals, strict=True)), connected=True)
+    label = "the least residual of any model at each leakage"
+    groups: list[list[Cell]] = [list(group) for group in limit.groups]
+    return [
+        paragraph(text),
+        scatter([curve], label, axes=("attacker's advantage at most", "residual at least")),
+        table(groups, header=["group", "people"]),
+        folded("notes", limit.notes),
+    ]

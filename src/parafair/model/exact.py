@@ -30,8 +30,7 @@ def exact_rows(model: FittedCP) -> Tensor:
     if not model.has_exact_rows:
         raise ValueError(
             "the model was saved without exact rows, so nothing new can be certified about its "
-            "training people; certify it before it is saved, or save it with keep_exact=True "
-            "(--keep-exact on the command line)"
+            "training people; certify it before it is saved, or save it with keep_exact=True"
         )
     rows = model.fit_.noiseless
     return model.cp_.factors[model.training_.mode] if rows is None else rows

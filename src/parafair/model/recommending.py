@@ -15,6 +15,7 @@ from torch import Tensor
 from parafair.arguments import whole_number
 from parafair.data.frames import check_memory, frame_of
 from parafair.data.labels import as_labels, find_labels, first_repeated, locate, preview
+from parafair.display import Cell, paragraph, table, view
 from parafair.errors import ParafairWarning, shown, unknown_choice, warn
 from parafair.model.axes import Axes
 from parafair.model.training import Training
@@ -27,6 +28,8 @@ TRAINING = "training"
 MOST_SCORES = 2**22
 REMEDY = "choose from the training labels, or pass unknown='offsets' to a model with center=True"
 RANK, SCORE = "rank", "score"
+# Rows that a notebook shows.
+SHOWN = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +58,19 @@ class Recommendations:
     def __repr__(self) -> str:
         lists = int((self.ranks == 1).sum())
         what = " x ".join(self.modes)
-        return f"Recommendations({len(self):,} of {what} for {lists:,} of {self.person})"
+        return f"Recommendations({what} for {lists:,} {self.person}, {len(self):,} rows)"
+
+    def _repr_html_(self) -> str:
+        first = slice(SHOWN)
+        columns = [self.people[first], self.ranks[first], *(own[first] for own in self.labels)]
+        rows: list[list[Cell]] = [
+            [*map(str, cells), float(score)]
+            for *cells, score in zip(*columns, self.scores[first], strict=True)
+        ]
+        header = [self.person, RANK, *self.modes, SCORE]
+        rest = len(self) - len(rows)
+        more = [paragraph(f"{rest:,} more rows; to_frame() has all.")] if rest else []
+        return view(repr(self), table(rows, header=header), *more)
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a data frame with the columns person, rank, the modes, and score."""
