@@ -5,8 +5,9 @@
 
 `load` reads the same entries from a .tns file, from a binary list (a .npy file of positions and one
 of values, made into a sparse tensor) and from a sorted Parquet folder. `sweep` measures the sums of
-all modes and the error with all gradients, from entries drawn on the device. Every measurement runs
-in a process of its own, for its peak memory. Rows are added to benchmarks/results/frostt_NAME.json.
+all modes and the error with all gradients, from entries drawn on the device; on a GPU, with the
+kernels of `parafair.algebra.fused_segments` and by plain PyTorch. Every measurement runs in a
+process of its own, for its peak memory. Rows are added to benchmarks/results/frostt_NAME.json.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from benchmarks.alone import alone
 from parafair import TensorData, sort_parquet
+from parafair.algebra import fused_segments
 from parafair.algebra.sparse import SparseObservations
 
 # FROSTT's NELL-2, which has 76.9 million nonzeros.
@@ -51,7 +53,8 @@ def main() -> None:
                 found = [alone("frostt.load", folder, kind) for kind in FORMATS]
         else:
             options = (count, given.rank, given.device, given.dtype, given.repeats)
-            found = [alone("frostt.sweep", *options)]
+            ways = (True, False) if given.device == "cuda" else (False,)
+            found = [alone("frostt.sweep", *options, fused) for fused in ways]
         for row in found:
             print(json.dumps(row), flush=True)
         rows += found
@@ -120,8 +123,10 @@ def load(folder: str, kind: str) -> Row:
     }
 
 
-def sweep(count: int, rank: int, device: str, dtype: str, repeats: int) -> Row:
+def sweep(count: int, rank: int, device: str, dtype: str, repeats: int, fused: bool) -> Row:
     """Return the seconds of the sums of all modes, and of the error with all gradients."""
+    if not fused:
+        fused_segments.segment_kernels = None  # type: ignore[assignment]
     like = torch.empty(0, device=device, dtype=getattr(torch, dtype))
     generator = torch.Generator(device).manual_seed(0)
     rows = [torch.rand(count, generator=generator, device=device).square() for _ in SHAPE]
@@ -146,6 +151,7 @@ def sweep(count: int, rank: int, device: str, dtype: str, repeats: int) -> Row:
         "rank": rank,
         "device": device,
         "dtype": dtype,
+        "kernels": fused_segments.segment_kernels is not None,
         "first sweep, s": first,
         "sweep, s": _best(all_modes, repeats, device),
         "gradients, s": _best(lambda: entries.error_and_slopes(factors), repeats, device),

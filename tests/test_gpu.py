@@ -13,6 +13,7 @@ from parafair import (
     certify_rows,
     datasets,
 )
+from parafair.algebra.segments import Segments
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import fused
 from parafair.dependence.criterion import Criterion
@@ -263,6 +264,35 @@ def test_sums_over_entries_are_the_same_every_time():
         first, second = (entries.sums(factors) for _ in range(2))
         assert torch.equal(first.target(mode), second.target(mode))
         assert torch.equal(first.gram(mode).whole(), second.gram(mode).whole())
+
+
+@pytest.mark.parametrize("rank", [1, 5, 16, 64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_fused_sums_over_entries_agree_with_plain_pytorch(rank, dtype, monkeypatch):
+    shape, generator = (3000, 40, 700), torch.Generator().manual_seed(0)
+    # A few rows have most of the entries.
+    indices = torch.stack(
+        [(n * torch.rand(200_000, generator=generator) ** 3).long() for n in shape]
+    )
+    values = torch.randn(200_000, generator=generator, dtype=dtype)
+    factors = [
+        torch.stack([example_rows(n, rank, seed=s) for s in (1, 2)]).to(dtype) for n in shape
+    ]
+    digits = (
+        {"rtol": 1e-4, "atol": 1e-3} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    )
+    for mode in range(3):
+        plain = Segments.of(indices, values, shape=shape, mode=mode)
+        own = Segments.of(indices.cuda(), values.cuda(), shape=shape, mode=mode)
+        there = [factor.cuda() for factor in factors]
+        monkeypatch.setattr("parafair.algebra.segments.add_segments", None)  # not by plain PyTorch
+        found, (error, slopes) = own.target(there), own.errors(there)
+        assert torch.equal(own.target(there), found)
+        monkeypatch.undo()
+        torch.testing.assert_close(found.cpu(), plain.target(factors), **digits)
+        expected = plain.errors(factors)
+        torch.testing.assert_close(error.cpu(), expected[0], rtol=digits["rtol"], atol=0)
+        torch.testing.assert_close(slopes.cpu(), expected[1], **digits)
 
 
 def test_waves_of_many_people_agree_with_double_precision():

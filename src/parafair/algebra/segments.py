@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from parafair.algebra import fused_segments
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.devices import by_device
 from parafair.algebra.row_grams import RowGrams
@@ -57,17 +59,27 @@ class Segments:
         number = torch.arange(len(rows), device=rows.device) - before[rows]
         place = number[:, None] * length + torch.arange(length, device=rows.device)
         real = place < counts[rows, None]
-        order = torch.argsort(indices[mode], stable=True)
+        # Half the memory to read in every sum, unless a mode is longer than that.
+        short = torch.int32 if max(shape) < 2**31 - 1 else torch.int64
+        order = torch.argsort(indices[mode].to(short), stable=True)
         entry = order[((counts.cumsum(0) - counts)[rows, None] + place).where(real, 0)]
         others = [other for other in range(len(shape)) if other != mode]
-        cut = torch.stack([indices[other][entry] for other in others])
+        cut = torch.stack([indices[other].to(short)[entry] for other in others])
         cut[0].masked_fill_(~real, shape[others[0]])
         ends = torch.cat([pieces.new_zeros(1), pieces.cumsum(0)])
         return cls(mode, cut, values[entry] * real, ends)
 
+    @cached_property
+    def rows(self) -> Tensor:
+        """The row of each segment, shape (segments,)."""
+        found = torch.repeat_interleave(self.ends.diff(), output_size=len(self.values))
+        return found.to(self.indices.dtype)
+
     def target(self, factors: Factors) -> Tensor:
         """Return ``M``, shape (batch, n, rank)."""
         batch, rows, rank = factors[self.mode].shape
+        if fused_segments.is_fused(self.values, rank):
+            return fused_segments.target(self, factors)
         total = self.values.new_zeros(rows, batch, rank)
         numbers = 2 * self.values.shape[1] * batch * rank
         for begin, values, product in self._parts(factors, numbers):
@@ -102,14 +114,15 @@ class Segments:
             The error in double precision, shape (batch,), and ``A G - M``, (batch, n, rank).
         """
         batch, rows, rank = factors[self.mode].shape
+        if fused_segments.is_fused(self.values, rank):
+            return fused_segments.errors(self, factors)
         own = factors[self.mode].movedim(0, 1)
-        row = torch.repeat_interleave(self.ends.diff(), output_size=len(self.values))
         total = self.values.new_zeros(rows, batch, rank)
         error = self.values.new_zeros(batch, dtype=torch.float64)
         numbers = 2 * self.values.shape[1] * batch * rank
         for begin, values, product in self._parts(factors, numbers):
             product = product.movedim(1, 2)
-            some = own[row[begin : begin + len(product)]].unsqueeze(1)
+            some = own[self.rows[begin : begin + len(product)]].unsqueeze(1)
             # The rows of the padding are zero, and so are its errors.
             errors = (product * some).sum(-1, keepdim=True).sub_(values.movedim(1, 2))
             error += errors.square().sum((0, 1, 3), dtype=torch.float64)
