@@ -136,7 +136,11 @@ class _Learner:
         """Return the encoder before the first step: a regression; hidden units add nothing yet."""
         ones = torch.ones_like(rows[:, :1])
         wanted = (rows - self.mean) @ torch.linalg.pinv(self.units)
-        found = torch.linalg.lstsq(torch.hstack([self.inputs, ones]), wanted).solution
+        design = torch.hstack([self.inputs, ones]).double()
+        # By normal equations: on a CPU, `lstsq` pivots from uninitialized memory, so that it gives
+        # the same problem other last bits each time.
+        inverse = torch.linalg.pinv(design.mT @ design, hermitian=True)
+        found = (inverse @ (design.mT @ wanted.double())).to(rows)
         width, hidden = self.inputs.shape[1], self.settings.hidden
         first = (
             found[:-1],
