@@ -38,6 +38,8 @@ LAST_PASSES = 5
 LAST_RATE = 0.02
 # Averaging of the gradient and of its square.
 BETAS = (0.9, 0.99)
+# Noise of the inputs, and decay of the weights.
+JITTER, DECAY = 0.0, 0.0
 # Added to the variance of rows, as a share of its mean over all directions: a flat direction has a
 # root too.
 FLAT = 1e-6
@@ -120,7 +122,7 @@ class _Learner:
             inputs = GroupInputs.of(inputs, width, problem.sensitive)
         self.inputs = self._inputs_of(inputs).to(rows)
         self.encoder = self._first(inputs, rows)
-        self.optimizer = torch.optim.Adam(self.encoder.parameters, betas=BETAS)
+        self.optimizer = torch.optim.AdamW(self.encoder.parameters, betas=BETAS, weight_decay=DECAY)
         self.batches = make_batches(self.problem, self.inputs, settings.batch_size)
         self.coming: list[int] = []
 
@@ -158,7 +160,10 @@ class _Learner:
             count, generator = len(self.batches), self.generator
             self.coming = torch.randperm(count, generator=generator, device="cpu").tolist()
         batch = self.batches[self.coming.pop()]
-        rows, noise = self._rows(batch.inputs, batch.problem)
+        inputs = batch.inputs
+        if JITTER:
+            inputs = inputs + JITTER * self._normal(*inputs.shape)
+        rows, noise = self._rows(inputs, batch.problem)
         factors = self._with_people(rows + noise)
         penalty, steeper = batch.penalty_and_slope(factors[mode][0], deal=number)
         loss, slope = batch.problem.loss_and_gradients(factors)

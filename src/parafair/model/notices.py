@@ -163,9 +163,7 @@ def check_group_known(
             "refine=True changes least-squares rows, but the rows of this model are those of an "
             "encoder that knows the group; omit refine"
         )
-    remedy = (
-        "leave them out, or fit again with encoder='network', which does not need the features"
-    )
+    remedy = "leave them out, or fit again with encoder='network', which does not need the features"
     if features is None:
         raise ValueError(
             "sensitive_features are missing, but the encoder of this model knows the group; pass "
