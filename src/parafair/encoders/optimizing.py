@@ -11,6 +11,7 @@ from torch import Tensor
 
 from parafair.algebra.devices import identity
 from parafair.dependence.whitening import spread_basis
+from parafair.encoders.adam import Adam
 from parafair.encoders.base import Encoder
 from parafair.encoders.batches import make_batches
 from parafair.encoders.group_inputs import GroupInputs
@@ -36,10 +37,8 @@ REFIT = 5
 LAST_PASSES = 5
 # The last learning rate, as a share of the first.
 LAST_RATE = 0.02
-# Averaging of the gradient and of its square.
-BETAS = (0.9, 0.99)
-# Noise of the inputs, and decay of the weights.
-JITTER, DECAY = 0.0, 0.0
+# Noise of the inputs while the encoder is learned, in units of about their spread.
+JITTER = 0.2
 # Added to the variance of rows, as a share of its mean over all directions: a flat direction has a
 # root too.
 FLAT = 1e-6
@@ -122,7 +121,7 @@ class _Learner:
             inputs = GroupInputs.of(inputs, width, problem.sensitive)
         self.inputs = self._inputs_of(inputs).to(rows)
         self.encoder = self._first(inputs, rows)
-        self.optimizer = torch.optim.AdamW(self.encoder.parameters, betas=BETAS, weight_decay=DECAY)
+        self.optimizer = Adam(self.encoder.parameters)
         self.batches = make_batches(self.problem, self.inputs, settings.batch_size)
         self.coming: list[int] = []
 
@@ -160,9 +159,8 @@ class _Learner:
             count, generator = len(self.batches), self.generator
             self.coming = torch.randperm(count, generator=generator, device="cpu").tolist()
         batch = self.batches[self.coming.pop()]
-        inputs = batch.inputs
-        if JITTER:
-            inputs = inputs + JITTER * self._normal(*inputs.shape)
+        # With other inputs each time, an encoder cannot learn people by heart.
+        inputs = batch.inputs + JITTER * self._normal(*batch.inputs.shape)
         rows, noise = self._rows(inputs, batch.problem)
         factors = self._with_people(rows + noise)
         penalty, steeper = batch.penalty_and_slope(factors[mode][0], deal=number)
@@ -174,11 +172,10 @@ class _Learner:
         there = opposite[mode][0] / 2
         # Adam ignores gradients near 1e-8, so they are in units of the data.
         unit = self.problem.count / self.problem.norm_squared
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * _falling(share)
-        self.optimizer.zero_grad()
-        torch.autograd.backward((rows + noise, rows - noise), (here * unit, there * unit))
-        self.optimizer.step()
+        gradients = torch.autograd.grad(
+            (rows + noise, rows - noise), self.optimizer.parameters, (here * unit, there * unit)
+        )
+        self.optimizer.step(gradients, self.settings.learning_rate * _falling(share))
         return batch.problem.objective(factors, loss, penalty)
 
     def finish(self) -> tuple[LearnedEncoder, tuple[Tensor, ...]]:
