@@ -110,7 +110,7 @@ def _oulad(feature: str, name: str, settings: dict[str, Any]) -> list[Row]:
     model = FairCP(**SETTINGS, **settings)
     model.fit(data.tensor.take(0, fitted), sensitive_features=group[fitted])
     seconds = perf_counter() - begin
-    seen, hidden = _split_marks(data.tensor.take(0, new), random)
+    seen, hidden = split_marks(data.tensor.take(0, new), random)
     rows, counts = model.transform(seen), seen.observed_per(0)
     predicted = model.inverse_transform(rows)[tuple(hidden.cells.numpy())]
     error = float(np.sqrt(np.mean((predicted - hidden.entries.numpy()) ** 2)))
@@ -132,7 +132,7 @@ def _oulad(feature: str, name: str, settings: dict[str, Any]) -> list[Row]:
     return found
 
 
-def _split_marks(data: TensorData, random: np.random.Generator) -> tuple[TensorData, TensorData]:
+def split_marks(data: TensorData, random: np.random.Generator) -> tuple[TensorData, TensorData]:
     """Return four fifths of the entries, with at least one for each person, and the others."""
     cells, entries = data.cells, data.entries
     hide = random.random(len(entries)) < 0.2

@@ -14,10 +14,10 @@ def test_steps_are_those_of_pytorch():
         own = Adam(ours, betas=(0.9, 0.99), fused=fused)
         other = torch.optim.Adam(theirs, betas=(0.9, 0.99), fused=fused)
         for rate in (0.1, 0.05, 0.02):
-            for one, two in zip(ours, theirs, strict=True):
-                one.grad = torch.randn(one.shape, generator=generator)
-                two.grad = one.grad.clone()
-            own.step(rate)
+            gradients = [torch.randn(each.shape, generator=generator) for each in ours]
+            own.step(gradients, rate)
+            for each, gradient in zip(theirs, gradients, strict=True):
+                each.grad = gradient
             other.param_groups[0]["lr"] = rate
             other.step()
             for one, two in zip(ours, theirs, strict=True):

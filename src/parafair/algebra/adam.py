@@ -37,16 +37,16 @@ class Adam:
         self._steps = [torch.zeros((), dtype=torch.float32, device="cpu") for _ in self.parameters]
 
     @torch.no_grad()
-    def step(self, rate: float) -> None:
-        """Take one step with the gradients in ``grad``.
+    def step(self, gradients: Sequence[Tensor], rate: float) -> None:
+        """Take one step.
 
         Args:
+            gradients: The gradient in each parameter.
             rate: The learning rate.
         """
-        gradients = [each.grad for each in self.parameters if each.grad is not None]
         adam(
             self.parameters,
-            gradients,
+            list(gradients),
             self._means,
             self._squares,
             [],

@@ -267,9 +267,9 @@ class _TunedNetwork(_NetworkEstimator):
                 for i, fold in enumerate(folds)
             ]
             batch = self._for_each_decay(torch.stack(chosen), inner)
-            members.set_gradients(functional.embedding(batch, rows), targets[batch], space)
+            gradients = members.gradients(functional.embedding(batch, rows), targets[batch], space)
             rate = self.learning_rate * (1 + cos(pi * (step - 1) / self.steps)) / 2
-            optimizer.step(rate)
+            optimizer.step(gradients, rate)
             # Decoupled weight decay: Loshchilov and Hutter, 2019.
             shrink = 1 - rate * decays[:, None, None]
             for weights in members.layers[::2]:

@@ -77,12 +77,12 @@ class Members:
         return functional.cross_entropy(outputs, targets, reduction="none").mean(1)
 
     def space(self, n: int) -> list[Tensor]:
-        """Return memory for `set_gradients` on n rows per member."""
+        """Return memory for `gradients` on n rows per member."""
         hidden = self.layers[0].shape[1]
         return [self.layers[0].new_empty(len(self), hidden, n) for _ in range(3)]
 
-    def set_gradients(self, rows: Tensor, targets: Tensor, space: list[Tensor]) -> None:
-        """Write the gradient of the sum of `losses` into the ``grad`` of the layers.
+    def gradients(self, rows: Tensor, targets: Tensor, space: list[Tensor]) -> list[Tensor]:
+        """Return the gradient of the sum of `losses` in each of the layers.
 
         Args:
             rows: Inputs of each member, shape (members, n, columns).
@@ -98,9 +98,9 @@ class Members:
         else:
             error = error.softmax(1) - functional.one_hot(targets, error.shape[1]).mT
         error /= rows.shape[1]
-        w3.grad, b3.grad = torch.bmm(error, second.mT), error.sum(2, keepdim=True)
+        third = [torch.bmm(error, second.mT), error.sum(2, keepdim=True)]
         # The derivative of relu is the sign of its values, which are not negative.
         torch.bmm(w3.mT, error, out=back).mul_(second.sign_())
-        w2.grad, b2.grad = torch.bmm(back, first.mT), back.sum(2, keepdim=True)
+        middle = [torch.bmm(back, first.mT), back.sum(2, keepdim=True)]
         torch.bmm(w2.mT, back, out=second).mul_(first.sign_())
-        w1.grad, b1.grad = torch.bmm(second, rows), second.sum(2, keepdim=True)
+        return [torch.bmm(second, rows), second.sum(2, keepdim=True), *middle, *third]
