@@ -75,7 +75,8 @@ class MemoryPlan:
         n, number = data.shape[0], data.like.element_size()
         copies = ROW_COPIES
         if isinstance(settings.solver, LBFGS):
-            copies = LBFGS_COPIES + 2 * settings.solver.memory
+            # Its earlier steps, with their changes of the gradient, before and after an update.
+            copies = LBFGS_COPIES + 4 * settings.solver.memory
         if moves_scale(settings.penalty):
             copies += CRITERION_COPIES
         others = copies * sum(data.shape[1:]) * rank * number
