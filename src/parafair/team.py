@@ -180,6 +180,12 @@ class Team:
         found = self._channel.collect(self._sent(filled))
         return [one[:n].to(rows.device) for one, n in zip(found, lengths, strict=True)]
 
+    def collect_alike(self, part: Tensor) -> list[Tensor]:
+        """Return tensors of all processes, of the same shape, by one message."""
+        if self._channel is None:
+            return [part]
+        return [one.to(part.device) for one in self._channel.collect(self._sent(part))]
+
     def agree(self, part: Tensor) -> Tensor:
         """Return the tensor of process 0, in each process; all of them have the same shape."""
         return self.sum(part if self.rank == 0 else torch.zeros_like(part))

@@ -169,6 +169,25 @@ def test_a_fit_with_the_criterion_takes_the_same_way(tmp_path, people):
         assert found.objective == pytest.approx(expected.objective, rel=1e-5)
 
 
+def test_an_evaluation_takes_few_messages_whose_sizes_do_not_depend_on_the_people(tmp_path):
+    problems = [problem_of("masked", Invariant(chunk_size=CHUNK), people=n) for n in (800, 1300)]
+
+    def work(group):
+        found = []
+        for problem in problems:
+            own = shares(problem, group)
+            own.value_and_gradients(near(own))  # also computes what stays the same
+            team = own.team
+            before = team.messages, team.bytes
+            own.value_and_gradients(near(own))
+            found.append((team.messages - before[0], team.bytes - before[1]))
+        return found
+
+    for few, many in together(tmp_path, 2, work):
+        assert few == many
+        assert few[0] <= 18  # 14, and 4 of the ridge
+
+
 def test_a_process_has_whole_parts_and_nothing_else():
     class One:
         rank, size, is_alone = 1, 3, False

@@ -14,6 +14,7 @@ from parafair.algebra.zero_entries import all_entries_of
 from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.losses import Loss, is_squared
+from parafair.team import ALONE, Team
 
 # An index is treated as if it had this many more entries, all of them at the mean.
 EXTRA_ENTRIES = 1.0
@@ -47,15 +48,16 @@ class Offsets:
         return f"Offsets(mean {self.mean:.4g}, of modes {', '.join(map(str, self.by_mode))})"
 
     @classmethod
-    def of(cls, data: TensorData, people: int) -> Offsets:
+    def of(cls, data: TensorData, people: int, team: Team = ALONE) -> Offsets:
         """Fit offsets to the observed entries by least squares, one mode after the other.
 
         Args:
             data: The data.
             people: The mode of the people, which gets no offsets.
+            team: All processes that have this data; each reads a share of it if it is streamed.
         """
         if isinstance(data, StreamedData):
-            return cls._of_cells(data)
+            return cls._of_cells(data, team)
         if data.zeros_count:
             return cls._with_zeros(data, people)
         indices, values = data.cells, data.entries
@@ -75,7 +77,7 @@ class Offsets:
         return cls(mean, found)
 
     @classmethod
-    def _of_cells(cls, data: StreamedData) -> Offsets:
+    def _of_cells(cls, data: StreamedData, team: Team) -> Offsets:
         """Fit the same offsets to sums over all entries of each combination of the other modes."""
         sizes = data.shape[1:]
         if prod(sizes) > MOST_CELLS:
@@ -86,10 +88,11 @@ class Offsets:
                 "out"
             )
         sums, counts = torch.zeros(2, prod(sizes), dtype=torch.float64, device="cpu")
-        for tile in data.to("cpu", torch.float64).stream():
+        for tile in data.turn(team)[0].to("cpu", torch.float64).stream():
             cell = torch.from_numpy(np.ravel_multi_index(tuple(tile.indices[1:].numpy()), sizes))
             sums += torch.bincount(cell, tile.values, minlength=len(sums))
             counts += torch.bincount(cell, minlength=len(counts))
+        sums, counts = team.sums([sums, counts])
         places = torch.stack(torch.unravel_index(torch.arange(len(sums), device="cpu"), sizes))
         mean = float(sums.sum() / counts.sum())
         left = sums - counts * mean
@@ -130,9 +133,11 @@ class Offsets:
         return cls(found.mean, vectors)
 
     @classmethod
-    def fit(cls, data: TensorData, people: int, loss: Loss) -> Offsets:
+    def fit(cls, data: TensorData, people: int, loss: Loss, team: Team = ALONE) -> Offsets:
         """Fit offsets for a loss: by least squares, or on the scale of its link."""
-        return cls.of(data, people) if is_squared(loss) else cls.in_link(data, people, loss)
+        if is_squared(loss):
+            return cls.of(data, people, team)
+        return cls.in_link(data, people, loss)
 
     @classmethod
     def in_link(cls, data: TensorData, people: int, loss: Loss) -> Offsets:
@@ -214,11 +219,16 @@ class Offsets:
             total = total + with_last[indices[mode]]
         return total
 
-    def subtract(self, data: TensorData) -> TensorData:
-        """Return the data without its offsets."""
+    def subtract(self, data: TensorData, team: Team = ALONE) -> TensorData:
+        """Return the data without its offsets.
+
+        Args:
+            data: The data.
+            team: All processes that have it.
+        """
         if isinstance(data, StreamedData):
             own = Offsets(self.mean, {mode: v.cpu() for mode, v in self.by_mode.items()})
-            return data.with_change(lambda indices, values: values - own.at(indices))
+            return data.with_change(lambda indices, values: values - own.at(indices), team)
         if data.zeros_count:
             raise ValueError(
                 "center=True cannot be used with absent='zero' and loss='squared': zeros minus "

@@ -17,7 +17,9 @@ from parafair.algebra.streamed import StreamedObservations, Tile, not_in_memory
 from parafair.data.devices import check_device, resolve_dtype
 from parafair.data.labels import check_positions
 from parafair.data.modes import complete_labels, complete_modes
+from parafair.data.some_people import SomePeople
 from parafair.data.tensor_data import TensorData
+from parafair.team import ALONE, Share, Team
 
 # Entries of a tile, unless a limit of memory says otherwise: larger tiles are not faster.
 TILE = 2**20
@@ -34,7 +36,6 @@ class Source(Protocol):
         modes: Names of the modes.
         labels: Labels of each mode; empty for positions.
         count: Number of entries.
-        norm_squared: The sum of their squares.
         bounds: The first person of each group, then the number of people, shape (groups + 1,).
         sizes: Number of entries of each group, shape (groups,).
     """
@@ -43,9 +44,12 @@ class Source(Protocol):
     modes: tuple[str, ...]
     labels: tuple[NDArray[Any], ...]
     count: int
-    norm_squared: float
     bounds: NDArray[np.int64]
     sizes: NDArray[np.int64]
+
+    @property
+    def norm_squared(self) -> float | None:
+        """The sum of squares of the entries; None if it takes a pass."""
 
     def check(self) -> None:
         """Raise if the entries are not what they were; called before every pass."""
@@ -83,19 +87,20 @@ class StreamedData(TensorData):
         self._set("tile", TILE)
         self._set("like", torch.empty(0, dtype=torch.float64, device="cpu"))
         self._set("change", None)
-        self._set("norm_squared", float(source.norm_squared))
+        if source.norm_squared is not None:
+            self._set("norm_squared", float(source.norm_squared))
 
     source: Source
     memory: int | None
     tile: int
     like: Tensor
     change: Change | None
-    norm_squared: float
 
     def _with(self, **values: Any) -> StreamedData:
         found = copy(self)
-        for name in ("observations", "cells", "observed"):
-            found.__dict__.pop(name, None)
+        found.__dict__.pop("observations", None)
+        if {"change", "source"} & set(values):
+            found.__dict__.pop("norm_squared", None)
         for name, value in values.items():
             found._set(name, value)
         return found
@@ -122,6 +127,15 @@ class StreamedData(TensorData):
     def dtype(self) -> torch.dtype:
         """The precision of the entries."""
         return self.like.dtype
+
+    @cached_property
+    def norm_squared(self) -> float:
+        """The sum of squares of the entries; takes a pass if they are changed, or of some people.
+
+        It is computed in double precision, whatever that of the tiles is.
+        """
+        double = self.to(dtype=torch.float64)
+        return sum(float(tile.values.square().sum()) for tile in double.stream())
 
     @property
     def norm(self) -> float:
@@ -178,13 +192,37 @@ class StreamedData(TensorData):
         """Return the data with tiles of about so many entries."""
         return self._with(tile=entries)
 
-    def with_change(self, change: Change) -> StreamedData:
-        """Return the data with values that are changed whenever they are read; takes one pass."""
+    def with_change(self, change: Change, team: Team = ALONE) -> StreamedData:
+        """Return the data with values that are changed whenever they are read; takes one pass.
+
+        Args:
+            change: The change.
+            team: All processes that have this data; each reads a share of it.
+        """
         found = self._with(change=change)
-        # The norm is computed in double precision, whatever that of the tiles is.
-        double = found.to(dtype=torch.float64)
-        squares = sum(float(tile.values.square().sum()) for tile in double.stream())
-        return found._with(norm_squared=squares)
+        return found._with(norm_squared=team.add(found.turn(team)[0].norm_squared))
+
+    def only(self, places: NDArray[np.intp]) -> StreamedData:
+        """Return the data of some people, whose entries are still read in tiles.
+
+        Args:
+            places: Their positions in ascending order.
+        """
+        source = SomePeople(self.source, places)
+        labels = (self.labels[0][places], *self.labels[1:])
+        return self._with(source=source, shape=source.shape, labels=labels)
+
+    def turn(self, team: Team) -> tuple[StreamedData, Share | None]:
+        """Return consecutive people whose entries this process reads, and who they are.
+
+        Together, the processes read those of everybody once; a process alone reads them all, and
+        its share is None.
+        """
+        if team.is_alone:
+            return self, None
+        n = self.shape[0]
+        places = np.arange(team.rank * n // team.size, (team.rank + 1) * n // team.size)
+        return self.only(places), Share(team, n, places)
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
@@ -280,5 +318,9 @@ class StreamedData(TensorData):
 
     def sample(self, people: int, seed: int = 0) -> TensorData:
         """Return the data of a random sample of people in memory; everybody if they are few."""
-        drawn = np.random.RandomState(seed).permutation(self.shape[0])[:people]
-        return self.take(0, np.sort(drawn))
+        return self.take(0, drawn_people(self.shape[0], people, seed))
+
+
+def drawn_people(everybody: int, people: int, seed: int) -> NDArray[np.intp]:
+    """Return the positions of a random sample of people, in ascending order."""
+    return np.sort(np.random.RandomState(seed).permutation(everybody)[:people])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -14,7 +17,8 @@ from parafair.data.sensitive import SensitiveFeatures
 CHUNK_PEOPLE, MOST_GROWTH, FEWEST_OF_A_GROUP = 1000, 20, 20
 
 # Chunks in a part. People change chunks within their part alone, so each of several processes can
-# have whole parts, and the chunks do not depend on how many processes there are.
+# have whole parts, and the chunks do not depend on how many processes there are. The people of a
+# part are near each other in the data, so a process reads few files beside its own.
 PART_CHUNKS = 8
 
 
@@ -60,13 +64,53 @@ def stratify(sensitive: SensitiveFeatures, chunks: int, deal: int = 0) -> tuple[
     n = len(sensitive)
     if chunks == 1:
         return (torch.arange(n, device="cpu"),)
+    part = parts_of_chunks(chunks)[np.arange(n) % chunks]
     columns = sorted(sensitive.columns, key=lambda column: column.kind != "categorical")
     drawn = np.random.default_rng(0).permutation(n)
     # The last key of lexsort is the primary one.
     order = drawn[np.lexsort([column.values[drawn] for column in reversed(columns)])]
+    if part[:chunks].any():
+        values = [column.values[order] for column in columns]
+        order = _gather_parts(order, part, _strata(values, PART_CHUNKS * chunks))
     if deal:
         keys = np.random.default_rng(deal).random(n)
-        position = np.arange(n)
-        part = parts_of_chunks(chunks)[position % chunks]
-        order = order[np.lexsort((keys, part, position // chunks))]
+        order = order[np.lexsort((keys, part, np.arange(n) // chunks))]
     return tuple(torch.from_numpy(np.sort(order[chunk::chunks])) for chunk in range(chunks))
+
+
+def _strata(values: Sequence[NDArray[Any]], least: int) -> NDArray[np.intp]:
+    """Return the stratum of each person, of whom every part gets its share, shape (n,).
+
+    At least so many people with equal features are a stratum. Others are, with those who follow.
+
+    Args:
+        values: The features of people who are sorted by them, one (n,) each.
+        least: How many people are a stratum.
+    """
+    n = len(values[0])
+    differs = np.zeros(n, bool)
+    for own in values:
+        differs[1:] |= own[1:] != own[:-1]
+    run = np.cumsum(differs)
+    found: NDArray[np.intp] = np.where(
+        np.bincount(run)[run] >= least, run, n + np.arange(n) // least
+    )
+    return found
+
+
+def _gather_parts(
+    order: NDArray[np.intp], part: NDArray[np.intp], stratum: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """Return people in another order, in which those of a part are near each other in the data.
+
+    Args:
+        order: The people, sorted by their features, shape (n,).
+        part: The part of each place in this order.
+        stratum: The stratum of each place: its people may change places.
+    """
+    of_person = np.empty_like(part)
+    of_person[order[np.lexsort((order, stratum))]] = part[np.lexsort((part, stratum))]
+    found = np.empty_like(order)
+    # Within a part, people are sorted by their features again.
+    found[np.argsort(part, kind="stable")] = order[np.argsort(of_person[order], kind="stable")]
+    return found

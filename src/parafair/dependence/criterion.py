@@ -283,13 +283,18 @@ class Criterion:
         whitened, robust = self._rows(views)
         usual, for_whitened = compare_rows(whitened, scorers.rows, self.places, self.runs)
         middle, for_robust = compare_rows(robust, scorers.robust, self.places, self.runs)
-        single, for_columns = compare_columns(
-            self._columns(views), scorers.columns, scorers.pairs, self._alike_here, self.team
+        value, for_columns = compare_columns(
+            self._columns(views),
+            scorers.columns,
+            scorers.pairs,
+            self._alike_here,
+            self.team,
+            usual + middle,
         )
         for_components, through_robust = for_columns.double().chunk(2, -1)
         through_robust = through_robust + for_robust.double() * compression_slope(views.robust)
         gradient = views.pull_back(for_whitened.double(), through_robust, for_components)
-        value = (self.team.sum(usual + middle) + single).reshape(rows.shape[:-2])
+        value = value.reshape(rows.shape[:-2])
         return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
 
     def _score_rows(self, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -146,6 +146,7 @@ def compare_columns(
     pairs: Score,
     alike: Alike | None = None,
     team: Team = ALONE,
+    scores: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the score of columns, shape (batch,), and its gradient, shape (batch, n, columns).
 
@@ -156,6 +157,7 @@ def compare_columns(
         pairs: The score of pairs, with the pairs in the place of chunks.
         alike: People with equal weights, if they are known.
         team: All processes whose people are compared.
+        scores: Other scores of this process, shape (batch,); those of all processes are added.
     """
     weights, sizes = single.weights.columns[0], None
     if alike is not None:
@@ -163,7 +165,8 @@ def compare_columns(
     waves = Waves(columns, weights, sizes, team)
     tiles = list(waves.tiles())
     kept = waves.kept(tiles)
-    of_single, of_pairs = waves.total(tiles, kept)
+    scores = columns.new_zeros(len(columns)) if scores is None else scores
+    of_single, of_pairs, scores = waves.total(tiles, kept, scores)
     value, for_single = waves.score_single(of_single, single)
     more, for_pairs = waves.score_pairs(of_pairs, pairs)
     gradient = torch.empty_like(columns)
@@ -171,7 +174,7 @@ def compare_columns(
         phases = kept.get(people.start) or waves.of(people)
         gradient[:, people] = waves.pull(phases, people, for_single, for_pairs)
     gradient *= compression_slope(columns)
-    return value + more, gradient if alike is None else gradient[:, alike.back]
+    return scores + (value + more), gradient if alike is None else gradient[:, alike.back]
 
 
 def column_sums(columns: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -182,5 +185,5 @@ def column_sums(columns: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         weights: The columns ``u``, shape (n, r).
     """
     waves = Waves(columns, weights)
-    of_single, of_pairs = waves.total(waves.tiles(), {})
+    of_single, of_pairs, _ = waves.total(waves.tiles(), {}, columns.new_zeros(len(columns)))
     return waves.squares_single(of_single), waves.squares_pairs(of_pairs)

@@ -50,7 +50,7 @@ class Waves:
         self.weights = weights
         self.sizes = sizes
         # What every person contributes with itself, because a wave agrees with itself.
-        self.alone = team.sum(weights.square().sum(0))
+        self.alone = weights.square().sum(0)
         self.paired = min(columns.shape[-1] // 2, MOST_PAIRED)
         self.frequencies, self.single_weights = (p.to(columns) for p in spectrum(COLUMN_GAMMAS))
         coarse, weights = spectrum(PAIR_GAMMAS)
@@ -103,17 +103,18 @@ class Waves:
         return found
 
     def total(
-        self, tiles: Iterable[slice], kept: dict[int, tuple[Tensor, Tensor]]
-    ) -> tuple[Tensor, Tensor]:
+        self, tiles: Iterable[slice], kept: dict[int, tuple[Tensor, Tensor]], scores: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return sums over all people of waves, and of products of features of two columns.
 
         Args:
             tiles: The people that are computed at once.
             kept: Waves that are already computed, by the first person.
+            scores: Scores of this process, which travel with the waves, shape (batch,).
 
         Returns:
             Shapes (2, batch, columns, frequencies, r), and (batch, 2, r, size, size) with one row
-            and one column for each feature of each paired column of a half.
+            and one column for each feature of each paired column of a half; and the sum of scores.
         """
         single, pairs = None, None
         for people in tiles:
@@ -129,8 +130,14 @@ class Waves:
             pairs = products if pairs is None else pairs.add_(products)
         assert single is not None
         assert pairs is not None
-        single, pairs = self.team.sums([single, pairs])
-        return single, pairs
+        if self.team.is_alone:
+            return single, pairs, scores
+        # Of two columns, one product is needed, and none of a column with itself.
+        parts = [single, self._blocks(pairs), self.alone, scores]
+        single, blocks, self.alone, scores = self.team.sums(parts)
+        pairs = torch.zeros_like(pairs)
+        self._apart(pairs)[..., self.first, :, self.second, :] = blocks
+        return single, pairs, scores
 
     def squares_single(self, sums: Tensor) -> Tensor:
         """Return the sums of single columns, shape (batch, columns, kernels, r)."""

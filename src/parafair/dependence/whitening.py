@@ -25,6 +25,7 @@ class Standardized(NamedTuple):
         whitened: Uncorrelated columns of variance 1, shape (..., n, rank).
         columns: Columns of variance 1, shape (..., n, rank).
         spread: Standard deviations of the columns, shape (..., 1, rank).
+        gram: Products of the columns, summed over all people, shape (..., rank, rank).
         scales: Roots of the eigenvalues of the columns' correlations, shape (..., rank).
         vectors: Eigenvectors of the correlations, shape (..., rank, rank).
         people: How many rows there are, those of other processes included.
@@ -34,6 +35,7 @@ class Standardized(NamedTuple):
     whitened: Tensor
     columns: Tensor
     spread: Tensor
+    gram: Tensor
     scales: Tensor
     vectors: Tensor
     people: int
@@ -48,15 +50,22 @@ class Standardized(NamedTuple):
             team: All processes whose rows are standardized together.
         """
         rows = rows.double()
-        mean, people = team.mean(rows)
+        mean, people = rows.mean(-2, keepdim=True), rows.shape[-2]
         centered = rows - mean
-        # Divide by the largest entry first: squares must neither overflow nor vanish.
-        size = team.largest(centered.abs().amax(-2, keepdim=True))
-        size = torch.where(size > 0, size, torch.ones_like(size))
-        relative = team.mean((centered / size).square())[0].sqrt()
-        spread = size * torch.where(relative > 0, relative, torch.ones_like(relative))
-        columns = centered / spread
-        correlations = team.sum(columns.mT @ columns) / people
+        size = _largest(centered)
+        if team.is_alone:
+            spread = size * _positive((centered / size).square().mean(-2, keepdim=True).sqrt())
+            columns = centered / spread
+            gram = columns.mT @ columns
+        else:
+            relative = centered / size
+            own = Moments(mean, size, relative.mT @ relative, people)
+            mean, size, gram, people = own.together(team)
+            variance = gram.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) / people
+            relative = _positive(variance.sqrt())
+            spread, gram = size * relative, gram / (relative.mT * relative)
+            columns = (rows - mean) / spread
+        correlations = gram / people
         # A member that has overflowed must become NaN without failing the whole batch.
         finite = torch.isfinite(correlations).all(-1, keepdim=True).all(-2, keepdim=True)
         values, vectors = torch.linalg.eigh(correlations.where(finite, 0.0))
@@ -64,7 +73,7 @@ class Standardized(NamedTuple):
         scales = (values.clamp_min(0) + RIDGE).sqrt()
         # The symmetric root: unlike eigenvectors, it does not jump when eigenvalues meet.
         root = (vectors / scales.unsqueeze(-2)) @ vectors.mT
-        return cls(columns @ root, columns, spread, scales, vectors, people, team)
+        return cls(columns @ root, columns, spread, gram, scales, vectors, people, team)
 
     @property
     def basis(self) -> Tensor:
@@ -79,13 +88,83 @@ class Standardized(NamedTuple):
         """
         vectors = self.vectors
         one, two = self.scales.unsqueeze(-1), self.scales.unsqueeze(-2)
-        inner = vectors.mT @ self.team.sum(self.columns.mT @ for_whitened) @ vectors
+        if not self.team.is_alone:
+            return self._pull_back_together(for_whitened, for_columns)
+        inner = vectors.mT @ (self.columns.mT @ for_whitened) @ vectors
         inner = -(inner + inner.mT) / (self.people * one * two * (one + two))
         gradient = (for_whitened @ vectors / two + self.columns @ vectors @ inner) @ vectors.mT
         gradient = gradient + for_columns
-        along = self.team.mean(self.columns * gradient)[0]
+        along = (self.columns * gradient).mean(-2, keepdim=True)
         gradient = (gradient - self.columns * along) / self.spread
-        return gradient - self.team.mean(gradient)[0]
+        return gradient - gradient.mean(-2, keepdim=True)
+
+    def _pull_back_together(self, for_whitened: Tensor, for_columns: Tensor) -> Tensor:
+        """Return the same by one message: means of what is known, as columns have mean zero."""
+        columns, vectors = self.columns, self.vectors
+        one, two = self.scales.unsqueeze(-1), self.scales.unsqueeze(-2)
+        known = for_whitened @ vectors / two @ vectors.mT + for_columns
+        inner, along, mean = self.team.sums(
+            [
+                columns.mT @ for_whitened,
+                (columns * known).sum(-2, keepdim=True),
+                known.sum(-2, keepdim=True),
+            ]
+        )
+        inner = vectors.mT @ inner @ vectors
+        inner = -(inner + inner.mT) / (self.people * one * two * (one + two))
+        mixed = vectors @ inner @ vectors.mT
+        along = along + (self.gram @ mixed).diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
+        gradient = known - mean / self.people + columns @ mixed - columns * along / self.people
+        return gradient / self.spread
+
+
+class Moments(NamedTuple):
+    """Mean and scatter of the rows of a process.
+
+    Attributes:
+        mean: Shape (..., 1, rank).
+        size: The unit of each column, shape (..., 1, rank).
+        gram: Products of rows without their mean, in these units, shape (..., rank, rank).
+        people: Number of rows.
+    """
+
+    mean: Tensor
+    size: Tensor
+    gram: Tensor
+    people: int
+
+    def together(self, team: Team) -> Moments:
+        """Return the moments of the rows of all processes, by one message.
+
+        Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983: nothing
+        cancels, and no square overflows in the units of the largest entry.
+        """
+        own = torch.cat([self.mean, self.size, self.gram], -2).movedim(-2, 0)
+        count = torch.full_like(own[:1], self.people)
+        found = torch.stack(team.collect_alike(torch.cat([own, count])))
+        mean, size, count = (found[:, place].unsqueeze(-2) for place in (0, 1, -1))
+        gram = found[:, 2:-1].movedim(1, -2)
+        total = count.sum(0)
+        middle = (count * mean).sum(0) / total
+        apart = mean - middle
+        unit = _positive(torch.maximum(size, apart.abs()).amax(0))
+        ratio, apart = size / unit, apart / unit
+        both = gram * (ratio.mT * ratio) + count * (apart.mT * apart)
+        people = int(total.flatten()[0])
+        return Moments(middle, unit, both.sum(0), people)
+
+
+def _largest(centered: Tensor) -> Tensor:
+    """Return the largest entry of each column, a unit in which squares neither overflow nor vanish.
+
+    That of a column of zeros is 1.
+    """
+    return _positive(centered.abs().amax(-2, keepdim=True))
+
+
+def _positive(sizes: Tensor) -> Tensor:
+    """Return sizes with 1 in the place of 0."""
+    return torch.where(sizes > 0, sizes, torch.ones_like(sizes))
 
 
 def spread_basis(rows: Tensor, team: Team = ALONE) -> Tensor:
@@ -126,7 +205,7 @@ class RowViews:
 
     def __init__(self, rows: Tensor, team: Team = ALONE) -> None:
         self._usual = Standardized.of(rows, team)
-        self._robust = RobustUnits(self._usual.columns, self._usual.people, team)
+        self._robust = RobustUnits(self._usual)
         self.whitened = self._usual.whitened
         self.robust, self.components = self._robust.whitened, self._robust.columns
 
@@ -145,6 +224,7 @@ class Reweighting(NamedTuple):
         weights: The new weight of each person, shape (batch, n, 1).
         after: Rows without their weighted mean, shape (batch, n, rank).
         total: The sum of the weights of all people, shape (batch, 1, 1).
+        scatter: The weighted scatter after the step, shape (batch, rank, rank).
         people: How many people there are.
         team: All processes.
     """
@@ -154,6 +234,7 @@ class Reweighting(NamedTuple):
     weights: Tensor
     after: Tensor
     total: Tensor
+    scatter: Tensor
     people: int
     team: Team
 
@@ -166,13 +247,18 @@ class Reweighting(NamedTuple):
         inverse = torch.linalg.solve_triangular(lower, identity(rank, lower), upper=False)
         distances = (centered @ inverse.mT).square().sum(-1, keepdim=True)
         weights = (rank + FREEDOM) / (FREEDOM + distances)
-        summed, total = team.sums([weights.mT @ centered, weights.sum(-2, keepdim=True)])
-        return cls(centered, inverse, weights, centered - summed / total, total, people, team)
-
-    @property
-    def scatter(self) -> Tensor:
-        """The weighted scatter after the step."""
-        return _scatter(self.weights * self.after, self.after, self.people, self.team)
+        sums = [weights.mT @ centered, weights.sum(-2, keepdim=True)]
+        if team.is_alone:
+            summed, total = sums
+            after = centered - summed / total
+            scattered = (weights * after).mT @ after
+        else:  # by one message: the mean is near zero already, and so is what cancels
+            sums.append((weights * centered).mT @ centered)
+            summed, total, scattered = team.sums(sums)
+            after = centered - summed / total
+            scattered = scattered - summed.mT @ summed / total
+        scatter = _with_ridge(scattered / people)
+        return cls(centered, inverse, weights, after, total, scatter, people, team)
 
     def pull_back(self, for_after: Tensor, for_scatter: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradients in `before` and in its scatter from those in `after` and its own.
@@ -203,13 +289,12 @@ class RobustUnits:
     whitened: Tensor
     columns: Tensor
 
-    def __init__(self, columns: Tensor, people: int, team: Team = ALONE) -> None:
-        self._people, self._team = people, team
+    def __init__(self, usual: Standardized) -> None:
+        people, team = self._people, self._team = usual.people, usual.team
         # A member that has overflowed must become NaN without failing the whole batch.
-        broken = ~torch.isfinite(columns).all(-1, keepdim=True).all(-2, keepdim=True)
-        finite = team.sum(broken.long()) == 0
-        centered = columns.where(finite, 0.0)
-        scatter = _scatter(centered, centered, people, team)
+        finite = torch.isfinite(usual.gram).all(-1, keepdim=True).all(-2, keepdim=True)
+        centered = usual.columns.where(finite, 0.0)
+        scatter = _with_ridge(usual.gram.where(finite, 0.0) / people)
         self._steps: list[Reweighting] = []
         for _ in range(REWEIGHTINGS):
             step = Reweighting.of(centered, scatter, people, team)
@@ -229,12 +314,13 @@ class RobustUnits:
         """Return the gradient in the given columns from the gradients in both outputs."""
         columns, spread, vectors = self._columns, self._spread, self._vectors
         one, two = self._scales.unsqueeze(-1), self._scales.unsqueeze(-2)
-        for_root = self._team.sum(columns.mT @ for_whitened)
+        for_columns = for_columns + for_whitened @ self._root
+        for_root, for_spread = self._team.sums(
+            [columns.mT @ for_whitened, (for_columns * columns).sum(-2, keepdim=True)]
+        )
         for_root = (for_root + for_root.mT) / 2
         inner = -(vectors.mT @ for_root @ vectors) / (one * two * (one + two))
         for_correlations = vectors @ inner @ vectors.mT
-        for_columns = for_columns + for_whitened @ self._root
-        for_spread = self._team.sum((for_columns * columns).sum(-2, keepdim=True))
         for_spread = for_spread + 2 * (for_correlations * self._correlations).sum(-2, keepdim=True)
         for_scatter = for_correlations / (spread.mT * spread)
         along = (for_spread / (2 * spread.square())).squeeze(-2)
@@ -247,10 +333,9 @@ class RobustUnits:
         return found
 
 
-def _scatter(first: Tensor, second: Tensor, people: int, team: Team) -> Tensor:
-    """Return ``first.T @ second`` over the number of people, with a small ridge."""
-    ridge = RIDGE * identity(second.shape[-1], second)
-    return team.sum(first.mT @ second) / people + ridge
+def _with_ridge(scatter: Tensor) -> Tensor:
+    """Return a scatter with a small ridge."""
+    return scatter + RIDGE * identity(scatter.shape[-1], scatter)
 
 
 def principal_plane(rows: Tensor) -> Tensor:

@@ -159,7 +159,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         if folder is not None or not team.is_alone:
             identity = identity_of(settings, data, sensitive_features, side)
             check_same(team, identity)
-        task = settings.bind(data, sensitive_features, side)
+        task = settings.bind(data, sensitive_features, side, team)
         problem = task.problem
         warn_empty(problem)
         warn_without_effect(settings, problem.order)

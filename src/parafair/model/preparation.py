@@ -36,7 +36,7 @@ from parafair.model.methods import resolve_method
 from parafair.model.noise import check_noise, default_noise
 from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge
 from parafair.model.side import check_side, check_side_weight
-from parafair.model.streaming import SAMPLE, check_stream
+from parafair.model.streaming import check_stream, sample_of
 from parafair.model.task import Task
 from parafair.penalties import Penalty, Postprocessing, ScorePenalty
 from parafair.penalties.base import moves_scale
@@ -52,6 +52,7 @@ from parafair.solvers.problem import Problem
 from parafair.solvers.ranks import check_rank
 from parafair.solvers.registry import resolve_solver
 from parafair.solvers.side import Side
+from parafair.team import ALONE, Team
 
 if TYPE_CHECKING:
     from parafair.model.fair_model import FairModel
@@ -160,23 +161,30 @@ class Settings:
             method = self.penalty or self.reduction
             check_side(method, self.encoder, self.loss, self.solver)
 
-    def bind(self, data: TensorData, sensitive_features: Any, side: Any = None) -> Task:
-        """Return the fit to run on this data.
+    def bind(
+        self,
+        data: TensorData,
+        sensitive_features: Any,
+        side: Any = None,
+        team: Team = ALONE,
+    ) -> Task:
+        """Return the fit to run on this data, of all people.
 
         Args:
             data: The data, with the dtype and on the device of the fit.
             sensitive_features: As in `FairCP.fit`.
             side: As in `FairCP.fit`.
+            team: All processes that will share it.
         """
         model = self.model
         if side is not None:
             self.check_side(side)
             if model.solver == "auto" and model.side_weight:
                 # As for plain decompositions; see `plain_solver`.
-                return replace(self, solver=LBFGS())._bind(data, sensitive_features, side)
-        return self._bind(data, sensitive_features, side)
+                return replace(self, solver=LBFGS())._bind(data, sensitive_features, side, team)
+        return self._bind(data, sensitive_features, side, team)
 
-    def _bind(self, data: TensorData, sensitive_features: Any, side: Any) -> Task:
+    def _bind(self, data: TensorData, sensitive_features: Any, side: Any, team: Team) -> Task:
         model = self.model
         if self.needs_features and sensitive_features is None:
             raise ValueError(
@@ -190,11 +198,18 @@ class Settings:
                 "given; pass one row per person as sensitive_features=..., or leave noise out"
             )
         mode = data.find_mode(model.mode)
-        if isinstance(data, StreamedData):
-            data = check_stream(self, data, mode, side=side is not None)
         if is_labeled(data.modes, data.labels):
             check_order(sensitive_features, data.labels[mode])
         features, other = self._features(data, mode, sensitive_features)
+        if isinstance(data, StreamedData):
+            data = check_stream(
+                self,
+                data,
+                mode,
+                features=features,
+                side=side is not None,
+                processes=team.size,
+            )
         table = None if side is None else read_side(side, data, mode)
         columns = None if table is None else SideColumns.of(table)
         squared = is_squared(self.loss)
@@ -213,10 +228,12 @@ class Settings:
             check_zeros(self.loss, data.shape)
         if not squared:
             check_values(data, self.loss)
-        offsets = Offsets.fit(data, mode, self.loss) if model.center else None
-        centered = offsets.subtract(data) if offsets is not None and squared else data
-        # Noise is for people with sensitive features alone.
-        secret = "" if features is None else secret_of(data, table)
+        offsets = Offsets.fit(data, mode, self.loss, team) if model.center else None
+        centered = offsets.subtract(data, team) if offsets is not None and squared else data
+        # Noise is for people with sensitive features alone. One process reads for all.
+        secret = "" if features is None or team.rank else secret_of(data, table)
+        if not team.is_alone:
+            secret = team.tell(secret)[0]
         given = 0.0 if model.ridge == "auto" else float(model.ridge)
         problem = Problem(
             centered,
@@ -241,7 +258,7 @@ class Settings:
         if model.ridge != "auto" or is_complete(data) or self.reduction is not None:
             return Task(self, problem, offsets, secret, None, unfolding, columns)
         selected = select_ridge(
-            data.sample(SAMPLE, self.seed) if isinstance(data, StreamedData) else data,
+            sample_of(data, self.seed, team) if isinstance(data, StreamedData) else data,
             rank,
             mode,
             center=model.center,

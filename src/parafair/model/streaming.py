@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.data.streamed import StreamedData
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.streamed import StreamedData, drawn_people
+from parafair.data.tensor_data import TensorData
+from parafair.dependence.chunks import CHUNK_PEOPLE, chunk_count, parts_of_chunks
 from parafair.errors import Interrupted
 from parafair.losses import is_squared
 from parafair.penalties import ScorePenalty, Transport
@@ -16,7 +19,9 @@ from parafair.penalties.base import moves_scale
 from parafair.solvers import LBFGS, decompose_plain
 from parafair.solvers.init import RANDOM_INITS, make_starts
 from parafair.solvers.problem import Problem
-from parafair.solvers.sampling import least_squares_rows
+from parafair.solvers.sampling import agreed, least_squares_rows
+from parafair.solvers.sharing import gather_entries, gather_people
+from parafair.team import Team
 
 if TYPE_CHECKING:
     from parafair.model.preparation import Settings
@@ -32,8 +37,9 @@ SAMPLE = 20_000
 BASE, PER_TILED, PER_SAMPLED, PER_PERSON = 600 * 10**6, 220, 300, 64
 
 # Copies of the people's rows that are held at once, without and with the earlier steps of L-BFGS,
-# and further ones of the criterion.
-ROW_COPIES, LBFGS_COPIES, CRITERION_COPIES = 14, 12, 30
+# and further ones of the criterion; and copies of everybody's rows, if several processes put them
+# together at the end.
+ROW_COPIES, LBFGS_COPIES, CRITERION_COPIES, GATHERED_COPIES = 14, 12, 30, 8
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,8 @@ class MemoryPlan:
 
     Attributes:
         base: Python and its libraries.
-        rows: Rows of people: factors, gradients, earlier steps.
-        people: Labels and counts.
+        rows: Rows of people: factors, gradients, earlier steps; of the largest share of a process.
+        people: Labels and counts of everybody, and their rows if processes put them together.
         sample: People in memory where a fit begins.
         least_tile: Two tiles of one row group each, the largest.
     """
@@ -55,20 +61,31 @@ class MemoryPlan:
     least_tile: int
 
     @classmethod
-    def of(cls, settings: Settings, data: StreamedData, rank: int) -> MemoryPlan:
-        """Return the plan of a fit."""
+    def of(
+        cls, settings: Settings, data: StreamedData, rank: int, *, share: float = 1.0
+    ) -> MemoryPlan:
+        """Return the plan of a fit.
+
+        Args:
+            settings: Those of the model.
+            data: The data of everybody.
+            rank: The number of components.
+            share: The largest share of the people that a process has.
+        """
         n, number = data.shape[0], data.like.element_size()
         copies = ROW_COPIES
         if isinstance(settings.solver, LBFGS):
-            copies = LBFGS_COPIES + 2 * settings.solver.memory
+            # Its earlier steps, with their changes of the gradient, before and after an update.
+            copies = LBFGS_COPIES + 4 * settings.solver.memory
         if moves_scale(settings.penalty):
             copies += CRITERION_COPIES
         others = copies * sum(data.shape[1:]) * rank * number
         sampled = min(n, SAMPLE) * data.observed // n
+        gathered = 0 if share == 1 else GATHERED_COPIES * n * rank * number
         return cls(
             BASE,
-            copies * n * rank * number + others,
-            PER_PERSON * n,
+            int(share * copies * n * rank * number) + others,
+            PER_PERSON * n + gathered,
             PER_SAMPLED * sampled,
             2 * PER_TILED * int(data.source.sizes.max()),
         )
@@ -93,7 +110,13 @@ class MemoryPlan:
 
 
 def check_stream(
-    settings: Settings, data: StreamedData, mode: int, *, side: bool = False
+    settings: Settings,
+    data: StreamedData,
+    mode: int,
+    *,
+    features: SensitiveFeatures | None = None,
+    side: bool = False,
+    processes: int = 1,
 ) -> StreamedData:
     """Return streamed data with tiles of the right size; raise if a fit does not support it.
 
@@ -101,7 +124,9 @@ def check_stream(
         settings: Those of the model.
         data: The data.
         mode: The mode of the people.
+        features: Their sensitive features; None without any.
         side: Whether there is side information.
+        processes: How many processes fit the model together.
     """
     model = settings.model
     refused = {
@@ -125,20 +150,36 @@ def check_stream(
             )
     if data.memory is None:
         return data
-    plan = MemoryPlan.of(settings, data, model.rank)
+    share = _largest_share(settings, features, processes)
+    plan = MemoryPlan.of(settings, data, model.rank, share=share)
     if data.memory < plan.least:
         raise MemoryError(
             f"memory={data.memory / 1e9:.2f} GB is too little for this fit, which needs "
-            f"{plan.least / 1e9:.2f} GB: {plan}; allow that much, lower the rank, or use "
-            "dtype='float32'"
+            f"{plan.least / 1e9:.2f} GB{' in each process' * (processes > 1)}: {plan}; allow that "
+            "much, lower the rank, or use dtype='float32'"
         )
     return data.with_tile(min(data.tile, plan.tile(data.memory)))
+
+
+def sample_of(data: StreamedData, seed: int, team: Team) -> TensorData:
+    """Return a random sample of people in memory, of whom each process reads some."""
+    own, share = data.turn(team)
+    return gather_entries(own, 0, share, drawn_people(data.shape[0], SAMPLE, seed))
+
+
+def _largest_share(settings: Settings, features: SensitiveFeatures | None, processes: int) -> float:
+    """Return the largest share of the people that a process has, if each has whole parts."""
+    if processes == 1 or features is None or not moves_scale(settings.penalty):
+        return 1 / processes
+    size = getattr(settings.penalty, "chunk_size", CHUNK_PEOPLE)
+    parts = int(parts_of_chunks(chunk_count(features.with_features(), size))[-1]) + 1
+    return min(1.0, -(-parts // processes) / parts)
 
 
 def sampled_start(
     problem: Problem, settings: Settings, seed: int, on_iteration: OnIteration | None = None
 ) -> tuple[Tensor, ...]:
-    """Return a start for everybody, each (1, size, rank): a plain fit to a sample of people.
+    """Return a start, each (1, size, rank): a plain fit to a sample of the people of all processes.
 
     The sample has the other factors; everybody gets the least-squares row.
 
@@ -156,10 +197,11 @@ def sampled_start(
     assert isinstance(init, str)
     few = replace(
         problem,
-        data=problem.data.sample(SAMPLE, seed),
+        data=gather_people(problem, drawn_people(problem.shape[0], SAMPLE, seed)),
         penalty=None,
         sensitive=None,
         other_sensitive={},
+        share=None,
     )
     try:
         (fit,) = decompose_plain(
@@ -173,7 +215,7 @@ def sampled_start(
         factors = [factor[0] for factor in _everybody(problem, interruption.fit)]
         fit = replace(interruption.fit, cp=CPTensor.from_factors(factors))
         raise Interrupted(fit, strength=0.0) from interruption
-    return _everybody(problem, fit)
+    return _everybody(problem, fit if problem.share is None else agreed(fit, problem.team))
 
 
 def _everybody(problem: Problem, fit: Fit) -> tuple[Tensor, ...]:

@@ -5,6 +5,7 @@ The other parameters are the same in all processes, and count once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -46,8 +47,16 @@ class Inner:
         """Return the products of all pairs of vectors, (..., p, N) and (..., q, N): (..., p, q)."""
         if self.team.is_alone:
             return first @ second.mT
-        (own, others), (theirs, rest) = self._apart(first), self._apart(second)
-        return self.team.sum(own @ theirs.mT) + others @ rest.mT
+        return self.several([(first, second)])[0]
+
+    def several(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+        """Return the products of several pairs, as `products` does, by one message."""
+        if self.team.is_alone:
+            return [first @ second.mT for first, second in pairs]
+        apart = [(*self._apart(first), *self._apart(second)) for first, second in pairs]
+        sums = self.team.sums([own @ theirs.mT for own, _, theirs, _ in apart])
+        rests = (others @ rest.mT for _, others, _, rest in apart)
+        return [total + rest for total, rest in zip(sums, rests, strict=True)]
 
     def is_curved(self, steps: Tensor, changes: Tensor) -> Tensor:
         """Tell where the curvature along steps is positive beyond rounding, shape (...).

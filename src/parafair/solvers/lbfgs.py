@@ -298,12 +298,12 @@ def inverse_times(
     """
     if not steps.shape[1]:
         return solve(gradient)
-    upper = inner.products(steps, changes).triu()
+    upper, along = inner.several([(steps, changes), (steps, gradient.unsqueeze(-2))])
+    upper = upper.triu()
     diagonal = upper.diagonal(dim1=-2, dim2=-1)
     # Pairs that were dropped are zero: they must change nothing.
     dropped = diagonal <= 0
     upper = upper + torch.diag_embed(dropped.to(upper))
-    along = inner.products(steps, gradient.unsqueeze(-2))
     first = torch.linalg.solve_triangular(upper, along, upper=True)
     left = solve(gradient - (changes.mT @ first).squeeze(-1))
     last = changes[:, -1]

@@ -123,9 +123,11 @@ class Part:
         rows = rows @ self.basis
         if self.mean is None or self.mixing is None or self.span is None:
             return rows / self.curvature @ self.basis.mT
-        mean = self.team.mean(rows)[0]
-        mixed = self.team.sum(self.span.mT @ rows)
-        rest = self._outside(self._outside(rows - mean, mixed) / self.curvature)
+        mean, mixed = self._along(rows)[0]
+        rest = rows - mean - self.span @ mixed
+        if self.team.is_alone:  # of rounding errors; those of a mean are not worth a message
+            rest = rest - rest.mean(-2, keepdim=True)
+        (rest,) = self._outside(rest / self.curvature)
         return (rest + self.span @ (mixed / self.mixing) + mean / self.mean) @ self.basis.mT
 
     def estimate(self, step: Tensor, change: Tensor, before: Tensor) -> Tensor:
@@ -136,21 +138,37 @@ class Part:
             change: The change of the penalty's gradient.
             before: The estimate before the step.
         """
-        moved = self._outside(torch.linalg.solve(self.basis.mT, step, left=False))
-        changed = self._outside(change @ self.basis)
-        ratio = self._norm(changed) / self._norm(moved)
+        moved, changed = self._outside(
+            torch.linalg.solve(self.basis.mT, step, left=False), change @ self.basis
+        )
+        squares = [rows.square().sum((-2, -1)) for rows in (moved, changed)]
+        before_step, after_step = self.team.sums(squares)
+        ratio = after_step.sqrt() / before_step.sqrt()
         found = before ** (1 - LAST) * ratio**LAST
         return torch.where(torch.isfinite(found) & (found > 0), found, before)
 
-    def _outside(self, rows: Tensor, along: Tensor | None = None) -> Tensor:
+    def _outside(self, *several: Tensor) -> list[Tensor]:
         """Return rows without their mean and their part along the span."""
         assert self.span is not None
-        along = self.team.sum(self.span.mT @ rows) if along is None else along
-        rows = rows - self.span @ along
-        return rows - self.team.mean(rows)[0]
+        found = []
+        for rows, (mean, along) in zip(several, self._along(*several), strict=True):
+            rest = rows - self.span @ along
+            # The span is centered, so the mean of the rest is that of the rows, to rounding.
+            found.append(rest - (rest.mean(-2, keepdim=True) if self.team.is_alone else mean))
+        return found
 
-    def _norm(self, rows: Tensor) -> Tensor:
-        return self.team.sum(rows.square().sum((-2, -1))).sqrt()
+    def _along(self, *several: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return the means of rows and their parts along the span, by one message."""
+        assert self.span is not None
+        along = [self.span.mT @ rows for rows in several]
+        if self.team.is_alone:
+            means = [rows.mean(-2, keepdim=True) for rows in several]
+            return list(zip(means, along, strict=True))
+        people = torch.tensor([several[0].shape[-2]], dtype=torch.float64, device=along[0].device)
+        sums = [rows.sum(-2, keepdim=True) for rows in several]
+        *found, people = self.team.sums([*sums, *along, people])
+        count = int(people)
+        return [(total / count, found[len(sums) + i]) for i, total in enumerate(found[: len(sums)])]
 
 
 def preconditioner(
@@ -259,8 +277,9 @@ def _span(factor: Tensor, team: Team) -> Tensor:
     From the Gram matrix of standardized columns: a QR decomposition of a million rows takes
     seconds on a GPU.
     """
-    columns = Standardized.of(factor, team).columns
-    values, vectors = torch.linalg.eigh(team.sum(gram(columns)))
+    standard = Standardized.of(factor, team)
+    columns = standard.columns
+    values, vectors = torch.linalg.eigh(standard.gram)
     largest = values[..., -1:]
     kept = values > RIDGE * largest
     scale = torch.where(kept, values, torch.inf).rsqrt()

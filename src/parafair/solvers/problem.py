@@ -155,7 +155,7 @@ class Problem(PenalizedPeople):
         """An empty tensor with the dtype and device of the data."""
         return self.observations.like
 
-    @property
+    @cached_property
     def norm_squared(self) -> float:
         """``||X||**2`` over the observed entries."""
         return self.team.add(self.own_norm_squared)

@@ -71,7 +71,7 @@ def solve_sample(
         # Its fit is not one of this problem.
         raise KeyboardInterrupt("while a sample was fitted") from interruption
     if problem.share is not None:
-        found = tuple(_agreed(fit, problem.team) for fit in found)
+        found = tuple(agreed(fit, problem.team) for fit in found)
     return [carry_over(problem, fit, places, few.penalized_features) for fit in found]
 
 
@@ -112,7 +112,7 @@ def _here(share: Share, places: NDArray[np.intp]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(here), torch.from_numpy(where)
 
 
-def _agreed(fit: Fit, team: Team) -> Fit:
+def agreed(fit: Fit, team: Team) -> Fit:
     """Return the fit of process 0: rounding may differ between machines."""
     return replace(fit, cp=CPTensor.from_factors([team.agree(f) for f in fit.cp.factors]))
 
@@ -157,11 +157,11 @@ def least_squares_rows(problem: Problem, others: Factors) -> Tensor:
     """Return everybody's rows that fit best with the other factors fixed, (batch, n, rank).
 
     Args:
-        problem: The problem of everybody; its penalty is ignored.
+        problem: The problem, of the people of this process; its penalty is ignored.
         others: The factors of all other modes in order, each (batch, size, rank).
     """
     mode, factors = problem.mode, list(others)
     batch, _, rank = factors[0].shape
-    factors.insert(mode, factors[0].new_zeros(batch, problem.shape[mode], rank))
+    factors.insert(mode, factors[0].new_zeros(batch, problem.data.shape[mode], rank))
     block = Sweep(problem, factors).block(mode)
     return block.minimizer(QuadraticForm.zero(block.target))

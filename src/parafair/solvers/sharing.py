@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor, Factors
+from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.penalties import Penalty
 from parafair.penalties.bound import BoundShared
@@ -22,7 +23,7 @@ from parafair.solvers.binding import reference_of
 from parafair.solvers.penalized import SharedPeople
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
-from parafair.team import Team
+from parafair.team import Share, Team
 
 
 def share_problem(problem: Problem, team: Team) -> Problem:
@@ -69,10 +70,17 @@ def share_problem(problem: Problem, team: Team) -> Problem:
     sensitive = problem.sensitive
     return replace(
         problem,
-        data=problem.data.take(problem.mode, own),
+        data=_of_people(problem, own),
         sensitive=None if sensitive is None else sensitive.take(own),
         share=share,
     )
+
+
+def _of_people(problem: Problem, places: NDArray[np.intp]) -> TensorData:
+    """Return the data of some people; streamed if that of everybody is."""
+    if isinstance(problem.data, StreamedData):
+        return problem.data.only(places)
+    return problem.data.take(problem.mode, places)
 
 
 def check_shareable(data: TensorData, side: object) -> None:
@@ -85,7 +93,6 @@ def check_shareable(data: TensorData, side: object) -> None:
     refused = {
         "side": side is not None,
         "absent='zero'": data.zeros_count,
-        "data that is read from Parquet files": data.is_streamed,
     }
     for name, given in refused.items():
         if given:
@@ -113,7 +120,7 @@ def parts_of(problem: Problem) -> NDArray[np.intp]:
         return np.arange(n)
     penalized = problem.penalized
     # Others are compared with nobody.
-    found = np.arange(n) % (int(bound.parts.max()) + 1)
+    found = np.arange(n) * (int(bound.parts.max()) + 1) // n
     found[slice(None) if penalized is None else penalized.cpu().numpy()] = bound.parts.numpy()
     return found
 
@@ -125,22 +132,37 @@ def gather_people(problem: Problem, places: NDArray[np.intp]) -> TensorData:
         problem: The problem.
         places: Positions of the people among all, in ascending order.
     """
-    share = problem.share
+    return gather_entries(problem.data, problem.mode, problem.share, places)
+
+
+def gather_entries(
+    data: TensorData, mode: int, share: Share | None, places: NDArray[np.intp]
+) -> TensorData:
+    """Return the entries of some people of all processes, in each of them.
+
+    Args:
+        data: The data of the people of this process.
+        mode: The mode of the people.
+        share: Who they are; None for everybody.
+        places: Positions of the people among all, in ascending order.
+    """
     if share is None:
-        return problem.data.take(problem.mode, places)
-    here, mode = np.flatnonzero(np.isin(share.places, places)), problem.mode
-    own = problem.data.take(mode, here)
+        return data.take(mode, places)
+    here = np.flatnonzero(np.isin(share.places, places))
+    # Somebody at least; who is not among the people counts for nothing below.
+    own = data.take(mode, here if len(here) else [0])
     position = torch.from_numpy(np.searchsorted(places, share.places[here]))
     shape = [*own.shape]
     shape[mode] = len(places)
     if own.indices is None:
-        values = own.values.movedim(mode, 0)
+        values = own.values.movedim(mode, 0)[: len(here)]
         order = torch.cat(share.team.collect(position)).argsort().to(values.device)
         found = torch.cat(share.team.collect(values))[order]
         return TensorData(found.movedim(0, mode).contiguous(), None, tuple(shape), own.modes)
-    indices = own.indices.clone()
+    kept = own.indices[mode] < len(here)
+    indices = own.indices[:, kept]
     indices[mode] = position.to(indices.device)[indices[mode]]
-    both = share.team.collect(indices.mT.contiguous()), share.team.collect(own.values)
+    both = share.team.collect(indices.mT.contiguous()), share.team.collect(own.values[kept])
     return TensorData(torch.cat(both[1]), torch.cat(both[0]).mT, tuple(shape), own.modes)
 
 
