@@ -62,7 +62,8 @@ class Entries(Protocol):
         Args:
             loss: The loss.
             factors: Each (batch, size, rank).
-            fixed: Further components, each (size, columns); empty for none.
+            fixed: Further components, each (size, columns), or (batch, size, columns) if members
+                of a batch differ; empty for none.
         """
 
     def slope_and_grams(
