@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from parafair.algebra.coupled import Table
+from parafair.algebra.coupled import SquaredTable
 from parafair.algebra.least_squares import squared_block
 from parafair.algebra.observed import observe
 from tests.reference.coupled import table_error
@@ -18,9 +18,9 @@ def draw(missing, seed=0):
 
 def of(table, listed=False):
     if not listed:
-        return Table(observe(table, None, tuple(table.shape)))
+        return SquaredTable(observe(table, None, tuple(table.shape)))
     cells = (~table.isnan()).nonzero().T.contiguous()
-    return Table(observe(table[tuple(cells)], cells, tuple(table.shape)))
+    return SquaredTable(observe(table[tuple(cells)], cells, tuple(table.shape)))
 
 
 @pytest.mark.parametrize("missing", [False, True])

@@ -232,6 +232,9 @@ SORTS: dict[str, Sort] = {
     "ridge": SIZES,
     "side": SIDES,
     "side_weight": SIZES,
+    "side_loss": choice(
+        ("'squared'", "'huber'"), ("'gamma'", "'poisson-identity'", "'cauchy'", "None", "3")
+    ),
     "rows": ROWS,
     "center": FLAGS,
     "encoder": ENCODERS,

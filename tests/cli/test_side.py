@@ -37,6 +37,14 @@ def test_fit_and_transform_with_a_table(hours):
     assert one["student"].equals(two["student"])
 
 
+@pytest.mark.slow
+def test_a_table_of_counts(hours):
+    chosen = (*SIDE, "--side-columns", "sleep,work", "--side-loss", "poisson")
+    told = run(*FIT_SCORES, *chosen, "--method", "none")
+    assert "deviance ratio of the side information" in told
+    assert FairCP.load("run").side_loss == "poisson"
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -48,6 +56,8 @@ def test_fit_and_transform_with_a_table(hours):
         (("--side", "others.csv"), "none of the people of the data"),
         ((*SIDE, "--side-columns", "sleep", "--method", "khsic"), "depends on the scale"),
         ((*SIDE, "--side-columns", "sleep", "--side-weight", -1), "side_weight must be"),
+        ((*SIDE, "--side-columns", "sleep", "--side-loss", "cauchy"), "side_loss must be one of"),
+        ((*SIDE, "--side-columns", "sleep", "--side-loss", "bernoulli"), "side has"),
         (("--side", "nothing.csv"), "nothing.csv"),
     ],
 )

@@ -62,7 +62,8 @@ class Entries(Protocol):
         Args:
             loss: The loss.
             factors: Each (batch, size, rank).
-            fixed: Further components, each (size, columns); empty for none.
+            fixed: Further components, each (size, columns), or (batch, size, columns) if members
+                of a batch differ; empty for none.
         """
 
     def slope_and_grams(
@@ -231,8 +232,25 @@ def _in_front(factors: Factors, mode: int) -> list[Tensor]:
     return [factors[mode], *factors[:mode], *factors[mode + 1 :]] if factors else []
 
 
+class ByRows:
+    """Entries whose sums for one mode are made row by row."""
+
+    def of_rows(
+        self, loss: Entrywise, weight: Weight | None, factors: Factors, fixed: Factors, mode: int
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return values of rows, slope and Gram matrices of one mode."""
+        raise NotImplementedError
+
+    def slope_and_grams(
+        self, loss: Entrywise, weight: Weight | None, factors: Factors, fixed: Factors, mode: int
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the sum of ``f``, the slope and the Gram matrices of one mode."""
+        values, slope, grams = self.of_rows(loss, weight, factors, fixed, mode)
+        return values.sum(-1), slope, grams
+
+
 @dataclass(frozen=True, eq=False)
-class ListedEntries:
+class ListedEntries(ByRows):
     """A list of entries.
 
     Attributes:
@@ -264,13 +282,6 @@ class ListedEntries:
         value, slope = loss.value_and_slope(self.values[:, None], self._model(factors, fixed))
         slopes = [self._sum(slope, factors, mode) for mode in range(len(factors))]
         return value.sum(0, dtype=torch.float64), slopes
-
-    def slope_and_grams(
-        self, loss: Entrywise, weight: Weight | None, factors: Factors, fixed: Factors, mode: int
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the sum of ``f``, the slope and the Gram matrices of one mode."""
-        values, slope, grams = self.of_rows(loss, weight, factors, fixed, mode)
-        return values.sum(-1), slope, grams
 
     def of_rows(
         self, loss: Entrywise, weight: Weight | None, factors: Factors, fixed: Factors, mode: int

@@ -16,7 +16,15 @@ from torch import Tensor
 
 from parafair.algebra.all_cells import ClosedZeros, Tiles
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.entrywise import Curved, Entries, Entrywise, ListedEntries, Weight, entries_of
+from parafair.algebra.entrywise import (
+    ByRows,
+    Curved,
+    Entries,
+    Entrywise,
+    ListedEntries,
+    Weight,
+    entries_of,
+)
 from parafair.algebra.observed import Observations
 from parafair.algebra.zero_filled import ZeroFilledObservations
 
@@ -36,27 +44,28 @@ class ZeroLoss(Protocol):
 def all_entries_of(observations: Observations) -> Entries:
     """Return observed entries for sums of a loss, with zeros that are not listed."""
     if isinstance(observations, ZeroFilledObservations):
-        return ZeroFilledEntries(observations.indices, observations.listed, observations.shape)
+        return ZeroFilledEntries(observations)
     return entries_of(observations)
 
 
 @dataclass(frozen=True, eq=False)
-class ZeroFilledEntries:
-    """A list of entries; all others are zeros.
+class ZeroFilledEntries(ByRows):
+    """Entries for sums of a loss; those that are not listed are zeros.
 
     Attributes:
-        indices: Positions of the listed entries, shape (order, count).
-        values: Their values, NaN where they are missing, shape (count,).
-        shape: Sizes of the modes.
+        observations: The listed entries, NaN where they are missing.
     """
 
-    indices: Tensor
-    values: Tensor
-    shape: tuple[int, ...]
+    observations: ZeroFilledObservations
 
     @cached_property
     def _listed(self) -> ListedEntries:
-        return ListedEntries(self.indices, self.values, self.shape)
+        own = self.observations
+        return ListedEntries(own.indices, own.listed, own.shape)
+
+    @property
+    def _tiles(self) -> Tiles:
+        return Tiles(self.observations.shape)
 
     def value_and_slopes(
         self, loss: Entrywise, factors: Factors, fixed: Factors
@@ -67,15 +76,8 @@ class ZeroFilledEntries:
         if closed is not None:
             more, others = closed.value_and_slopes(factors, fixed)
         else:
-            more, others = Tiles(self.shape).value_and_slopes(loss, factors, fixed)
+            more, others = self._tiles.value_and_slopes(loss, factors, fixed)
         return value + more, [a + b for a, b in zip(slopes, others, strict=True)]
-
-    def slope_and_grams(
-        self, loss: Entrywise, weight: Weight | None, factors: Factors, fixed: Factors, mode: int
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the sum of ``f``, the slope and the Gram matrices of one mode."""
-        values, slope, grams = self.of_rows(loss, weight, factors, fixed, mode)
-        return values.sum(-1), slope, grams
 
     def of_rows(
         self, loss: Entrywise, weight: Weight | None, factors: Factors, fixed: Factors, mode: int
@@ -87,7 +89,7 @@ class ZeroFilledEntries:
         if closed is not None:
             more = closed.of_rows(factors, fixed, mode, weighted=weight is not None)
         else:
-            more = Tiles(self.shape).of_rows(loss, weight, factors, fixed, mode)
+            more = self._tiles.of_rows(loss, weight, factors, fixed, mode)
         both = None if grams is None or more[2] is None else grams + more[2]
         return values + more[0], slope + more[1], both
 
@@ -98,7 +100,7 @@ class ZeroFilledEntries:
         if closed is not None:
             more = closed.margins(factors)
         else:
-            more = Tiles(self.shape).margins(loss, factors, fixed)
+            more = self._tiles.margins(loss, factors, fixed)
         return [a + b for a, b in zip(listed, more, strict=True)]
 
 

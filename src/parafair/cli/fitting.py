@@ -22,7 +22,7 @@ from parafair.cli.tensors import StreamOptions
 from parafair.cli.wording import in_shell_words
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
-from parafair.losses import is_squared
+from parafair.losses import Loss, is_squared
 from parafair.model.estimator import FairCP
 from parafair.model.noise import describe_noise
 from parafair.model.preparation import Settings
@@ -101,11 +101,14 @@ def show_result(model: FairCP | FairTucker, held_out: HeldOut | None) -> None:
     """Print how a fit ended and what it predicts."""
     last = model.fit_.history[-1]
     added = "penalty and ridge" if model.record_.ridge else "penalty"
-    of_side = model.fit_.side_residual
-    side = "" if of_side is None else f"residual of the side information {of_side:.4f}, "
+    of_side, table, side = model.fit_.side_residual, model.training_.side, ""
+    if of_side is not None and table is not None:
+        name = _measure(table.columns.loss)
+        side = f"{name} of the side information {of_side:.4f}, "
     echo(
-        f"{_measure(model)} {last.residual:.4f}, {side}{added} {last.penalty:.4g}, {model.n_iter_} "
-        f"iterations in {last.seconds:.1f} s: {in_shell_words(model.fit_.status.value)}"
+        f"{_measure(model.training_.loss)} {last.residual:.4f}, {side}{added} {last.penalty:.4g}, "
+        f"{model.n_iter_} iterations in {last.seconds:.1f} s: "
+        f"{in_shell_words(model.fit_.status.value)}"
     )
     if model.fit_.noise:
         echo(describe_noise(model.record_.noise, model.fit_))
@@ -115,9 +118,8 @@ def show_result(model: FairCP | FairTucker, held_out: HeldOut | None) -> None:
         output.print(held_out.table())
 
 
-def _measure(model: FairCP | FairTucker) -> str:
+def _measure(loss: Loss) -> str:
     """Return what the residual is called, by the loss."""
-    loss = model.training_.loss
     return "residual" if is_squared(loss) else loss.measure
 
 

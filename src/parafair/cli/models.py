@@ -74,6 +74,10 @@ class DecompositionOptions:
             "tensor.",
         ),
     ] = FIT["side_weight"]
+    side_loss: Annotated[
+        str,
+        option(MODEL, "Loss of --side, as --loss: such as bernoulli for columns of 0 and 1."),
+    ] = FIT["side_loss"]
     non_negative: Annotated[
         str | None,
         option(

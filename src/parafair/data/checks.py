@@ -51,8 +51,15 @@ def check_scale(data: TensorData) -> None:
         )
 
 
-def check_values(data: TensorData, loss: Loss) -> None:
-    """Raise unless the loss can take all observed entries; the message names the first other."""
+def check_values(data: TensorData, loss: Loss, *, name: str = "X", argument: str = "loss") -> None:
+    """Raise unless the loss can take all observed entries; the message names the first other.
+
+    Args:
+        data: The data.
+        loss: The loss.
+        name: What the data is called.
+        argument: What the argument of the loss is called.
+    """
     wrong = ~(loss.accepts(data.values) | data.values.isnan())
     if not wrong.any():
         return
@@ -64,6 +71,6 @@ def check_values(data: TensorData, loss: Loss) -> None:
     others = int(wrong.sum()) - 1
     more = f", and {others:,} more like it" if others else ""
     raise ValueError(
-        f"X has {value:g} at {where}{more}, but loss={loss.name!r} is for {loss.allowed}; "
-        f"{loss.remedy}"
+        f"{name} has {value:g} at {where}{more}, but {argument}={loss.name!r} is for "
+        f"{loss.allowed}; {loss.remedy.replace('loss=', f'{argument}=')}"
     )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from parafair.data.checks import check_values
 from parafair.data.labels import as_labels, find_labels, preview
 from parafair.data.modes import is_labeled
 from parafair.data.raw_features import index_of
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ParafairWarning, shown, warn
+from parafair.losses import Loss, Numbers, Squared
+from parafair.losses.registry import read_loss, stored_loss
 
 # A column whose values differ by less, relative to their size, is constant.
 ROUNDING = 1e-12
@@ -25,22 +28,28 @@ ROUNDING = 1e-12
 class SideColumns:
     """The columns of a table of side information, standardized over the training people.
 
+    Losses that are for certain values alone, such as counts, have them as they are.
+
     Attributes:
         labels: What each column is, shape (columns,).
-        mean: Their means over the observed entries, shape (columns,).
-        scale: Their standard deviations; 1 for a column with the same value everywhere.
+        mean: Their means over the observed entries, shape (columns,); 0 if they stay as they are.
+        scale: Their standard deviations; 1 for a column with the same value everywhere, and if
+            they stay as they are.
+        loss: The loss of the table.
     """
 
     labels: NDArray[Any]
     mean: NDArray[np.float64]
     scale: NDArray[np.float64]
+    loss: Loss = field(default_factory=Squared)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @classmethod
-    def of(cls, table: TensorData) -> SideColumns:
+    def of(cls, table: TensorData, loss: Loss) -> SideColumns:
         """Return the columns of a table of people x columns; warn about constant ones."""
+        check_values(table, loss, name="side", argument="side_loss")
         entries, places = table.entries.double().cpu().numpy(), table.cells[1].cpu().numpy()
         columns = table.shape[1]
         counts = np.bincount(places, minlength=columns)
@@ -65,7 +74,9 @@ class SideColumns:
                 ParafairWarning,
                 stacklevel=4,
             )
-        return cls(table.labels[1], mean, np.where(constant, 1.0, spread))
+        if isinstance(loss, Numbers):
+            return cls(table.labels[1], mean, np.where(constant, 1.0, spread), loss)
+        return cls(table.labels[1], np.zeros_like(mean), np.ones_like(mean), loss)
 
     def standardize(self, table: TensorData) -> TensorData:
         """Return a table with these columns in double precision, as the fit sees it."""
@@ -75,9 +86,15 @@ class SideColumns:
             mean, scale = mean[exact.indices[1]], scale[exact.indices[1]]
         return exact.with_values((exact.values - mean) / scale)
 
-    def restore(self, standardized: NDArray[Any]) -> NDArray[Any]:
-        """Return values of these columns, shape (people, columns), in their own units."""
-        return standardized * self.scale + self.mean
+    def restore(self, model: NDArray[Any]) -> NDArray[Any]:
+        """Return expected values of these columns, shape (people, columns), in their own units.
+
+        Args:
+            model: The model, as a fit has it, with intercepts.
+        """
+        linked = torch.from_numpy(np.asarray(model * self.scale + self.mean))
+        found: NDArray[Any] = self.loss.mean(linked).numpy()
+        return found
 
     def align(self, table: TensorData) -> TensorData:
         """Return a table of other people with these columns, matched by label if it has any."""
@@ -94,16 +111,23 @@ class SideColumns:
 
     def to_record(self) -> dict[str, Any]:
         """Return values for JSON."""
-        return {name: getattr(self, name).tolist() for name in ("labels", "mean", "scale")}
+        lists = {name: getattr(self, name).tolist() for name in ("labels", "mean", "scale")}
+        return {**lists, "loss": stored_loss(self.loss)}
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> SideColumns:
-        """Return columns from the result of `to_record`."""
+    def from_record(cls, record: Mapping[str, Any], *, classes: Iterable[type] = ()) -> SideColumns:
+        """Return columns from the result of `to_record`.
+
+        Args:
+            record: The values.
+            classes: Additional classes that the loss may have.
+        """
         mean, scale = (np.asarray(record[name], np.float64) for name in ("mean", "scale"))
         labels = np.asarray(record["labels"])
         if not labels.shape == mean.shape == scale.shape or labels.ndim != 1:
             raise ValueError("its side information has different numbers of labels and means")
-        return cls(labels, mean, scale)
+        # Models were saved before tables had losses.
+        return cls(labels, mean, scale, read_loss(record.get("loss", "squared"), classes=classes))
 
 
 def read_side(side: Any, data: TensorData, mode: int) -> TensorData:

@@ -9,6 +9,7 @@ from parafair.losses.binomial import Binomial
 from parafair.losses.deviance import deviances, null_deviance
 from parafair.losses.gamma import Gamma
 from parafair.losses.huber import Huber
+from parafair.losses.kinds import Numbers
 from parafair.losses.negative_binomial import NegativeBinomial
 from parafair.losses.poisson import Poisson
 from parafair.losses.poisson_identity import PoissonIdentity
@@ -24,6 +25,7 @@ __all__ = [
     "Huber",
     "Loss",
     "NegativeBinomial",
+    "Numbers",
     "Poisson",
     "PoissonIdentity",
     "Squared",

@@ -8,10 +8,11 @@ from typing import ClassVar
 from torch import Tensor
 
 from parafair.losses import logistic
+from parafair.losses.kinds import Events
 
 
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(Events):
     """``ln(1 + e**m) - x m``: entries 0 and 1, with probability ``1 / (1 + e**-m)`` of a 1.
 
     Probabilities between 0 and 1 are entries too; the loss is then the cross-entropy. If no entry
@@ -20,9 +21,6 @@ class Bernoulli:
     """
 
     name: ClassVar[str] = "bernoulli"
-    measure: ClassVar[str] = "deviance ratio"
-    allowed: ClassVar[str] = "0, 1 or a probability between them"
-    remedy: ClassVar[str] = "code no as 0 and yes as 1, or use loss='squared'"
     monotone: ClassVar[bool] = True
     at_zero: ClassVar[tuple[float, float] | None] = None
 
@@ -30,10 +28,6 @@ class Bernoulli:
     def bound(self) -> float:
         """The largest curvature of the logistic curve."""
         return 0.25
-
-    def accepts(self, values: Tensor) -> Tensor:
-        """Return where values are between 0 and 1."""
-        return (values >= 0) & (values <= 1)
 
     def value_and_slope(self, values: Tensor, model: Tensor) -> tuple[Tensor, Tensor]:
         """Return the cross-entropy and its derivative."""
@@ -46,10 +40,6 @@ class Bernoulli:
     def curvature(self, values: Tensor, model: Tensor) -> Tensor:
         """Return ``p (1 - p)``."""
         return logistic.curvature(1.0, model)
-
-    def saturated(self, values: Tensor) -> Tensor:
-        """Return the entropy; 0 for 0 and 1."""
-        return logistic.entropy(1.0, values)
 
     def mean(self, model: Tensor) -> Tensor:
         """Return probabilities."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from parafair.losses.poisson import exponential
+from parafair.losses.kinds import exponential
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from parafair.arguments import real_number
+from parafair.losses.kinds import Numbers
 
 # The best constant is found by so many steps of reweighted least squares.
 STEPS = 50
 
 
 @dataclass(frozen=True)
-class Huber:
+class Huber(Numbers):
     """Squared error up to `delta`, and growing linearly beyond: few wild entries do little harm.
 
     The deviance is ``r**2`` or ``2 delta |r| - delta**2`` with ``r = x - m``.
@@ -28,21 +28,9 @@ class Huber:
 
     name: ClassVar[str] = "huber"
     measure: ClassVar[str] = "loss ratio"
-    allowed: ClassVar[str] = "numbers"
-    remedy: ClassVar[str] = "drop them"
-    monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         real_number("delta", self.delta, above=0)
-
-    @property
-    def bound(self) -> float:
-        """The curvature of small errors is the largest."""
-        return 1.0
-
-    def accepts(self, values: Tensor) -> Tensor:
-        """Return True everywhere."""
-        return torch.ones_like(values, dtype=torch.bool)
 
     def value_and_slope(self, values: Tensor, model: Tensor) -> tuple[Tensor, Tensor]:
         """Return half the loss, and the error cut off at `delta`."""
@@ -57,18 +45,6 @@ class Huber:
     def curvature(self, values: Tensor, model: Tensor) -> Tensor:
         """Return `weight`: the second derivative of large errors is zero."""
         return self.weight(values, model)
-
-    def saturated(self, values: Tensor) -> Tensor:
-        """Return 0."""
-        return torch.zeros_like(values)
-
-    def mean(self, model: Tensor) -> Tensor:
-        """Return the model, which is a location."""
-        return model
-
-    def linked(self, values: Tensor) -> Tensor:
-        """Return the entries."""
-        return values
 
     def constant(self, values: Tensor) -> float:
         """Return Huber's location, from the median."""

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from parafair.arguments import real_number
 from parafair.losses import logistic
-from parafair.losses.poisson import exponential, is_count
+from parafair.losses.kinds import Counts, exponential
 
 
 @dataclass(frozen=True)
-class NegativeBinomial:
+class NegativeBinomial(Counts):
     """``(r + x) ln(1 + e**m) - x m``: counts with a variance above their mean.
 
     The mean is ``mu = r e**m`` and the variance ``mu + mu**2 / r``.
@@ -26,23 +26,11 @@ class NegativeBinomial:
     shape: float = 1.0
 
     name: ClassVar[str] = "negative-binomial"
-    measure: ClassVar[str] = "deviance ratio"
-    allowed: ClassVar[str] = "whole numbers of at least 0"
-    remedy: ClassVar[str] = "use loss='gamma' if all entries are positive, or 'squared' for any"
     monotone: ClassVar[bool] = True
     at_zero: ClassVar[tuple[float, float] | None] = None
 
     def __post_init__(self) -> None:
         real_number("shape", self.shape, above=0)
-
-    @property
-    def bound(self) -> None:
-        """The curvature grows with the entry."""
-        return None
-
-    def accepts(self, values: Tensor) -> Tensor:
-        """Return where values are counts."""
-        return is_count(values)
 
     def value_and_slope(self, values: Tensor, model: Tensor) -> tuple[Tensor, Tensor]:
         """Return the negative log-likelihood, up to a constant, and its derivative."""

@@ -9,26 +9,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from parafair.losses.kinds import Counts, exponential
+
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Counts):
     """``e**m - x m``: counts with mean and variance ``e**m``."""
 
     name: ClassVar[str] = "poisson"
-    measure: ClassVar[str] = "deviance ratio"
-    allowed: ClassVar[str] = "whole numbers of at least 0"
-    remedy: ClassVar[str] = "use loss='gamma' if all entries are positive, or 'squared' for any"
     monotone: ClassVar[bool] = False
     at_zero: ClassVar[tuple[float, float] | None] = None
-
-    @property
-    def bound(self) -> None:
-        """The curvature grows with the model."""
-        return None
-
-    def accepts(self, values: Tensor) -> Tensor:
-        """Return where values are counts."""
-        return is_count(values)
 
     def value_and_slope(self, values: Tensor, model: Tensor) -> tuple[Tensor, Tensor]:
         """Return the negative log-likelihood, up to a constant, and its derivative.
@@ -46,10 +36,6 @@ class Poisson:
         """Return the rate."""
         return model.exp()
 
-    def saturated(self, values: Tensor) -> Tensor:
-        """Return the loss at a rate of ``x``."""
-        return values - values.xlogy(values)
-
     def mean(self, model: Tensor) -> Tensor:
         """Return rates."""
         return exponential(model)
@@ -61,13 +47,3 @@ class Poisson:
     def constant(self, values: Tensor) -> float:
         """Return the logarithm of the mean."""
         return log(float(values.double().mean()))
-
-
-def is_count(values: Tensor) -> Tensor:
-    """Return where values are whole numbers of at least 0."""
-    return (values >= 0) & (values == values.round())
-
-
-def exponential(model: Tensor) -> Tensor:
-    """Return ``e**m``; the largest number instead of infinity."""
-    return model.exp().clamp_max(torch.finfo(model.dtype).max)

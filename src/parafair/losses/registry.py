@@ -36,21 +36,22 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def resolve_loss(loss: Any) -> Loss:
+def resolve_loss(loss: Any, *, name: str = "loss") -> Loss:
     """Return the loss with a name, or the given object.
 
     Args:
         loss: One of `LOSSES`, or the object of a loss.
+        name: What the argument is called.
     """
     if isinstance(loss, Loss) and not isinstance(loss, type):
         if not is_dataclass(loss):
             raise TypeError(
-                f"loss must be a dataclass, so that it can be stored; got {loss!r}. Add "
+                f"{name} must be a dataclass, so that it can be stored; got {loss!r}. Add "
                 "@dataclass(frozen=True) to its class"
             )
         return loss
     if not isinstance(loss, str) or loss not in LOSSES:
-        raise unknown_choice("loss", loss, LOSSES)
+        raise unknown_choice(name, loss, LOSSES)
     return LOSSES[loss]
 
 

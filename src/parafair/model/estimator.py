@@ -74,6 +74,9 @@ class FairCP(FairModel):
         side_weight: How much side information, as `fit` takes it, counts: at 1, a share of its sum
             of squares counts as much as the same share of that of X; at 0 it has no effect on the
             embedding. Both are relative, so the weight has no units.
+        side_loss: The loss of side information, as `loss`; not those of non-negative factors. The
+            squared error and Huber's are those of standardized columns; others have an intercept
+            for each column.
         solver: "block" (one factor at a time, extrapolated), "lbfgs" (all factors at once, for
             penalties that do not depend on the scale), "gradient" (Algorithm 1 of the paper) or a
             solver object such as ``parafair.solvers.GradientBCD((3, 1))``. "auto" is "lbfgs" for
@@ -104,8 +107,8 @@ class FairCP(FairModel):
         fits_: The same for every start.
         record_: Requested and resolved settings.
         training_: Metadata of the training data.
-        side_factor_: With side information, the factor of its standardized columns, shape
-            (columns, rank); see `predict_side`. ``fit_.side_residual`` is its relative residual.
+        side_factor_: With side information, the factor of its columns, shape (columns, rank); see
+            `predict_side`. ``fit_.side_residual`` is its relative residual, or its deviance ratio.
         certificate_: What `certify` has found about the training people, if it was called.
         selection_: With ``strength="auto"``, the selected strength and all strengths tried.
 
@@ -132,6 +135,7 @@ class FairCP(FairModel):
         ridge: Ridge = "auto",
         center: bool = False,
         side_weight: float = 1.0,
+        side_loss: str | Loss = "squared",
         solver: str | Solver[Any] = "auto",
         init: InitName | CPTensor | Sequence[Any] = "uniform",
         n_init: int | Literal["auto"] = "auto",
@@ -155,6 +159,7 @@ class FairCP(FairModel):
         self.ridge = ridge
         self.center = center
         self.side_weight = side_weight
+        self.side_loss = side_loss
         self.solver = solver
         self.init = init
         self.n_init = n_init

@@ -70,6 +70,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
     ridge: Ridge
     center: bool
     side_weight: float
+    side_loss: str | Loss
     solver: str | Solver[Any]
     init: InitName | CPTensor | Sequence[Any]
     n_init: int | Literal["auto"]

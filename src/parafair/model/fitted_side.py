@@ -23,8 +23,7 @@ class FittedSide:
 
     Attributes:
         embedding_: One row per person, shape (n, rank).
-        side_factor_: The factor of the standardized columns, shape (columns, rank); only with side
-            information.
+        side_factor_: The factor of the columns, shape (columns, rank); only with side information.
     """
 
     embedding_: NDArray[Any]
@@ -35,7 +34,8 @@ class FittedSide:
     def predict_side(self, rows: Any = None) -> Any:
         """Return the model's side information, shape (people, columns), in the units it had.
 
-        It is linear in the rows: what they hide, it hides. With `set_output` of pandas, it is a
+        These are expected values: probabilities, rates or means, by `side_loss`. They are a
+        function of the rows: what these hide, they hide. With `set_output` of pandas, it is a
         data frame with the names of the columns.
 
         Args:
@@ -52,7 +52,10 @@ class FittedSide:
             raise ValueError(
                 f"rows must have {rank} columns, one per component; got shape {embedding.shape}"
             )
-        found = columns.restore(embedding.astype(np.float64) @ self.side_factor_.T)
+        model = embedding.astype(np.float64) @ self.side_factor_.T
+        if self.fit_.side_intercepts is not None:
+            model = model + np.asarray(self.fit_.side_intercepts.cpu())
+        found = columns.restore(model)
         return as_frame(self, found, index, labels)
 
     def _side_training(self, remedy: str) -> SideTraining:
@@ -66,7 +69,6 @@ class FittedSide:
         if side is None:
             return None
         remedy = "omit side, or fit it again with side=..."
-        known, factor = self._side_training(remedy), self.fit_.side
-        assert factor is not None
-        found = known.read(side, data, self.training_.mode, factor)
+        known = self._side_training(remedy)
+        found = known.read(side, data, self.training_.mode, self.fit_)
         return found if known.multiple else None

@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.least_squares import Block, NonNegativeBlock, squared_block
+from parafair.algebra.least_squares import Block, NonNegativeBlock, Squares
 from parafair.algebra.quadratic import QuadraticForm
-from parafair.algebra.row_grams import add_grams
 from parafair.data.centering import Offsets
 from parafair.data.tensor_data import TensorData
 from parafair.losses import Loss, is_squared, needs_non_negative
 from parafair.model.side import NewSide
 from parafair.solvers.deviance import Deviance
+from parafair.solvers.linked_table import FixedTable
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.rows import minimize_rows
-from parafair.solvers.tangent import tangent_block
+from parafair.solvers.tangent import tangent_squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,25 +51,28 @@ class NewRows:
     def best(self) -> Tensor:
         """Return the rows that fit the entries best, shape (people, rank)."""
         others, ridge = self._others()
-        if not is_squared(self.loss):
+        if not self._exact:
             return minimize_rows(
-                self._deviance, others, self.mode, ridge=ridge, non_negative=self.non_negative
+                self._deviance,
+                others,
+                self.mode,
+                ridge=ridge,
+                non_negative=self.non_negative,
+                side=self._side,
             )[0]
-        block = self._squares(others, ridge, norm_squared=0.0, entries=1)
+        block = self._block(others, ridge)
         return block.minimizer(QuadraticForm.zero(block.target))[0]
 
     def blocks(self) -> Callable[[Tensor], Block]:
         """Return a function from rows, shape (1, people, rank), to the loss near them."""
         others, ridge = self._others()
-        if is_squared(self.loss):
-            norm = float(torch.linalg.vector_norm(self.data.entries, dtype=torch.float64))
-            block = self._squares(others, ridge, norm_squared=norm**2, entries=self.data.observed)
+        if self._exact:
+            block = self._block(others, ridge)
             return lambda _: block
 
         def near(rows: Tensor) -> Block:
             others[self.mode] = rows
-            block = tangent_block(self._deviance, others, self.mode, ridge=ridge)
-            return NonNegativeBlock.of(block) if self.non_negative else block
+            return self._block(others, ridge)
 
         return near
 
@@ -102,15 +105,24 @@ class NewRows:
             others[self.mode] = others[self.mode] + mean
         return others, ridge
 
-    def _squares(
-        self, others: Factors, ridge: Tensor | None, *, norm_squared: float, entries: int
-    ) -> Block:
-        """Return squared error and ridge as a function of the rows."""
-        sums = self.data.observations.sums(others)
-        target, gram = sums.target(self.mode), sums.gram(self.mode)
-        if self.side is not None:
-            more, own, norm = self.side.sums(others[self.mode])
-            target, gram = target + more.to(target), add_grams(gram, own)
-            norm_squared += norm
-        free = squared_block(target, gram, norm_squared=norm_squared, entries=entries, ridge=ridge)
+    @cached_property
+    def _side(self) -> FixedTable | None:
+        return None if self.side is None else self.side.fixed()
+
+    @property
+    def _exact(self) -> bool:
+        """Whether all of the loss is a squared error."""
+        return is_squared(self.loss) and (self._side is None or self._side.is_squared)
+
+    def _block(self, factors: Factors, ridge: Tensor | None) -> Block:
+        """Return the loss and the ridge near the rows that `factors` have."""
+        if is_squared(self.loss):
+            sums = self.data.observations.sums(factors)
+            norm = float(torch.linalg.vector_norm(self.data.entries, dtype=torch.float64))
+            squares = Squares(sums.target(self.mode), sums.gram(self.mode), norm**2)
+        else:
+            squares = tangent_squares(self._deviance, factors, self.mode)
+        if self._side is not None:
+            squares = squares.plus(self._side.near(factors[self.mode]))
+        free = squares.block(entries=self.data.observed, ridge=ridge)
         return NonNegativeBlock.of(free) if self.non_negative else free

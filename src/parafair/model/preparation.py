@@ -35,7 +35,7 @@ from parafair.model.draws import secret_of
 from parafair.model.methods import resolve_method
 from parafair.model.noise import check_noise, default_noise
 from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge
-from parafair.model.side import check_side, check_side_weight
+from parafair.model.side import check_side, check_side_weight, side_of
 from parafair.model.streaming import check_stream, sample_of
 from parafair.model.task import Task
 from parafair.penalties import Penalty, Postprocessing, ScorePenalty
@@ -51,7 +51,7 @@ from parafair.solvers.init import RANDOM_INITS
 from parafair.solvers.problem import Problem
 from parafair.solvers.ranks import check_rank
 from parafair.solvers.registry import resolve_solver
-from parafair.solvers.side import Side
+from parafair.solvers.side import check_side_loss
 from parafair.team import ALONE, Team
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class Settings:
         check_noise(model.noise)
         check_ridge(model.ridge)
         check_side_weight(model.side_weight)
+        check_side_loss(model.side_loss)
         flag("center", model.center)
         check_verbose(model.verbose)
         model.check_rank()
@@ -159,7 +160,7 @@ class Settings:
         """Raise if side information is given that the model cannot use, before any data is read."""
         if side is not None:
             method = self.penalty or self.reduction
-            check_side(method, self.encoder, self.loss, self.solver)
+            check_side(method, self.encoder, self.solver)
 
     def bind(
         self,
@@ -211,7 +212,7 @@ class Settings:
                 processes=team.size,
             )
         table = None if side is None else read_side(side, data, mode)
-        columns = None if table is None else SideColumns.of(table)
+        columns = None if table is None else SideColumns.of(table, check_side_loss(model.side_loss))
         squared = is_squared(self.loss)
         unfolding = model.unfolding_of(data)
         if unfolding is not None:
@@ -249,7 +250,7 @@ class Settings:
             structure,
             None
             if table is None or columns is None
-            else Side(columns.standardize(table), float(model.side_weight)),
+            else side_of(table, columns, float(model.side_weight)),
         )
         if self.automatic:
             # What an audit would refuse, before any work.

@@ -158,6 +158,7 @@ def rebuild_params(params: Mapping[str, Any], *, classes: Iterable[type] = ()) -
         "method": stored_methods(own),
         "solver": stored_solvers(own),
         "loss": stored_losses(own),
+        "side_loss": stored_losses(own),
         "encoder": {Learned.__name__: Learned},
     }
     for name, known in families.items():

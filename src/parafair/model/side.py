@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parafair.algebra.coupled import Table
-from parafair.algebra.row_grams import RowGrams
+from parafair.algebra.coupled import SHRINKAGE
 from parafair.arguments import real_number
 from parafair.data.column import Column
 from parafair.data.labels import preview
@@ -18,11 +18,12 @@ from parafair.data.side_columns import SideColumns, read_side
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Reduction
 from parafair.errors import ParafairWarning, warn
-from parafair.losses import Loss, is_squared
 from parafair.penalties import Penalty, ScorePenalty
 from parafair.penalties.base import is_scale_free
 from parafair.solvers import GradientBCD
+from parafair.solvers.linked_table import FixedTable
 from parafair.solvers.problem import Problem
+from parafair.solvers.result import Fit
 from parafair.solvers.side import Side
 
 # A column of side information that explains this share of a sensitive feature nearly is the
@@ -32,15 +33,26 @@ PROXY, PART = 0.8, 10
 
 @dataclass(frozen=True, eq=False)
 class NewSide:
-    """Side information of new people, in the units of the tensor.
+    """Side information of new people, and the factor of its columns.
 
     Attributes:
-        data: Their table, standardized like that of the training people.
-        factor: The factor of its columns, shape (columns, rank).
+        side: Their table, like that of the training people.
+        factor: The factor, shape (columns, rank).
+        intercepts: Those of its columns; None without any.
+        multiple: What an error of the table counts as, in the units of X.
+        share: The share ``s`` of `parafair.algebra.coupled`, that of the training people.
     """
 
-    data: TensorData
+    side: Side
     factor: Tensor
+    intercepts: Tensor | None
+    multiple: float
+    share: float
+
+    @property
+    def data(self) -> TensorData:
+        """The table."""
+        return self.side.data
 
     @property
     def counts(self) -> Tensor:
@@ -49,12 +61,18 @@ class NewSide:
 
     def take(self, people: NDArray[np.intp]) -> NewSide:
         """Return the rows of some people."""
-        return NewSide(self.data.take(0, people), self.factor)
+        return replace(self, side=self.side.take(people))
 
-    def sums(self, rows: Tensor) -> tuple[Tensor, Tensor | RowGrams, float]:
-        """Return ``M`` and ``G`` of the rows of these people, and the sum of squares."""
-        table = Table(self.data.observations)
-        return *table.sums(rows, self.factor.double()[None]), table.norm_squared
+    def fixed(self) -> FixedTable:
+        """Return the error of the table as a function of the rows of these people."""
+        like, intercepts = self.data.values, self.intercepts
+        return FixedTable(
+            self.side.deviance,
+            self.factor.to(like)[None],
+            self.share,
+            self.multiple,
+            None if intercepts is None else intercepts.to(like)[None, :, None],
+        )
 
 
 def observed_of(data: TensorData, mode: int, side: NewSide | None) -> Tensor:
@@ -63,13 +81,12 @@ def observed_of(data: TensorData, mode: int, side: NewSide | None) -> Tensor:
     return counts if side is None else counts + side.counts
 
 
-def check_side(method: object, encoder: object, loss: Loss, solver: object) -> None:
+def check_side(method: object, encoder: object, solver: object) -> None:
     """Raise if something in a model cannot be used with side information.
 
     Args:
         method: The resolved method.
         encoder: The encoder, or None.
-        loss: The loss.
         solver: The solver.
     """
     reason = ""
@@ -85,12 +102,15 @@ def check_side(method: object, encoder: object, loss: Loss, solver: object) -> N
             "hardly uses them, and they may reveal all of side; use method='invariant', "
             "'transport' or 'none'"
         )
-    elif not is_squared(loss):
-        reason = f"loss={loss.name!r}; use loss='squared'"
     elif isinstance(solver, GradientBCD):
         reason = "solver='gradient', the paper's algorithm; use solver='auto'"
     if reason:
         raise ValueError(f"side cannot be used with {reason}, or leave side out")
+
+
+def side_of(table: TensorData, columns: SideColumns, weight: float = 1.0) -> Side:
+    """Return side information as a fit sees it."""
+    return Side(columns.standardize(table), weight, columns.loss)
 
 
 def check_side_weight(weight: object) -> None:
@@ -151,38 +171,43 @@ class SideTraining:
 
     Attributes:
         columns: The columns.
-        multiple: What a squared error of the standardized table counts as, in the units of X.
+        multiple: What an error of the table counts as, in the units of X.
+        share: The share ``s`` of `parafair.algebra.coupled`.
     """
 
     columns: SideColumns
     multiple: float
+    share: float
 
     @classmethod
-    def of(cls, side: Side, columns: SideColumns, norm_squared: float) -> SideTraining:
-        """Return what is stored about side information of a fit to a tensor with this norm."""
-        return cls(columns, side.multiple(norm_squared))
+    def of(cls, side: Side, columns: SideColumns, total: float) -> SideTraining:
+        """Return what is stored about side information of a fit to a tensor with this total."""
+        return cls(columns, side.multiple(total), side.share)
 
-    def read(self, side: Any, data: TensorData, mode: int, factor: Tensor) -> NewSide:
+    def read(self, side: Any, data: TensorData, mode: int, fit: Fit) -> NewSide:
         """Return side information of new people.
 
         Args:
             side: As in `FairCP.fit`.
             data: Their entries.
             mode: The mode of the people.
-            factor: The factor of the columns, for standardized numbers.
+            fit: The fit, which has the factor of the columns.
         """
-        table = self.columns.standardize(self.columns.align(read_side(side, data, mode)))
-        root = self.multiple**0.5
-        scaled = table.with_values(table.values * root)
-        return NewSide(scaled, factor.to(scaled.values) * root)
+        table = self.columns.align(read_side(side, data, mode))
+        assert fit.side is not None
+        own = side_of(table, self.columns)
+        return NewSide(own, fit.side, fit.side_intercepts, self.multiple, self.share)
 
     def to_record(self) -> dict[str, Any]:
         """Return values for JSON."""
-        return {**self.columns.to_record(), "multiple": self.multiple}
+        return {**self.columns.to_record(), "multiple": self.multiple, "share": self.share}
 
     @classmethod
-    def from_record(cls, record: Any) -> SideTraining:
-        """Return what `to_record` returned."""
+    def from_record(cls, record: Any, *, classes: Iterable[type] = ()) -> SideTraining:
+        """Return what `to_record` returned; `classes` are additional ones of the loss."""
         return cls(
-            SideColumns.from_record(record), real_number("multiple", record["multiple"], least=0)
+            SideColumns.from_record(record, classes=classes),
+            real_number("multiple", record["multiple"], least=0),
+            # Models were saved before tables had losses.
+            real_number("share", record.get("share", SHRINKAGE), least=0),
         )

@@ -102,7 +102,7 @@ class Training(Axes):
         """
         side = None
         if columns is not None and problem.side is not None:
-            side = SideTraining.of(problem.side, columns, problem.norm_squared)
+            side = SideTraining.of(problem.side, columns, problem.total)
         penalized = problem.penalized
         return cls(
             mode=problem.mode,
@@ -319,7 +319,8 @@ class Training(Axes):
                 features=features and SensitiveFeatures.from_list(features),
                 penalized=None if penalized is None else np.asarray(penalized, np.intp),
                 unfolding=unfolding and Unfolding.from_record(unfolding),
-                side=record.get("side") and SideTraining.from_record(record["side"]),
+                side=record.get("side")
+                and SideTraining.from_record(record["side"], classes=classes),
             )
             found.check(sizes if shape is None else shape)
             return found

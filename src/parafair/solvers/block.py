@@ -162,7 +162,7 @@ class BlockDescent:
         """Sweep from the extrapolated factors, or from the best ones if the objective rose."""
         new = self._sweep(problem, state, state.ahead)
         if not self.extrapolate:
-            new = new if problem.is_squared else self._with_caution(problem, state, new)
+            new = self._with_caution(problem, state, new) if problem.cautious else new
             return replace(new, ahead=new.factors)
         descent = new.objective.value <= state.objective.value
         failed = (~descent).nonzero().flatten()
@@ -172,7 +172,7 @@ class BlockDescent:
                 before, restarts=before.restarts + 1, momentum=torch.ones_like(before.momentum)
             )
             plain = self._sweep(problem.take(failed), before, before.factors)
-            if not problem.is_squared:
+            if problem.cautious:
                 plain = self._with_caution(problem.take(failed), before, plain)
             # Exact updates never increase the objective except by rounding: keep the best factors.
             stuck = (plain.objective.value > before.objective.value).nonzero().flatten()

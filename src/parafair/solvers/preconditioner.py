@@ -9,7 +9,6 @@ from math import prod
 import torch
 from torch import Tensor
 
-from parafair.algebra.coupled import Table
 from parafair.algebra.cp_tensor import Factors, cross_gram, gram, khatri_rao
 from parafair.algebra.tucker_tensor import Multilinear, multiply
 from parafair.dependence.whitening import RIDGE, Standardized
@@ -62,7 +61,8 @@ class RowWeights:
         for mode, sums in enumerate(margins):
             mean = sum_people(problem, sums.sum(-1, keepdim=True), mode) / problem.shape[mode]
             more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
-            rows.append(((sums + more) / mean).clamp_min(LEAST_WEIGHT).unsqueeze(-1))
+            own = _with_side(problem, mode, (sums + more) / mean)
+            rows.append(own.clamp_min(LEAST_WEIGHT).unsqueeze(-1))
         level = sum_people(problem, margins[0].sum(-1), 0) / problem.count
         return cls(tuple(rows), level)
 
@@ -88,13 +88,16 @@ def _by_counts(problem: Problem, mode: int) -> Tensor | None:
     counts = problem.observations.counts(mode).double()
     more = problem.ridge * problem.shape[problem.mode] / problem.shape[mode]
     mean = sum_people(problem, counts.sum(), mode) / problem.shape[mode]
-    weights = (counts + more) / mean
-    if problem.side is not None and problem.table is not None and mode == problem.mode:
-        known = problem.table.observations.counts(0).double()
-        weights = weights + problem.side.weight * known / known.mean()
-        weights = weights / (1 + problem.side.weight)
-    weights = weights.clamp_min(LEAST_WEIGHT)
+    weights = _with_side(problem, mode, (counts + more) / mean).clamp_min(LEAST_WEIGHT)
     return None if bool((weights == 1).all()) else weights.to(problem.prototype).unsqueeze(-1)
+
+
+def _with_side(problem: Problem, mode: int, weights: Tensor) -> Tensor:
+    """Return weights of rows, shape (..., n), with the entries of side information."""
+    if problem.side is None or problem.table is None or mode != problem.mode:
+        return weights
+    known, weight = problem.table.counts.to(weights), problem.side.weight
+    return (weights + weight * known / known.mean()) / (1 + weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +202,7 @@ def preconditioner(
     for mode, factor in enumerate(factors if problem.structure is None else factors[:1]):
         loss = cross_gram(grams, mode) * level
         if problem.table is not None and mode == problem.mode:
-            loss = loss + _side_curvature(problem, problem.table, factor)
+            loss = loss + problem.table.mean_gram(factor).to(loss) * (2 / problem.count)
         bound = problem.bound_by_mode.get(mode)
         basis = bound.basis(factor) if isinstance(bound, BoundInvariant) else _scales(loss)
         basis, values = _diagonalized(basis, loss)
@@ -215,13 +218,6 @@ def preconditioner(
     if problem.structure is not None:
         parts += _structured_parts(problem.structure, parameters, weights.level)
     return tuple(parts)
-
-
-def _side_curvature(problem: Problem, table: Table, rows: Tensor) -> Tensor:
-    """Return the mean curvature of the side information's error, shape (batch, rank, rank)."""
-    own = gram(table.factor(rows))
-    share = table.observations.values.numel() / prod(table.observations.shape)
-    return (own * (2 * share / problem.count)).to(rows)
 
 
 def _structured_parts(

@@ -29,6 +29,7 @@ from parafair.penalties.base import moves_scale
 from parafair.penalties.bound import deal_chunks, is_in_chunks, scale_strength
 from parafair.solvers.binding import bind_penalty
 from parafair.solvers.deviance import Deviance, check_loss
+from parafair.solvers.linked_table import FixedTable
 from parafair.solvers.non_negative import check_non_negative, project
 from parafair.solvers.objective import Objective
 from parafair.solvers.penalized import PenalizedPeople, SharedPeople, check_sensitive
@@ -73,7 +74,7 @@ class Problem(PenalizedPeople):
             the loss is the squared error, and are intercepts on the scale of its link otherwise.
         non_negative: The modes whose factors are non-negative. If all are, so must be the entries.
         structure: The set of the second factor of a matrix with people in its rows; None for any.
-        side: Side information; needs the squared error, and a penalty that is scale-free, if any.
+        side: Side information; needs a penalty that is scale-free, if any.
         share: The people of this process, of whom the data is; see `parafair.solvers.sharing`.
         strengths: A strength for each member of a batch, shape (batch,), instead of the
             penalty's; see `with_strengths`.
@@ -168,7 +169,12 @@ class Problem(PenalizedPeople):
     @cached_property
     def table(self) -> Table | None:
         """The side information in the units of the data; None if it has no effect."""
-        return None if self.side is None else self.side.scaled(self.norm_squared)
+        return None if self.side is None else self.side.scaled(self.total)
+
+    @property
+    def cautious(self) -> bool:
+        """Whether steps of blocks need a check: weighted squares take the place of the loss."""
+        return not self.is_squared or (self.table is not None and not self.table.monotone)
 
     @cached_property
     def total(self) -> float:
@@ -233,7 +239,7 @@ class Problem(PenalizedPeople):
         """For each mode, the positions without observed entries, and without side information."""
         counts = [self.observations.counts(mode) for mode in range(self.order)]
         if self.table is not None:
-            counts[self.mode] = counts[self.mode] + self.table.observations.counts(0)
+            counts[self.mode] = counts[self.mode] + self.table.counts
         return {mode: (count == 0).nonzero().flatten() for mode, count in enumerate(counts)}
 
     def with_strengths(self, strengths: Tensor) -> Problem:
@@ -342,6 +348,12 @@ class Problem(PenalizedPeople):
         gradients[self.mode] += slope * (2 / self.count)
         return error / self.count
 
+    def side_at(self, rows: Tensor) -> FixedTable | None:
+        """Return the side information with the factor that is best for rows (batch, n, rank)."""
+        if self.side is None or self.table is None:
+            return None
+        return self.side.at(rows, self.side.multiple(self.total))
+
     def penalty_and_gradients(self, factors: Factors) -> tuple[Tensor | None, dict[int, Tensor]]:
         """Return the sum of the penalties, None without any, and its gradient by mode."""
         if self.scores is not None:
@@ -374,7 +386,7 @@ class Problem(PenalizedPeople):
         if not self.is_squared:
             return Objective(loss, penalty + held_back, loss * self.count / self.total, side)
         floor = CANCELLATION * torch.finfo(self.prototype.dtype).eps
-        size = self.norm_squared + (0.0 if table is None else table.norm_squared)
+        size = self.norm_squared + (0.0 if table is None else table.total)
         close = (loss * self.count < floor * size).nonzero().flatten()
         if len(close):
             loss = loss.clone()

@@ -28,6 +28,8 @@ FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
 SHIFTS = "shifts"
 # The factor of the side information.
 SIDE = "side"
+# The intercepts of its columns.
+INTERCEPTS = "side_intercepts"
 # Rows that are confidential: they are stored only if asked for.
 EXACT = ("plain", "noiseless")
 # Arrays of a mode have one of these names and the number of the mode.
@@ -151,7 +153,9 @@ class Fit:
         noiseless_others: The same for every other mode with sensitive features, by mode.
         side: The factor of the table of side information, shape (columns, rank): its least-squares
             fit to the rows of the people, as released. None without side information.
-        side_residual: ``||Y - A D^T|| / ||Y||`` with this factor; None without side information.
+        side_intercepts: The intercepts of its columns; None if they have none.
+        side_residual: ``||Y - A D^T|| / ||Y||`` with this factor, or the deviance over that of the
+            intercepts; None without side information.
     """
 
     cp: CPTensor
@@ -164,6 +168,7 @@ class Fit:
     noiseless: Tensor | None = None
     noiseless_others: Mapping[int, Tensor] = field(default_factory=dict)
     side: Tensor | None = None
+    side_intercepts: Tensor | None = None
     side_residual: float | None = None
 
     @property
@@ -224,15 +229,22 @@ class Fit:
         if problem.side is None:
             return self
         rows = self.cp.factors[problem.mode]
-        factor = problem.side.table.factor(rows[None])[0].to(rows)
-        return replace(self, side=factor, side_residual=problem.side.residual(rows))
+        found = problem.side.at(rows[None])
+        intercepts = None if found.intercepts is None else found.intercepts[0, :, 0].to(rows)
+        return replace(
+            self,
+            side=found.factor[0].to(rows),
+            side_intercepts=intercepts,
+            side_residual=problem.side.residual(rows),
+        )
 
     def with_plain(self, problem: Problem) -> Fit:
         """Return this fit with its plain rows, if the problem has sensitive features."""
         if problem.sensitive is None:
             return self
         factors = [factor.unsqueeze(0) for factor in self.cp.factors]
-        if problem.is_squared:
+        side = problem.side_at(factors[problem.mode])
+        if problem.is_squared and (side is None or side.is_squared):
             block = Sweep(problem, factors).block(problem.mode)
             plain = block.minimizer(QuadraticForm.zero(factors[problem.mode]))
         else:
@@ -243,6 +255,7 @@ class Fit:
                 problem.mode,
                 ridge=ridge,
                 non_negative=problem.mode in problem.non_negative,
+                side=side,
             )
         return replace(self, plain=plain[0])
 
@@ -255,7 +268,7 @@ class Fit:
         """
         arrays = {"weights": self.cp.weights, **_by_mode("factor_", enumerate(self.cp.factors))}
         arrays |= _by_mode(NOISE, self.noise.items())
-        rows = (SHIFTS, SIDE, *EXACT) if keep_exact else (SHIFTS, SIDE)
+        rows = (SHIFTS, SIDE, INTERCEPTS, *(EXACT if keep_exact else ()))
         arrays |= {name: found for name in rows if (found := getattr(self, name)) is not None}
         if keep_exact:
             arrays |= _by_mode(OTHER_ROWS, self.noiseless_others.items())
@@ -280,7 +293,7 @@ class Fit:
             if not all(bool(array.isfinite().all()) for array in arrays.values()):
                 raise ValueError("its factors have entries that are not finite")
             rows = {name: arrays.pop(name, None) for name in (SHIFTS, *EXACT)}
-            side = arrays.pop(SIDE, None)
+            side, intercepts = arrays.pop(SIDE, None), arrays.pop(INTERCEPTS, None)
             noise, others = _pop_modes(arrays, NOISE), _pop_modes(arrays, OTHER_ROWS)
             factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
             cp = CPTensor(arrays["weights"], tuple(factors))
@@ -312,6 +325,7 @@ class Fit:
                 **rows,
                 noiseless_others=others,
                 side=side,
+                side_intercepts=intercepts,
                 side_residual=record.get("side_residual"),
             )
 

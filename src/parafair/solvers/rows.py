@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
@@ -20,6 +22,13 @@ DECREASE = 1e-4
 PASSES, DAMPING = 5, 1e-9
 
 
+class RowTerm(Protocol):
+    """A further function of the same rows; see `parafair.solvers.linked_table`."""
+
+    def of_rows(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return half its value in each row, the slope of that, and triangles of its curvature."""
+
+
 def minimize_rows(
     deviance: Deviance,
     factors: Factors,
@@ -27,6 +36,7 @@ def minimize_rows(
     *,
     ridge: Tensor | None,
     non_negative: bool = False,
+    side: RowTerm | None = None,
 ) -> Tensor:
     """Return the rows of a mode with the smallest deviance and ridge, shape (batch, n, rank).
 
@@ -40,6 +50,7 @@ def minimize_rows(
         ridge: Added to the diagonals of the Gram matrices, shape (batch, rank); None for none.
         non_negative: Whether rows are non-negative. Steps then lead to the non-negative minimizer
             of Newton's model of the loss, or towards it.
+        side: A further convex function of the rows; None for none.
     """
     parts = list(factors)
     rank, like = factors[mode].shape[-1], factors[mode]
@@ -50,6 +61,9 @@ def minimize_rows(
         loss, entries = deviance.loss, deviance.entries
         value, slope, triangles = entries.of_rows(loss, loss.curvature, parts, deviance.fixed, mode)
         assert triangles is not None
+        if side is not None:
+            more, of_more, curved = side.of_rows(rows)
+            value, slope, triangles = value + more, slope + of_more, triangles + curved
         value = value + (held * rows.square()).sum(-1).double() / 2
         grams = RowGrams.of(triangles, rank).plus(held.squeeze(-2))
         return value, slope + held * rows, grams

@@ -11,11 +11,10 @@ from parafair.algebra.least_squares import (
     Block,
     MultilinearBlock,
     NonNegativeBlock,
-    squared_block,
+    Squares,
 )
-from parafair.algebra.row_grams import add_grams
 from parafair.solvers.ridge import ridge_diagonal
-from parafair.solvers.tangent import tangent_block
+from parafair.solvers.tangent import tangent_squares
 
 if TYPE_CHECKING:
     from parafair.solvers.problem import Problem
@@ -27,7 +26,7 @@ class Sweep:
     Args:
         problem: The problem.
         factors: Each (batch, size, rank).
-        damping: For a loss that is not monotone, multiples of its weights, shape (batch,).
+        damping: For losses that are not monotone, multiples of their weights, shape (batch,).
     """
 
     def __init__(self, problem: Problem, factors: Factors, damping: Tensor | None = None) -> None:
@@ -35,8 +34,8 @@ class Sweep:
         self.factors = list(factors)
         self.damping = damping
         self._sums = problem.observations.sums(factors) if problem.is_squared else None
-        # The error of the side information near the rows for which the last block was made.
-        self._side: Block | None = None
+        # The last block of the people, without side information.
+        self._alone: Block | None = None
 
     def block(self, mode: int) -> Block:
         """Return loss and ridge as a function of the factor of `mode`, with the others fixed.
@@ -47,24 +46,14 @@ class Sweep:
         problem, people = self.problem, mode == self.problem.mode
         ridge = ridge_diagonal(self.factors, mode, problem.mode, problem.ridge, problem.team)
         if self._sums is None:
-            free = tangent_block(
-                problem.deviance, self.factors, mode, ridge=ridge, damping=self.damping
-            )
+            squares = tangent_squares(problem.deviance, self.factors, mode, self.damping)
         else:
-            target, gram = self._sums.target(mode), self._sums.gram(mode)
-            table = problem.table
             norm_squared = problem.own_norm_squared if people else problem.norm_squared
-            if table is not None and people:
-                rows = self.factors[mode]
-                more, own = table.sums(rows, table.factor(rows))
-                target, gram = target + more.to(target), add_grams(gram, own)
-                norm_squared += table.norm_squared
-                self._side = squared_block(
-                    more, own, norm_squared=table.norm_squared, entries=problem.count, ridge=None
-                )
-            free = squared_block(
-                target, gram, norm_squared=norm_squared, entries=problem.count, ridge=ridge
-            )
+            squares = Squares(self._sums.target(mode), self._sums.gram(mode), norm_squared)
+        if problem.table is not None and people:
+            self._alone = squares.block(entries=problem.count, ridge=ridge)
+            squares = squares.plus(problem.table.near(self.factors[mode], self.damping))
+        free = squares.block(entries=problem.count, ridge=ridge)
         if mode in self.problem.non_negative:
             return NonNegativeBlock.of(free)
         if self.problem.structure is not None and mode != self.problem.mode:
@@ -82,13 +71,10 @@ class Sweep:
         """
         if self._sums is None:
             return self.problem.loss_of(self.factors)
-        value = block.value(self.factors[mode])
         if mode != self.problem.mode:
-            return value
-        value = self.problem.team.sum(value)
-        if self._side is None:
-            return value
-        return (value - self._side.value(self.factors[mode])).clamp_min(0)
+            return block.value(self.factors[mode])
+        own = block if self._alone is None else self._alone
+        return self.problem.team.sum(own.value(self.factors[mode]))
 
     def best_multiple(self) -> Tensor:
         """Return the multiple of the model with the smallest loss and ridge, shape (batch,)."""

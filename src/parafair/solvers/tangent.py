@@ -1,4 +1,4 @@
-"""A block of a loss that is no squared error: weighted squares that touch it."""
+"""A loss that is no squared error as a function of one factor: weighted squares that touch it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from math import prod
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, cross_gram, gram
-from parafair.algebra.least_squares import Block, squared_block
+from parafair.algebra.least_squares import Squares
 from parafair.algebra.row_grams import RowGrams
 from parafair.solvers.deviance import Deviance
 
 
-def tangent_block(
+def tangent_squares(
     deviance: Deviance,
     factors: Factors,
     mode: int,
-    *,
-    ridge: Tensor | None,
     damping: Tensor | None = None,
-) -> Block:
-    """Return deviance and ridge near the current factor of a mode, as least squares.
+    *,
+    fixed: Factors | None = None,
+) -> Squares:
+    """Return the deviance near the current factor of a mode, as least squares.
 
     With slope ``s_i`` and weighted Gram matrices ``G_i`` at the current rows ``a_i`` it is
 
-        (constant + sum_i (a_i G_i a_i - 2 a_i m_i)) / |X|        with        m_i = G_i a_i - s_i,
+        constant + sum_i (a_i G_i a_i - 2 a_i m_i)        with        m_i = G_i a_i - s_i,
 
     which has the value and the gradient of the loss there. If the loss is monotone, it is nowhere
     below it. If its weights have a bound and no entry is missing, all rows share one matrix.
@@ -33,13 +33,17 @@ def tangent_block(
         deviance: The deviance.
         factors: Each (batch, size, rank).
         mode: The mode.
-        ridge: Added to the diagonals of the Gram matrices, shape (batch, rank); None for none.
         damping: Multiples of the weights, shape (batch,); None for 1.
+        fixed: Further components; None for those of the deviance.
     """
     loss, factor, rank = deviance.loss, factors[mode], factors[mode].shape[-1]
     shared = loss.bound is not None and deviance.data.observed == prod(deviance.data.shape)
     value, slope, triangles = deviance.entries.slope_and_grams(
-        loss, None if shared else loss.weight, factors, deviance.fixed, mode
+        loss,
+        None if shared else loss.weight,
+        factors,
+        deviance.fixed if fixed is None else fixed,
+        mode,
     )
     more = 1.0 if damping is None else damping[:, None, None]
     if triangles is None:
@@ -52,10 +56,4 @@ def tangent_block(
         product = weighted.products(factor)
     target = product - slope
     inner = ((product - 2 * target).double() * factor.double()).sum((-2, -1))
-    return squared_block(
-        target,
-        weighted,
-        norm_squared=deviance.of_sum(value) - inner,
-        entries=deviance.data.observed,
-        ridge=ridge,
-    )
+    return Squares(target, weighted, deviance.of_sum(value) - inner)

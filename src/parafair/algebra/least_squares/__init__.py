@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parafair.algebra.least_squares.base import Block, squared_block
+from parafair.algebra.least_squares.base import Block, Squares, squared_block
 from parafair.algebra.least_squares.multilinear import MultilinearBlock
 from parafair.algebra.least_squares.non_negative import NonNegativeBlock
 from parafair.algebra.least_squares.rowwise import RowwiseBlock
@@ -14,5 +14,6 @@ __all__ = [
     "NonNegativeBlock",
     "RowwiseBlock",
     "SharedBlock",
+    "Squares",
     "squared_block",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from parafair.algebra.least_squares.rowwise import RowwiseBlock
 from parafair.algebra.least_squares.shared import SharedBlock
 from parafair.algebra.quadratic import QuadraticForm
-from parafair.algebra.row_grams import RowGrams
+from parafair.algebra.row_grams import RowGrams, add_grams
 
 
 class Block(Protocol):
@@ -81,6 +81,34 @@ class Block(Protocol):
 
     def minimize_columns(self, factor: Tensor) -> Tensor:
         """Minimize over one column at a time at fixed norm; one pass."""
+
+
+class Squares(NamedTuple):
+    """The function ``constant + sum_i (a_i G_i a_i - 2 a_i m_i)`` of the rows of one factor.
+
+    Attributes:
+        target: ``M``, shape (batch, n, rank).
+        gram: ``G``, shape (batch, rank, rank), or one for each row.
+        constant: The constant, for all members of a batch or each of them.
+    """
+
+    target: Tensor
+    gram: Tensor | RowGrams
+    constant: float | Tensor
+
+    def plus(self, other: Squares) -> Squares:
+        """Return the sum of both, in the precision of this one."""
+        return Squares(
+            self.target + other.target.to(self.target),
+            add_grams(self.gram, other.gram),
+            self.constant + other.constant,
+        )
+
+    def block(self, *, entries: int, ridge: Tensor | None) -> Block:
+        """Return this over a number of entries, plus a ridge."""
+        return squared_block(
+            self.target, self.gram, norm_squared=self.constant, entries=entries, ridge=ridge
+        )
 
 
 def squared_block(
