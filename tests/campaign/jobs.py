@@ -10,10 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from parafair import FairCP, frontier
+from parafair import Certificate, FairCP, frontier
 from parafair.__main__ import main
+from tests.campaign.kinds import (
+    SORT,
+    see_more,
+    see_sorted,
+    see_tucker,
+    write_sorted,
+    write_table,
+)
 from tests.campaign.samples import (
     QUICK,
+    SMALL,
     people_of,
     run,
     see_audit_file,
@@ -76,6 +85,7 @@ class Job:
         see: Reads that.
         replaces: Whether it was there before.
         grows: Whether it is written in parts, each of them whole.
+        keeps: What it may leave if it fails, to be continued from.
     """
 
     target: str
@@ -84,9 +94,11 @@ class Job:
     see: Callable[[Path], Any]
     replaces: bool = False
     grows: bool = False
+    keeps: str = ""
 
 
 DATA = people_of(Path("data"))
+STORED = ("--checkpoint", "state", "--checkpoint-minutes", 1e-6, "--n-init", 3)
 SWEEP = ("--strengths", "1,100", *QUICK)
 AUDIT = ("audit", "run", *QUICK)
 JOBS = (
@@ -162,6 +174,64 @@ JOBS = (
         see_data,
         True,
     ),
+    Job("parafair sort", _command("sort", "table", *SORT, "--out", "new"), "new", see_sorted),
+    Job(
+        "parafair sort --force",
+        _command("sort", "table", *SORT, "--out", "sorted", "--force"),
+        "sorted",
+        see_sorted,
+        True,
+    ),
+    Job(
+        "parafair fit of a sorted folder",
+        _command("fit", "sorted", "--method", "none", *SMALL, "--out", "new"),
+        "new",
+        see_run,
+    ),
+    Job(
+        "parafair fit --checkpoint",
+        _command("fit", *DATA, *STORED, "--out", "new"),
+        "new",
+        see_run,
+        keeps="state",
+    ),
+    Job(
+        "parafair fit --ranks",
+        _command("fit", *DATA[:-6], "--ranks", "2,2,2", *SMALL[2:], "--out", "new"),
+        "new",
+        see_tucker,
+    ),
+    Job(
+        "parafair fit --encoder",
+        _command("fit", *DATA, "--encoder", "linear", "--encoder-steps", 2, "--out", "new"),
+        "new",
+        see_more,
+    ),
+    Job(
+        "parafair certify",
+        _command("certify", "noisy", "--draws", 100, "--out", "new.json"),
+        "new.json",
+        Certificate.read,
+    ),
+    Job(
+        "parafair transform",
+        _command("transform", "run", *DATA[:-6], "--out", "new.csv"),
+        "new.csv",
+        _whole_text,
+    ),
+    Job(
+        "parafair predict --force",
+        _command("predict", "run", "cells.csv", "--out", "old.csv", "--force"),
+        "old.csv",
+        _whole_text,
+        True,
+    ),
+    Job(
+        "parafair recommend",
+        _command("recommend", "run", "--include-rated", "--k", 2, "--out", "new.csv"),
+        "new.csv",
+        _whole_text,
+    ),
     Job("FairCP.save", _save, "saved", see_model, True),
     Job("frontier(out=...)", _frontier, "points", see_frontier, grows=True),
 )
@@ -176,6 +246,13 @@ def prepare(folder: Path) -> Path:
     run("frontier", *people_of(data), *SWEEP, "--out", folder / "curve")
     run("audit", folder / "run", *QUICK, "--permutations", 19, "--json", folder / "old.json")
     small_model(3).save(folder / "saved")
+    noisy = ("--strength", 3, "--noise", 0.5, "--keep-exact", "--out", folder / "noisy")
+    run("fit", *people_of(data), *noisy)
+    write_table(folder / "table", 0)
+    write_sorted(folder / "sorted", 1)
+    cells = "person,mode_1,mode_2\n0,1,2\n3,0,1\n"
+    (folder / "cells.csv").write_text(cells, encoding="utf-8")
+    (folder / "old.csv").write_text(cells, encoding="utf-8")
     for name in ("old.html", "old.svg", "frontier.svg", "embeddings.svg"):
         (folder / name).write_text("<svg></svg>", encoding="utf-8")
     (folder / ".hidden").write_text("precious", encoding="utf-8")

@@ -43,6 +43,7 @@ class Scene:
         operations: How many operations on files the job takes.
         seconds: How long the job takes.
         rewritten: Files that the undisturbed job changes: it exchanges the fits of a frontier.
+        names: What is in the folder after the job.
     """
 
     job: Job
@@ -53,6 +54,7 @@ class Scene:
     operations: int
     seconds: float
     rewritten: frozenset[Path] = frozenset()
+    names: frozenset[str] = frozenset()
 
     @classmethod
     def make(cls, job: Job, original: Path, folder: Path) -> Scene:
@@ -73,6 +75,7 @@ class Scene:
             operations=end.operations,
             seconds=taken,
             rewritten=rewritten,
+            names=scene._names(),
         )
 
     def reset(self) -> None:
@@ -122,7 +125,7 @@ class Scene:
         # What was there and could not be put back stays beside its place until it is read.
         waits = self.job.replaces and not (self.folder / self.job.out).exists()
         if (first.code == 0 or moment.fault is Fault.FULL) and not waits:
-            yield from self._leftovers()
+            yield from self._leftovers(but=self.job.keeps if first.code else "")
         _tear(self._hidden(), chance)
         found = self.see()
         if any(fit.status is Status.INTERRUPTED for fit in _fits(found)):
@@ -160,10 +163,15 @@ class Scene:
         found = self.folder.rglob(".*")
         return [path for path in found if path.name != ".hidden"]
 
-    def _leftovers(self) -> Iterator[tuple[Kind, str]]:
+    def _leftovers(self, but: str = "") -> Iterator[tuple[Kind, str]]:
         for path in self._hidden():
             name = re.sub(r"-\w+-\d+-[0-9a-f]{12}", "-...", str(path.relative_to(self.folder)))
             yield Kind.LOST, f"left behind: {name}"
+        for name in sorted(self._names() - self.names - {but}):
+            yield Kind.LOST, f"left behind: {name}"
+
+    def _names(self) -> frozenset[str]:
+        return frozenset(path.name for path in self.folder.iterdir())
 
     def _lost(self) -> Iterator[tuple[Kind, str]]:
         """Yield the files that are not as they were, except those that the job replaces."""

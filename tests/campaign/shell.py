@@ -181,7 +181,8 @@ def _names(line: Line) -> list[str]:
     values = [part for word in line.words for part in (word, *Path(word).parts)]
     names = [value.removeprefix("--") for value in values if len(value) > 1]
     names += [option.removeprefix("--") for option, _ in options(line.words[0])]
-    return [*names, *arguments(line.words[0]), *(repr(value) for value in values), str(Path.cwd())]
+    places = [name.removesuffix("s") for name in arguments(line.words[0])]  # one of several
+    return [*names, *places, *(repr(value) for value in values), str(Path.cwd())]
 
 
 def _spaced(text: str) -> str:

@@ -175,15 +175,20 @@ def _certified(
     confidence = 1 - (1 - CONFIDENCE) / len(MULTIPLES)
     found = []
     if RELEASE in wanted:
+        features = problem.penalized_features
         rows = problem.penalized_rows(fit.cp.factors[problem.mode])
-        certificate = certify_rows(
-            rows,
-            problem.penalized_features,
-            noise=noise.matrix(rows),
-            confidence=confidence,
-            random_state=task.settings.seed % 2**32,
-        )
-        found.append(certificate.leakage(RELEASE))
+        matrix = noise.matrix(rows)
+        if matrix.any():
+            certificate = certify_rows(
+                rows,
+                features,
+                noise=matrix,
+                confidence=confidence,
+                random_state=task.settings.seed % 2**32,
+            )
+            found.append(certificate.leakage(RELEASE))
+        else:  # few people who all share one place have no spread, so their noise is 0
+            found.append(max(_without_noise(rows, column) for column in features.columns))
     if POPULATION in wanted:
         assert of_population is not None
         found.append(of_population(released, noise.level, confidence))
