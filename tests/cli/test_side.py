@@ -45,6 +45,22 @@ def test_a_table_of_counts(hours):
     assert FairCP.load("run").side_loss == "poisson"
 
 
+@pytest.mark.slow
+def test_a_population_is_certified_with_its_side_information(hours):
+    chosen = (*SIDE, "--side-columns", "sleep,work", "--method", "none", "--noise", 0.5)
+    kept = pd.read_csv("scores.csv")
+    later = kept["student"].isin(sorted(set(kept["student"]))[::3])
+    kept[~later].to_csv("scores.csv", index=False)
+    kept[later].to_csv("later.csv", index=False)
+    run(*FIT_SCORES, *chosen)
+    new = ("--new-tensor", "later.csv", "--new-sensitive", "students.csv")
+    certified = ("certify", "run", *new, "--draws", 100)
+    assert "follow from their entries and their side information" in run(
+        *certified, "--new-side", "hours.csv"
+    )
+    assert "side is missing" in run(*certified, code=2)
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [

@@ -210,13 +210,35 @@ def test_noise_of_new_people_depends_on_their_side_information():
     assert np.abs(one - two).max() > 1e-3 * np.abs(one).max()
 
 
-def test_a_certificate_of_new_people_says_that_side_information_is_no_part_of_it():
+@pytest.mark.parametrize("loss", ["squared", "bernoulli"])
+def test_a_certificate_of_new_people_is_about_rows_with_their_side_information(loss):
     tensor, table, groups = draw()
-    model = FairCP(3, method="none", noise=0.5, tol=0.0, max_iter=3)
+    table = table if loss == "squared" else (table > 0).astype(float)
+    model = FairCP(3, method="none", noise=0.5, tol=0.0, max_iter=3, side_loss=loss)
     model.fit(tensor[:40], sensitive_features=groups[:40], side=table[:40])
-    notes = certify(model, tensor[40:], groups[40:], draws=100).notes
+    new = (tensor[40:], groups[40:])
+    release = model.exact_release(*new, table[40:])
+    # The rows of `transform`, with the noise of the new people alone between them.
+    rows = model.transform(new[0], sensitive_features=new[1], side=table[40:])
+    left = rows - release.rows.numpy()
+    spread = np.linalg.lstsq(release.noise.numpy().T, left.T, rcond=None)[0]
+    assert 0.7 < spread.std() < 1.3
+    assert not np.allclose(release.rows, model.exact_release(*new, 1 - table[40:]).rows)
+    notes = certify(model, *new, side=table[40:], draws=100).notes
     assert any("side information, so only labels were compared" in note for note in notes)
-    assert any("follow from their entries alone" in note for note in notes)
+    assert any("entries and their side information" in note for note in notes)
+    with pytest.raises(ValueError, match="side is missing: the model was fitted with side"):
+        certify(model, *new)
+    with pytest.raises(ValueError, match="side was given without X_new"):
+        certify(model, side=table[40:])
+
+
+def test_held_out_people_of_a_guarantee_need_side_information_too():
+    tensor, table, groups = draw()
+    with pytest.raises(ValueError, match="held_out has no side information"):
+        FairCP(3, strength="auto", guarantee="population").fit(
+            tensor, sensitive_features=groups, side=table, held_out=(tensor, groups)
+        )
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from parafair.cli.people import PeopleOptions
 from parafair.cli.predicting import Run
 from parafair.cli.runs import check_table_format, rows_as_table, write_table_file
 from parafair.cli.shell import echo
+from parafair.cli.side import SideOptions, read_new_side
 from parafair.cli.tensors import TensorOptions
 from parafair.guarantees.certificate import Certificate
 from parafair.guarantees.certifying import certify
@@ -47,8 +48,12 @@ class HeldOutPeople:
     new_sensitive: Annotated[
         Path | None, option(PEOPLE, "The table of the held-out people's sensitive features.")
     ] = None
+    new_side: Annotated[
+        Path | None,
+        option(PEOPLE, "Their side information, read like that of the run, if it has any."),
+    ] = None
     key: Annotated[
-        str | None, option(PEOPLE, "Column of this table with the labels of the people.")
+        str | None, option(PEOPLE, "Column of their table with the labels of the people.")
     ] = None
 
     def read(self, model: FairCP | FairTucker, inputs: Inputs) -> dict[str, Any]:
@@ -57,14 +62,25 @@ class HeldOutPeople:
             missing = "--new-tensor" if self.new_tensor is None else "--new-sensitive"
             raise ValueError(f"{missing} is missing; new people need entries and features")
         if self.new_tensor is None:
-            if self.key is not None:
-                raise ValueError("--key is for --new-sensitive, which was not given; leave it out")
+            for name, given in (("--key", self.key), ("--new-side", self.new_side)):
+                if given is not None:
+                    raise ValueError(
+                        f"{name} is for --new-sensitive, which was not given; leave it out"
+                    )
             return {}
         tensor, training = TensorOptions(self.new_tensor), model.training_
         data = read_new(tensor, training, inputs)
         people = PeopleOptions(sensitive=self.new_sensitive, key=self.key)
         features = read_new_features(tensor, people, data, training, inputs)
-        return {"X_new": data, "sensitive_features": features}
+        side = read_new_side(
+            SideOptions(self.new_side),
+            data,
+            training.axes,
+            inputs.side_options,
+            key=self.key or inputs.key,
+            labeled=tensor.has_labels,
+        )
+        return {"X_new": data, "sensitive_features": features, "side": side}
 
 
 @dataclass(frozen=True)

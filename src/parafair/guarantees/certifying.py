@@ -62,7 +62,9 @@ from parafair.guarantees.statements import MATRIX, POPULATION, RELEASE, Statemen
 class HasExactRelease(Protocol):
     """A fitted model that can give what is certified, such as `FairCP`."""
 
-    def exact_release(self, X: Any = None, sensitive_features: Any = None) -> Release:
+    def exact_release(
+        self, X: Any = None, sensitive_features: Any = None, side: Any = None
+    ) -> Release:
         """Return exact rows and noise of the training people, or of new people."""
 
     def keep_certificate(self, certificate: Certificate) -> None:
@@ -74,6 +76,7 @@ def certify(
     X_new: Any = None,  # noqa: N803  (scikit-learn's name for data)
     sensitive_features: Any = None,
     *,
+    side: Any = None,
     confidence: float = 0.95,
     releases: int = 1,
     draws: int = 20_000,
@@ -95,6 +98,7 @@ def certify(
         model: A fitted `FairCP` with noise.
         X_new: Entries of held-out people, as `FairCP.transform` takes them.
         sensitive_features: Features of the held-out people; with X_new only.
+        side: Their side information, if the model was fitted with some.
         confidence: Probability with which all statements of the certificate hold together.
         releases: How many times the same rows are released with new noise.
         draws: Random draws for each statement; more of them give tighter bounds.
@@ -117,7 +121,7 @@ def certify(
             f"model must be a fitted FairCP, got {shown(model)}; for rows of your own use "
             "certify_rows"
         )
-    found = _certify(model.exact_release(X_new, sensitive_features), settings)
+    found = _certify(model.exact_release(X_new, sensitive_features, side), settings)
     if X_new is None:
         model.keep_certificate(found)
     return found

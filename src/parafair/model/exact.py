@@ -14,6 +14,7 @@ from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.guarantees.releases import Release
+from parafair.model.side import NewSide, observed_of
 
 if TYPE_CHECKING:
     from parafair.model.fitted import FittedCP
@@ -68,7 +69,13 @@ def training_release(model: FittedCP) -> Release:
 
 
 def new_release(
-    model: FittedCP, data: TensorData, *, rows: Tensor, plain: Tensor, features: SensitiveFeatures
+    model: FittedCP,
+    data: TensorData,
+    *,
+    rows: Tensor,
+    plain: Tensor,
+    features: SensitiveFeatures,
+    side: NewSide | None = None,
 ) -> Release:
     """Return what is certified about held-out people.
 
@@ -78,9 +85,10 @@ def new_release(
         rows: Their rows without noise, as `transform` makes them.
         plain: Their rows by least squares alone; those of the encoder if `rows` are.
         features: Their sensitive features, encoded as in training.
+        side: Their side information; None without any.
     """
     mode = model.training_.mode
-    present = np.asarray((data.observations.counts(mode) > 0).cpu())
+    present = np.asarray((observed_of(data, mode, side) > 0).cpu())
     if features.has_features is not None:
         present = present & features.has_features
     if not present.any():
@@ -89,10 +97,10 @@ def new_release(
         )
     people = np.flatnonzero(present)
     notes = _check_held_out(model, data.labels[mode], plain[people], _comparable(model))
-    if model.training_.side is not None:
+    if side is not None:
         notes.append(
-            "Rows of new people follow from their entries alone; nothing is certified about rows "
-            "that follow from side information too."
+            "Rows of new people follow from their entries and their side information; nothing is "
+            "certified about rows that follow from entries alone."
         )
     if len(people) < len(present):
         notes.append(

@@ -95,7 +95,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         *,
         sensitive_features: Any = None,
         side: Any = None,
-        held_out: tuple[Any, Any] | None = None,
+        held_out: tuple[Any, ...] | None = None,
         on_iteration: OnIteration | None = None,
         on_trial: OnTrial | None = None,
         on_audit: OnAudit | None = None,
@@ -119,8 +119,8 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
                 and people without a row have no side information; otherwise by position. People
                 without entries in X get rows from it alone. It must not be a sensitive feature.
             held_out: With ``guarantee="population"``: entries, as for `transform`, and sensitive
-                features of people of the same population who are not in X. Their rows are those of
-                `transform` without side information.
+                features of people of the same population who are not in X; as a third item their
+                side information, if X has some.
             on_iteration: Called after each iteration with its number and the objective.
             on_trial: With ``strength="auto"``, called after each trial.
             on_audit: With ``strength="auto"``, called after each attacker of an audit with the
@@ -149,7 +149,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         callback("on_trial", on_trial)
         callback("on_audit", on_audit)
         settings.check_side(side)
-        check_held_out(held_out, settings)
+        check_held_out(held_out, settings, side)
         self._forget()
         check_order(sensitive_features, index_of(X))
         side = match_index(side, X)
@@ -369,7 +369,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
 
     def _certify_population(
         self,
-        held_out: tuple[Any, Any] | None,
+        held_out: tuple[Any, ...] | None,
         record: Record,
         training: Training,
         released: Fit,
@@ -379,4 +379,5 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         """Return the certified leakage of held-out people, if the fit were this one."""
         assert held_out is not None
         self._keep([released], replace(record, noise=noise), training)
-        return certify(self, *held_out, confidence=confidence).leakage(POPULATION)
+        new, side = held_out[:2], dict(zip(["side"], held_out[2:], strict=False))
+        return certify(self, *new, **side, confidence=confidence).leakage(POPULATION)

@@ -160,7 +160,9 @@ class FittedCP(
         """Whether the model has its training people's rows without noise."""
         return self.fit_.noiseless is not None or self.training_.mode not in self.fit_.noise
 
-    def exact_release(self, X: Any = None, sensitive_features: Any = None) -> Release:
+    def exact_release(
+        self, X: Any = None, sensitive_features: Any = None, side: Any = None
+    ) -> Release:
         """Return rows without noise and the noise, as `parafair.certify` needs them.
 
         These are as confidential as the training data. A model that was saved without exact rows
@@ -169,14 +171,18 @@ class FittedCP(
         Args:
             X: Entries of new people, as in `transform`; None for the training people.
             sensitive_features: Features of the new people; with X only.
+            side: Side information of the new people, as in `transform`. A model that was fitted
+                with some needs it: nothing is certified about rows that are made otherwise.
         """
         check_is_fitted(self)
         if X is None:
-            if sensitive_features is not None:
-                raise ValueError(
-                    "sensitive_features were given without X_new; omit them for the training "
-                    "people, whose features the model has, or pass the new people's entries"
-                )
+            given = {"sensitive_features were": sensitive_features, "side was": side}
+            for name, value in given.items():
+                if value is not None:
+                    raise ValueError(
+                        f"{name} given without X_new; omit it for the training people, of whom the "
+                        "model has it, or pass the new people's entries"
+                    )
             return training_release(self)
         check_order(sensitive_features, index_of(X))
         data = self._validate(X, reset=False)
@@ -190,10 +196,11 @@ class FittedCP(
         check_group_known(self.encoder_, features, data, self.training_.mode)
         if not encodes:
             warn_without_features(features, data, self.training_.mode)
+        more = self._required_side(match_index(side, X), data)
         blind = encodes and not knows_group(self.encoder_)
-        rows = self._embed(centered, None if blind else features, None)
-        plain = rows if encodes else self._least_squares(centered, None, None)
-        return new_release(self, data, rows=rows, plain=plain, features=features)
+        rows = self._embed(centered, None if blind else features, None, more)
+        plain = rows if encodes else self._least_squares(centered, None, None, more)
+        return new_release(self, data, rows=rows, plain=plain, features=features, side=more)
 
     def _labeled(
         self, rows: NDArray[Any], modes: Sequence[str], labels: Sequence[NDArray[Any]]

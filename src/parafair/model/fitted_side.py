@@ -64,6 +64,16 @@ class FittedSide:
             raise ValueError(f"the model was fitted without side information: {remedy}")
         return self.training_.side
 
+    def _required_side(self, side: Any, data: TensorData) -> NewSide | None:
+        """Return side information of new people; raise if the rows of others follow from it."""
+        known = self.training_.side
+        if side is None and known is not None and known.multiple:
+            raise ValueError(
+                "side is missing: the model was fitted with side information, so rows of new "
+                "people follow from theirs too; pass side=..., with NaN where nothing is known"
+            )
+        return self._read_side(side, data)
+
     def _read_side(self, side: Any, data: TensorData) -> NewSide | None:
         """Return side information of new people; None if none is given, or it has no effect."""
         if side is None:

@@ -203,13 +203,19 @@ def _nearest(found: list[tuple[Fit, Trial]]) -> tuple[Fit, Trial]:
     return min(found, key=lambda pair: (pair[1].certified or 0.0, pair[1].leakage or 0.0))
 
 
-def check_held_out(held_out: object, settings: Settings) -> None:
+def check_held_out(held_out: object, settings: Settings, side: object = None) -> None:
     """Raise unless held-out people are given where they are needed, and only there."""
     needed = settings.automatic and POPULATION in settings.wanted
-    if needed and not (isinstance(held_out, (tuple, list)) and len(held_out) == 2):
+    if needed and not (isinstance(held_out, (tuple, list)) and len(held_out) in (2, 3)):
         raise ValueError(
             "guarantee='population' needs people who are not in X, as held_out=(entries, "
-            f"sensitive features); got {shown(held_out)}. Use split_people to set some apart"
+            "sensitive features), or with side information as (entries, sensitive features, "
+            f"side); got {shown(held_out)}. Use split_people to set some apart"
+        )
+    if needed and side is not None and len(held_out) == 2:  # type: ignore[arg-type]
+        raise ValueError(
+            "held_out has no side information, but the training people have; pass "
+            "held_out=(entries, sensitive features, side)"
         )
     if held_out is not None and not needed:
         raise ValueError(
