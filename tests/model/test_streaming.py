@@ -99,6 +99,17 @@ def test_it_begins_at_a_sample_and_selects_a_ridge(both):
     assert found.fit_.residual == pytest.approx(expected.fit_.residual, rel=1e-3)
 
 
+@pytest.mark.slow
+def test_a_strength_is_selected_as_in_memory(both):
+    found, expected = (
+        FairCP(RANK, strength="auto", ridge=0.5, n_init=1).fit(data, sensitive_features=GROUPS)
+        for data in reversed(both)
+    )
+    assert found.selection_.strength == expected.selection_.strength
+    assert found.selection_.passed == expected.selection_.passed
+    assert found.fit_.residual == pytest.approx(expected.fit_.residual, rel=1e-3)
+
+
 def test_a_model_is_saved_and_predicts_and_embeds_parts(both, tmp_path):
     memory, streamed = both
     model = FairCP(RANK, method="none", ridge=0.5, max_iter=5, tol=0).fit(streamed)
