@@ -12,7 +12,7 @@ Names, the default being all of them:
 * audits: power
 * guarantees: certified_auto, certificate_time, simulated_releases, population
 * encoders: adult_blind, adult_splits, oulad_blind
-* several processes: many_processes
+* several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
   and counts: losses, zeros_time, zeros_fairness
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
@@ -43,6 +43,7 @@ from benchmarks import (
     blind_splits,
     certificates,
     chance,
+    chance_shared,
     chunks,
     completion,
     contenders,
@@ -258,6 +259,7 @@ BENCHMARKS = {
     "chance_new": chance.chance_new,
     "chance_chunks": chunks.chance_chunks,
     "many_processes": processes.many_processes,
+    "chance_shared": chance_shared.chance_shared,
     "baselines": fairness.baselines,
     "drift": fairness.drift,
     "fair_time": fairness.fair_time,

@@ -39,8 +39,10 @@ def test_sorted_entries_are_fitted_like_a_file(files):
     run(f"{FIT.replace('sorted', 'entries.csv')} --modes user,film --value stars {common} --out m")
     found, expected = (pandas.read_csv(f"{name}/embedding.csv") for name in ("streamed", "m"))
     assert found["user"].tolist() == expected["user"].tolist()
-    assert "sorted is streamed" in run("recommend streamed --k 1 --out lists.csv", code=2)
-    run("recommend streamed --k 1 --include-rated --out lists.csv")
+    run("recommend streamed --k 1 --out lists.csv")
+    run("recommend m --k 1 --out others.csv")
+    recommended, others = (pandas.read_csv(f"{name}.csv") for name in ("lists", "others"))
+    assert recommended[["user", "film"]].equals(others[["user", "film"]])
 
 
 def test_bad_options_are_named(files):

@@ -101,7 +101,7 @@ def test_a_loaded_model_needs_what_to_exclude(model, films, tmp_path):
     model.save(tmp_path / "model")
     loaded = FairCP.load(tmp_path / "model")
     assert loaded.training_.rated is None
-    with pytest.raises(ValueError, match="was loaded, .* does not have the entries it was fitted"):
+    with pytest.raises(ValueError, match="was loaded does not have the entries it was fitted"):
         loaded.recommend("p07", 2)
     found = loaded.recommend("p07", 2, exclude=films)
     assert list(found.labels[0]) == list(model.recommend("p07", 2).labels[0])

@@ -1,6 +1,7 @@
 """A fit to streamed data is the fit to the same data in memory, within its memory."""
 
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -98,11 +99,20 @@ def test_it_begins_at_a_sample_and_selects_a_ridge(both):
     assert found.fit_.residual == pytest.approx(expected.fit_.residual, rel=1e-3)
 
 
+@pytest.mark.slow
+def test_a_strength_is_selected_as_in_memory(both):
+    found, expected = (
+        FairCP(RANK, strength="auto", ridge=0.5, n_init=1).fit(data, sensitive_features=GROUPS)
+        for data in reversed(both)
+    )
+    assert found.selection_.strength == expected.selection_.strength
+    assert found.selection_.passed == expected.selection_.passed
+    assert found.fit_.residual == pytest.approx(expected.fit_.residual, rel=1e-3)
+
+
 def test_a_model_is_saved_and_predicts_and_embeds_parts(both, tmp_path):
     memory, streamed = both
     model = FairCP(RANK, method="none", ridge=0.5, max_iter=5, tol=0).fit(streamed)
-    with pytest.raises(ValueError, match="fitted to streamed data, does not have the entries"):
-        model.recommend(0, 2)
     model.save(tmp_path / "model")
     loaded = FairCP.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(memory), model.predict(memory))
@@ -113,6 +123,19 @@ def test_a_model_is_saved_and_predicts_and_embeds_parts(both, tmp_path):
     for call in (loaded.transform, loaded.predict, loaded.score):
         with pytest.raises(ValueError, match=r"go through X\.parts"):
             call(streamed)
+
+
+def test_recommendations_leave_out_the_entries_that_are_streamed(both, tmp_path):
+    memory, streamed = both
+    model = FairCP(RANK, method="none", ridge=0.5, center=True, max_iter=5, tol=0).fit(streamed)
+    expected = model.recommend([3, 0], 2, exclude=memory)
+    pickle.loads(pickle.dumps(model))
+    model.save(tmp_path / "model")
+    loaded = FairCP.load(tmp_path / "model")
+    for found in (model.recommend([3, 0], 2), loaded.recommend([3, 0], 2, exclude=streamed)):
+        pandas.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
+    with pytest.raises(ValueError, match=r"was loaded .* TensorData\.from_parquet"):
+        loaded.recommend(0, 2)
 
 
 REFUSED = {

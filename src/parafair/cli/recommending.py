@@ -86,13 +86,7 @@ def _read_rated(path: Path | None, training: Training, inputs: Inputs) -> Any:
             f"{chosen}{_where(chosen)} is not the data of the run: its content differs from "
             f"that of the file which was read for it; {REMEDY}"
         )
-    rated = read_new(TensorOptions(tensor=chosen), training, inputs)
-    if rated.is_streamed:
-        raise ValueError(
-            f"{chosen} is streamed, so its entries are not in memory; give a table of entries that "
-            "people already have with --exclude, or add --include-rated"
-        )
-    return rated
+    return read_new(TensorOptions(tensor=chosen), training, inputs)
 
 
 def _where(path: Path) -> str:

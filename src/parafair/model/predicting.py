@@ -77,8 +77,8 @@ class PredictingCP:
                 ``{"day": "Sunday"}``.
             exclude: What is not recommended: "training" for the entries that the model was fitted
                 to, None for nothing, or cells as in `predict`, such as all ratings in a
-                `TensorData`. A model that was loaded, or fitted to streamed data, does not have its
-                training entries.
+                `TensorData`, streamed ones too. A model that was loaded does not have its training
+                entries. Streamed entries are those of the people asked for, read in one pass.
             unknown: "error" for people who were not in the training data, or recommend to them by
                 the "offsets" alone, the same to all of them; it needs ``center=True``.
 

@@ -15,6 +15,8 @@ from torch import Tensor
 from parafair.arguments import whole_number
 from parafair.data.frames import check_memory, frame_of
 from parafair.data.labels import as_labels, find_labels, first_repeated, locate, preview
+from parafair.data.streamed import StreamedData
+from parafair.data.tensor_data import TensorData
 from parafair.display import Cell, paragraph, table, view
 from parafair.errors import ParafairWarning, shown, unknown_choice, warn
 from parafair.model.axes import Axes
@@ -237,6 +239,11 @@ class Recommender:
 
     def _excluded_cells(self, exclude: Any) -> NDArray[np.int64]:
         """Return positions of cells in the modes of the data, shape (order, count)."""
+        rated = self.training.rated
+        if isinstance(rated, StreamedData) and isinstance(exclude, str) and exclude == TRAINING:
+            exclude = rated
+        if isinstance(exclude, StreamedData):
+            exclude = self._of_people(exclude)
         if exclude is None:
             return np.empty((len(self.axes.modes), 0), np.int64)
         if not isinstance(exclude, str):
@@ -247,22 +254,30 @@ class Recommender:
                 f"exclude must be 'training', None, or cells as in predict, got {shown(exclude)}"
             )
         training, unfolding = self.training, self.training.unfolding
-        if training.is_complete and training.rated is None and training.absent != "zero":
+        if training.is_complete and rated is None and training.absent != "zero":
             raise ValueError(
                 "every cell of the training data is observed, so nothing is left to recommend; "
                 "pass exclude=None to recommend observed cells, or fit data with missing entries"
             )
-        if training.rated is None:
+        if not isinstance(rated, Tensor):
             raise ValueError(
-                "a model that was loaded, or fitted to streamed data, does not have the entries it "
-                "was fitted to; pass them as exclude, or exclude=None to recommend them too"
+                "a model that was loaded does not have the entries it was fitted to; pass them as "
+                "exclude (for a sorted folder, TensorData.from_parquet(folder)), or exclude=None "
+                "to recommend them too"
             )
-        cells = training.rated.cpu().numpy()
+        cells = rated.cpu().numpy()
         if unfolding is None:
             return cells
         others = list(np.unravel_index(cells[1], unfolding.others))
         others.insert(unfolding.mode, cells[0])
         return np.stack(others)
+
+    def _of_people(self, data: StreamedData) -> TensorData | None:
+        """Return the entries of the people who get recommendations; takes one pass."""
+        labels = self.axes.labels[self.axes.mode]
+        places = find_labels(labels[self.places[self.places < len(labels)]], data.labels[0])
+        places = np.unique(places[places >= 0])
+        return data.take(0, places) if len(places) else None
 
     def _warn_of_short_lists(self, rows: NDArray[Any], k: int) -> None:
         """Warn of people with fewer than k recommendations."""

@@ -20,6 +20,7 @@ from parafair.data.checks import check_values
 from parafair.data.long_table import Absent
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.side_columns import SideColumns
+from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.neighbors import nearest_trained
 from parafair.errors import ConvergenceWarning, warn
@@ -67,6 +68,7 @@ class Training(Axes):
         rated: The cells that `recommend` leaves out, shape (order, count): the observed ones, or
             the listed ones if absent entries are zeros; None if no entry is missing, and in a
             loaded model. They are not saved: which cells people have may reveal their features.
+            Those of streamed data are read again.
     """
 
     offsets: Offsets | None
@@ -80,7 +82,7 @@ class Training(Axes):
     unfolding: Unfolding | None = None
     absent: Absent = "missing"
     side: SideTraining | None = None
-    rated: Tensor | None = None
+    rated: Tensor | StreamedData | None = None
 
     @classmethod
     def of(
@@ -350,12 +352,12 @@ class Training(Axes):
             raise ValueError(f"it has features of {len(self.features)} people, not of {expected}")
 
 
-def _rated(data: TensorData) -> Tensor | None:
-    """Return the cells that people have; None if these are all, or not in memory."""
-    if data.is_streamed:
+def _rated(data: TensorData) -> Tensor | StreamedData | None:
+    """Return the cells that people have; None if these are all."""
+    if data.observed == prod(data.shape) and not data.zeros_count:
         return None
-    complete = data.observed == prod(data.shape) and not data.zeros_count
-    return None if complete else data.cells
+    # Cells are the same with offsets and without.
+    return StreamedData(data.source) if isinstance(data, StreamedData) else data.cells
 
 
 def _offsets(record: dict[str, Any]) -> Offsets:

@@ -1,0 +1,129 @@
+"""What goes wrong in one of several processes ends all of them, with a message."""
+
+import os
+
+import numpy as np
+import pytest
+from torch import distributed
+
+from parafair import FairCP, TensorData, sort_parquet
+from parafair.errors import TeamError
+
+from ..processes import together
+
+pandas = pytest.importorskip("pandas")
+read_metadata = pytest.importorskip("pyarrow.parquet").read_metadata
+PEOPLE = 60
+GROUPS = np.array(["a", "b"])[np.arange(PEOPLE) % 2]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    random = np.random.default_rng(0)
+    cells = np.argwhere(random.random((PEOPLE, 5)) < 0.8)
+    table = pandas.DataFrame({"who": cells[:, 0], "what": cells[:, 1]})
+    table["x"] = random.standard_normal(len(table))
+    table.to_parquet(tmp_path / "raw.parquet", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("parafair.data.sorting.GROUP", 20)
+        sort_parquet(tmp_path / "raw.parquet", tmp_path / "s", modes=["who", "what"], value="x")
+    return tmp_path / "s"
+
+
+def messages(tmp_path, size, work):
+    """How each process ends: the kind of its error, and what it says."""
+
+    def tried(group):
+        try:
+            work(group)
+        except (ValueError, TeamError) as error:
+            return f"{type(error).__name__}: {error}"
+        return "fitted"
+
+    (tmp_path / "meeting").mkdir()
+    return together(tmp_path / "meeting", size, tried)
+
+
+def model(**settings):
+    return FairCP(2, **{"method": "none", "ridge": 0.5, "n_init": 1, "max_iter": 5, **settings})
+
+
+def test_processes_of_different_versions_are_refused(tmp_path, folder, monkeypatch):
+    def work(group):
+        version = str(distributed.get_rank(group))
+        monkeypatch.setattr("parafair.model.together.current_versions", lambda: {"torch": version})
+        model().fit(TensorData.from_parquet(folder), process_group=group)
+
+    for message in messages(tmp_path, 2, work):
+        assert message.startswith("TeamError: processes 0 and 1 differ (versions")
+
+
+def test_processes_with_different_folders_are_refused(tmp_path, folder):
+    table = pandas.read_parquet(tmp_path / "raw.parquet")
+    table.loc[3, "x"] += 1.0  # the same cells
+    table.to_parquet(tmp_path / "raw.parquet", index=False)
+    sort_parquet(tmp_path / "raw.parquet", tmp_path / "t", modes=["who", "what"], value="x")
+
+    def work(group):
+        own = folder if distributed.get_rank(group) else tmp_path / "t"
+        model().fit(TensorData.from_parquet(own), process_group=group)
+
+    for message in messages(tmp_path, 2, work):
+        assert message.startswith("TeamError: processes 0 and 1 differ (data")
+
+
+@pytest.mark.slow
+def test_a_file_that_changes_between_passes_ends_all_processes(tmp_path, folder):
+    def work(group):
+        def touch(*_):
+            path = next(folder.glob("part-*.parquet"))
+            os.utime(path, ns=(1, 1))
+
+        data = TensorData.from_parquet(folder)
+        model(max_iter=50, tol=0).fit(data, on_iteration=touch, process_group=group)
+
+    found = messages(tmp_path, 2, work)
+    assert any("was changed between two passes over the data" in message for message in found)
+    assert all("changed" in each or "another process of this fit" in each for each in found)
+
+
+@pytest.mark.slow
+def test_a_damaged_row_group_ends_the_process_that_does_not_read_it_too(tmp_path, folder):
+    path = max(folder.glob("part-*.parquet"))
+    last = read_metadata(path)
+    values = last.row_group(last.num_row_groups - 1).column(2)  # of the second process
+    content = bytearray(path.read_bytes())
+    content[values.dictionary_page_offset + values.total_compressed_size // 2] ^= 0xFF
+    path.write_bytes(content)
+
+    def work(group):
+        model().fit(TensorData.from_parquet(folder), process_group=group)
+
+    first, second = messages(tmp_path, 2, work)
+    assert "TeamError: another process of this fit has ended" in first
+    assert f"{path.name} is damaged or incomplete" in second
+
+
+@pytest.mark.slow
+def test_a_process_may_stream_no_people_of_a_group(tmp_path, folder):
+    groups = np.where(np.arange(PEOPLE) < 6, "a", "b")
+    data = TensorData.from_parquet(folder)
+    random = np.random.default_rng(1)
+    init = [random.standard_normal((n, 2)) for n in data.shape]
+
+    def work(group):
+        own = model(method="hsic", init=init, tol=0)
+        return own.fit(data, sensitive_features=groups, process_group=group).embedding_
+
+    expected = work(None)
+    for found in together(tmp_path, 3, work):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_more_processes_than_people_or_parts_are_refused(tmp_path, folder):
+    def work(group):
+        data = TensorData.from_parquet(folder)
+        model(method="invariant").fit(data, sensitive_features=GROUPS, process_group=group)
+
+    for message in messages(tmp_path, 2, work):
+        assert "process_group has 2 processes, but the people form 1 part," in message
