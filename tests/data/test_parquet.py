@@ -48,7 +48,7 @@ def any_size(monkeypatch):
 
 
 def test_a_folder_that_is_not_sorted_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="make one with parafair sort"):
+    with pytest.raises(FileNotFoundError, match="make one with parafair.sort_parquet"):
         TensorData.from_parquet(tmp_path)
 
 
