@@ -49,7 +49,7 @@ def any_bytes(monkeypatch):
 
 
 def test_a_folder_that_is_not_sorted_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="make one with parafair sort"):
+    with pytest.raises(FileNotFoundError, match="make one with parafair.sort_parquet"):
         TensorData.from_parquet(tmp_path)
 
 

@@ -49,7 +49,7 @@ def test_the_seed_decides(data):
 @pytest.mark.parametrize(
     ("shares", "message"),
     [
-        ({"test_size": 0}, "test_size and validation_size must be shares"),
+        ({"test_size": 0}, "test_size must be a share above 0 and below 1"),
         ({"test_size": 0.6, "validation_size": 0.4}, "leave something for training"),
         ({"test_size": 0.95}, "can be held out .one of every label stays in training"),
     ],
@@ -146,7 +146,7 @@ def test_the_latest_entries_of_each_person_are_held_out(data):
         ("nan", {}, "missing among them, the first at position 0; fill them in"),
         ("text", {}, "got an array of <U3, the first 'May'; convert text first"),
         ("fine", {"test_size": 0.01}, "leave a part empty: people have at most"),
-        ("fine", {"test_size": 1.5}, "test_size and validation_size must be shares"),
+        ("fine", {"test_size": 1.5}, "test_size must be a share above 0 and below 1"),
     ],
 )
 def test_bad_times_are_refused(data, times, shares, message):

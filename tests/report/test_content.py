@@ -61,7 +61,7 @@ def judged(verdict):
 
 
 def test_the_summary_says_why_a_fit_does_not_pass():
-    assert "leaves 37 % of the sum of squares unexplained" in judged(Verdict.PASSES)
+    assert "leaves 37 % of the sum of squares unexplained" in judged(Verdict.LEAKS)
     assert "1 of 1 audited fits pass" in judged(Verdict.PASSES)
     assert "leakage 0.030. It passes." in judged(Verdict.PASSES)
     assert "all of them leak. The least leakage is 0.030" in judged(Verdict.LEAKS)
@@ -103,9 +103,9 @@ def test_certified_values_are_beside_measured_ones(curve):
 
 
 def test_the_summary_never_has_a_bound_alone(curve):
-    (words,) = [text for text in content(curve, title="")["summary"] if "certified" in text]
+    promise, words = [t for t in content(curve, title="")["summary"] if "certified leakage" in t]
+    assert re.search(r"of at most 0\.\d{4} \(\w+ the limit .* measured leakage of -?0\.", promise)
     assert "It does not cover threat (a)" in words
-    assert re.search(r"certified \(F\) at most 0\.\d{4}, measured leakage -?0\.\d+", words)
     assert "measured advantage of a vote of all others" in words
 
 
@@ -189,7 +189,11 @@ def test_the_summary_is_the_certificate_then_the_cost_then_the_evidence(curve):
     promise, cost, evidence, *_ = summarize(curve, picked, wanted)
     assert promise.startswith("No attacker who sees a released row of these")
     assert "not covered:" in promise
-    assert re.search(r"the picked fit, whose measured leakage is -?0\.\d{3}\.$", promise)
+    assert re.search(
+        r"the picked fit: .* \((within|above) the limit of 0\.05\) and a measured leakage of "
+        r"-?0\.\d{3}\.$",
+        promise,
+    )
     assert cost.startswith("The picked fit has residual 0.")
     assert "audited fits pass" in evidence
 

@@ -24,7 +24,7 @@ def summarize(frontier: Frontier, picked: Point | None, wanted: Wanted) -> list[
     if frontier.audited:
         cost = [*_cost(frontier, picked), *_prediction(frontier, picked)]
         evidence = _choice(frontier, picked, wanted)
-        parts = [_promise(frontier, picked), *([" ".join(cost)] if cost else [])]
+        parts = [_promise(frontier, picked, wanted), *([" ".join(cost)] if cost else [])]
         parts += [" ".join(evidence), *_certified(frontier, picked)]
     return [*parts, _setting(frontier), *_limits(frontier)]
 
@@ -53,11 +53,16 @@ def _setting(frontier: Frontier) -> str:
 def _choice(frontier: Frontier, picked: Point | None, wanted: Wanted) -> Iterator[str]:
     max_leakage = wanted.max_leakage
     smallest = _smallest_residual(frontier)
-    yield (
-        f"The fit with the smallest residual has residual {smallest.residual:.3f} (it leaves "
-        f"{_unexplained(frontier, smallest.residual)} unexplained) and leakage "
-        f"{smallest.leakage:.3f}."
-    )
+    if picked is not None:
+        yield f"Picked: {name_of(picked)}, with leakage {picked.leakage:.3f}. It passes."
+    if picked is None:
+        yield (
+            f"The fit with the smallest residual has residual {smallest.residual:.3f} (it leaves "
+            f"{_unexplained(frontier, smallest.residual)} unexplained) and leakage "
+            f"{smallest.leakage:.3f}."
+        )
+    elif picked is not smallest:
+        yield f"The fit with the smallest residual has leakage {smallest.leakage:.3f}."
     verdicts = [point.verdict(max_leakage) for point in frontier.audited]
     yield (
         f"{verdicts.count(Verdict.PASSES)} of {len(verdicts)} audited fits pass. A fit passes if "
@@ -71,18 +76,12 @@ def _choice(frontier: Frontier, picked: Point | None, wanted: Wanted) -> Iterato
         )
     if picked is None and Verdict.PASSES in verdicts:
         yield "None is picked, because no passing fit is certified at this level."
-        return
-    if picked is None:
+    elif picked is None:
         least = min(frontier.audited, key=lambda point: point.leakage)
         yield (
             f"None is picked, because all of them leak. The least leakage is "
             f"{least.leakage:.3f}, of {name_of(least)}."
         )
-        return
-    yield (
-        f"Picked: {name_of(picked)}, with residual {picked.residual:.3f} and leakage "
-        f"{picked.leakage:.3f}. It passes."
-    )
 
 
 def _of_certificate(frontier: Frontier, picked: Point | None) -> Point | None:
@@ -93,8 +92,11 @@ def _of_certificate(frontier: Frontier, picked: Point | None) -> Point | None:
     return min(certified, key=lambda point: point.certified(), default=None)
 
 
-def _promise(frontier: Frontier, picked: Point | None) -> str:
-    """Return what holds for every attacker, beside what was measured."""
+def _promise(frontier: Frontier, picked: Point | None, wanted: Wanted) -> str:
+    """Return what holds for every attacker, beside the limit and what was measured.
+
+    Without the comparison, a sentence that begins with "No attacker" reads like a success.
+    """
     point = _of_certificate(frontier, picked)
     if point is None or point.certificate is None:
         return (
@@ -104,7 +106,12 @@ def _promise(frontier: Frontier, picked: Point | None) -> str:
     own = [each for each in point.certificate.statements if each.kind == RELEASE]
     sentence = max(own, key=lambda each: each.upper).sentence
     which = "the picked fit" if point is picked else name_of(point)
-    return f"{sentence} This is about {which}, whose measured leakage is {point.leakage:.3f}."
+    limit, bound = wanted.max_certified, rounded_up(point.certified())
+    side = "within" if bound <= limit else "above"
+    return (
+        f"{sentence} This is about {which}: a certified leakage of at most {bound:.4f} ({side} the "
+        f"limit of {limit:g}) and a measured leakage of {point.leakage:.3f}."
+    )
 
 
 def _certified(frontier: Frontier, picked: Point | None) -> Iterator[str]:
@@ -117,13 +124,11 @@ def _certified(frontier: Frontier, picked: Point | None) -> Iterator[str]:
         "Measured and certified numbers are about different attackers. The leakage is measured: it "
         "is that of the attackers that were tried, who learn from people whose group is known "
         "(threat a). The certified leakage bounds every attacker who holds all exact rows with "
-        "everybody's group and sees one released row (threat b). It does not cover threat (a). "
-        f"Numbers of {name_of(point)}: certified (F) at most {rounded_up(point.certified()):.4f}, "
-        f"measured leakage {point.leakage:.3f}"
+        "everybody's group and sees one released row (threat b). It does not cover threat (a)."
     )
     if row["vote"] is not None:
-        text += f", measured advantage of a vote of all others {row['vote']:.3f}"
-    yield f"{text}."
+        text += f" The measured advantage of a vote of all others is {row['vote']:.3f}."
+    yield text
 
 
 def _cost(frontier: Frontier, picked: Point | None) -> Iterator[str]:

@@ -51,6 +51,9 @@ function statementTable(statements) {
   ], statements, { label: "Statements" });
 }
 
+// Width of the longest text at a mark.
+const LONGEST_MARK = 210;
+
 // People by exposure: bars from chance to certainty, with two lines.
 function exposureFigure({ column, chance, largest, percentile: high, counts, sentence }, threat, percentile) {
   const box = { left: 46, top: 48, right: 408, bottom: 176 };
@@ -62,23 +65,28 @@ function exposureFigure({ column, chance, largest, percentile: high, counts, sen
     const [from, to] = [box.left + i * width + 0.5, box.left + (i + 1) * width - 0.5];
     return polygon([[from, box.bottom], [from, y.at(count)], [to, y.at(count)], [to, box.bottom]]);
   };
-  const mark = (value, name, words, up) => {
-    // Text near the right end would leave the picture.
+  // Text near the right end would leave the picture. Marks whose texts could meet have theirs on the same side.
+  const beyond = (value) => x.at(value) > (box.left + box.right) / 2;
+  const near = x.at(largest) - x.at(high) < LONGEST_MARK;
+  const mark = (value, name, words, up, end) => {
     const at = x.at(value);
-    const end = at > (box.left + box.right) / 2;
     return [
       svg("line", { class: `threshold ${name}`, x1: at, x2: at, y1: box.top - up, y2: box.bottom }),
       svg("text", { class: name, x: at + (end ? -5 : 5), y: box.top - up + 9, "text-anchor": end ? "end" : "start" }, `${words} ${show(Number(value.toFixed(3)))}`),
     ];
   };
+  const left = beyond(largest);
   const total = counts.reduce((sum, count) => sum + count, 0);
+  const marks = [
+    mark(high, "percentile", `${percentile} % of ${total.toLocaleString("en")} people up to`, left ? 18 : 36, near ? left : beyond(high)),
+    mark(largest, "largest", "largest", left ? 36 : 18, left),
+  ];
   const label = `${threat.name}, ${column}: ${percentile}th percentile ${show(high)}, largest ${show(largest)}, chance ${show(chance)}`;
   const picture = svg("svg", { viewBox: "0 0 420 222", role: "img", "aria-label": label },
     axes(box, x, y, { x: "certainty about a person, from chance to 1", y: "" }),
     svg("path", { class: `bars exposure-${threat.letter}`, d: counts.map((count, i) => (count ? bar(count, i) : "")).join("") }),
-    // Lines first: no line crosses a text.
-    ...[mark(high, "percentile", `${percentile} % of ${total.toLocaleString("en")} people up to`, 18), mark(largest, "largest", "largest", 36)]
-      .flatMap(([line, words], i, all) => (i ? [line, all[0][1], words] : [line])));
+    // Lines first. The upper text passes over the lower line: to the left over that of the percentile, to the right over the other.
+    ...marks.map(([line]) => line), ...marks.map(([, words]) => words));
   return html("figure", { class: "exposure" },
     html("figcaption", {}, html("strong", {}, `${threat.name}, ${column} `), kind(threat.kind), html("br"), threat.words),
     counts.length ? picture : null,
