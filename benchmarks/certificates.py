@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable
 from math import log, sqrt
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -177,51 +177,65 @@ def _released(
     return release.rows.double().numpy()[people] + noise, codes[people]
 
 
-def population() -> Iterable[Row]:
-    """guarantee="population" at 0.05: value, slack and cost for new people, from held-out ones.
+# Students of OULAD who are fitted; all others are held out. Fits of everybody take many minutes.
+FITTED_STUDENTS = 3000
 
-    10,000 generated people at three ranks, and the students of OULAD by gender; as many people are
-    held out. OULAD needs the data, downloaded or in the folder PARAFAIR_DATA.
+
+def population() -> Iterable[Row]:
+    """(P) of held-out people: value, slack and cost.
+
+    10,000 generated people, and as many held out, with guarantee="population" at 0.05. And OULAD by
+    gender: 3000 students are fitted at one strength with two noises, all others are held out, and
+    the map is fixed before they are looked at. OULAD needs the data, downloaded or in the folder
+    PARAFAIR_DATA.
     """
     for rank in (2, 4, 8):
         data = datasets.synthetic(0, shape=(20_000, 20, 20), rank=rank)
-        X = TensorData.from_array(data.tensor)
-        yield _population_row("generated", X, data.sensitive_features, {"rank": rank})
+        X, groups = TensorData.from_array(data.tensor), data.sensitive_features
+        people = split_people(X, test_size=0.5, groups=groups, random_state=0)
+        settings = {"strength": "auto", "guarantee": "population", "max_leakage": 0.05}
+        yield _population_row("generated", X, groups, people, {"rank": rank, **settings})
     X, gender = students()
+    held_out = 1 - FITTED_STUDENTS / X.shape[0]
+    people = split_people(X, test_size=held_out, groups=gender, random_state=0)
     for rank in (2, 4, 8):
-        settings = {"rank": rank, "center": True, "ridge": 10.0}
-        yield _population_row("OULAD, gender", X, gender, settings)
+        for noise in (0.4, 0.8):
+            settings = {"rank": rank, "center": True, "ridge": 10.0, "strength": 100.0}
+            settings["noise"] = noise
+            yield _population_row("OULAD, gender", X, gender, people, settings)
 
 
-def _population_row(name: str, X: TensorData, groups: Any, settings: dict[str, Any]) -> Row:
-    people = split_people(X, test_size=0.5, groups=groups, random_state=0)
+def _population_row(
+    name: str, X: TensorData, groups: Any, people: Any, settings: dict[str, Any]
+) -> Row:
     train, test = (
         (X.take(0, part), np.asarray(groups)[part]) for part in (people.train, people.test)
     )
-    model = FairCP(
-        **settings, strength="auto", guarantee="population", max_leakage=0.05, random_state=0
-    )
-    begin = perf_counter()
+    model = FairCP(**settings, random_state=0)
+    begin = process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ParafairWarning)
-        model.fit(train[0], sensitive_features=train[1], held_out=test)
-    seconds = perf_counter() - begin
+        held_out = {"held_out": test} if model.guarantee else {}
+        model.fit(train[0], sensitive_features=train[1], **held_out)
+    fitted = process_time()
     # With other draws than the search, and at the confidence of one certificate.
     (statement,) = certify(model, *test, random_state=11).statements
+    certified = process_time()
     row: Row = {
         "data": name,
         "rank": settings["rank"],
         "people": len(train[1]),
         "held out": len(test[1]),
-        "passed": model.selection_.passed,
-        "strength": model.selection_.strength,
+        "passed": model.selection_.passed if model.guarantee else None,
+        "strength": model.record_.strength,
         "noise": model.record_.noise,
         "(P)": statement.upper,
         "estimate": statement.estimate,
         "slack": statement.slack,
         "residual": model.fit_.residual,
         "before noise": model.fit_.before_noise.residual,
-        "seconds": seconds,
+        "fit, CPU s": fitted - begin,
+        "certificate, CPU s": certified - fitted,
     }
     print(row, flush=True)
     return row

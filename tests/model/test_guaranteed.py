@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
-from parafair import ConvergenceWarning, FairCP, Interrupted, certify, datasets
+from parafair import ConvergenceWarning, FairCP, Interrupted, audit, certify, datasets
+from parafair.audits import Verdict
 from parafair.penalties import Transport
 
 DATA = datasets.synthetic(0, shape=(80, 8, 6), rank=3)
@@ -102,16 +106,52 @@ def test_new_people_are_shifted_but_not_refined(released):
 def test_an_audit_and_a_certificate(monkeypatch):
     audited = []
 
-    def judge(self, released, trial):
+    def judge(self, released, trial, rounds):
         audited.append(trial.noise)
+        assert ("quick", 10) in rounds
         verdict = "passes" if trial.noise > 0.15 else "leaks"
         return type(trial)(**{**vars(trial), "verdict": verdict, "leakage": 0.01, "panel": "slow"})
 
     monkeypatch.setattr("parafair.model.strength.Search.audited", judge)
     model = fitted(("audit", "release"))
-    assert audited == [0.05, 0.1, 0.2]
-    assert model.record_.noise == 0.2
+    assert audited == pytest.approx([0.05 * 2 ** (k / 2) for k in range(5)])
+    assert model.record_.noise == pytest.approx(0.2)
     assert model.selection_.verdict == "passes"
+
+
+def test_what_no_noise_hides_is_said(monkeypatch):
+    def judge(self, released, trial, rounds):
+        leakage = 0.07 if trial.noise < 0.3 else 0.09
+        return replace(trial, verdict="leaks", leakage=leakage, panel="slow")
+
+    monkeypatch.setattr("parafair.model.strength.Search.audited", judge)
+    expected = (
+        r"with noise 0.05, certifies 0.0\d* but leaks 0.07 in the audit. Try a larger max_leak"
+    )
+    with pytest.warns(ConvergenceWarning, match=expected):
+        model = fitted(("audit", "release"))
+    assert model.selection_.chosen.leakage == 0.07
+
+
+def test_noise_at_shared_places_costs_the_same_in_every_direction(released):
+    first, second = (factor.mT @ factor for factor in released.cp_.factors[1:])
+    matrix = released.fit_.noise[0]
+    costs = torch.linalg.eigvalsh(matrix @ (first * second) @ matrix.mT)
+    spread = torch.cov(released.fit_.noiseless.mT, correction=0)
+    whole = 0.05**2 * (spread * first * second).sum()
+    torch.testing.assert_close(costs, (whole / 3).expand(3), rtol=1e-6, atol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_an_audit_with_another_seed_passes_too(seed):
+    data = datasets.synthetic(seed)
+    model = FairCP(8, strength="auto", guarantee=("audit", "release"), random_state=seed)
+    model.fit(data.tensor, sensitive_features=data.sensitive_features)
+    assert model.selection_.passed
+    assert model.fit_.residual <= 0.622
+    result = audit(model.embedding_, sensitive_features=data.sensitive_features, random_state=11)
+    assert result.verdict(0.05) is Verdict.PASSES
 
 
 def test_a_given_noise_is_the_smallest(released):
@@ -141,7 +181,7 @@ def test_held_out_people_certify_a_population():
 
 def test_what_cannot_be_reached_is_said():
     matrix, groups = people(100, 0)
-    with pytest.warns(ConvergenceWarning, match="the nearest certificate is") as warned:
+    with pytest.warns(ConvergenceWarning, match="the nearest trial, with noise") as warned:
         model = fitted(
             "population", matrix, groups, rank=2, held_out=people(30, 1), max_leakage=0.01
         )

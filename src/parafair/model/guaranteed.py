@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from parafair.audits import STAGES
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import Interrupted, shown
@@ -21,7 +22,7 @@ from parafair.guarantees.groups import codes_of
 from parafair.model.checks import AUDIT, POPULATION, RELEASE
 from parafair.model.noise import Noise
 from parafair.model.preparation import Settings
-from parafair.model.strength import OnAudit, Search
+from parafair.model.strength import USUAL, OnAudit, Round, Search
 from parafair.model.task import Task
 from parafair.model.trials import CERTIFIED, NOT_CERTIFIED, OnTrial, Selection, Trial
 from parafair.penalties import Transport
@@ -32,7 +33,13 @@ from parafair.solvers.fitting import complete
 from parafair.solvers.loop import Counted, OnIteration
 
 # The first noise, as a share of the spread, and its multiples: the first that suffices is taken.
+# With shared places they cost an audit each and no certificate, so there are more of them.
 FIRST_NOISE, MULTIPLES = 0.05, (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+FINER = tuple(2 ** (k / 2) for k in range(13))
+
+# With few folds an attacker often lacks the others of a place, whose groups tell it the answer. So
+# people who share places are audited with more folds before the slow attackers run.
+OF_PLACES: tuple[Round, ...] = (USUAL[0], ("quick", 10), *USUAL[1:])
 
 # Places are shared by groups: combinations of features, with numbers cut into parts. They may
 # reveal more of a feature than of the groups. Then places are made again, for a leakage that is
@@ -88,8 +95,9 @@ def select_guaranteed(
 
     try:
         strength, fit_with = _start(search, wanted, most, tell)
-        for multiple in MULTIPLES:
-            noise = task.noise(first * multiple, strength=strength)
+        shared = strength is None
+        for multiple in FINER if shared else MULTIPLES:
+            noise = replace(task.noise(first * multiple, strength=strength), cheapest=shared)
             fit = fit_with(noise.level)
             deviation = search.deviation(fit)
             released = noise.release(problem, fit)
@@ -100,7 +108,7 @@ def select_guaranteed(
             if certified is not None and certified > most + ROUNDING:
                 trial = replace(trial, verdict=NOT_CERTIFIED)
             elif AUDIT in wanted:
-                trial = search.audited(released, trial)
+                trial = search.audited(released, trial, OF_PLACES if shared else USUAL)
             else:
                 trial = replace(trial, verdict=CERTIFIED)
             found.append((released, trial))
@@ -111,7 +119,7 @@ def select_guaranteed(
         # A trial that has not all that is wanted is no better than the plain decomposition.
         fit = replace(complete(problem, plain), status=Status.INTERRUPTED)
         raise Interrupted(fit, strength=0.0, noise=0.0) from error
-    released, trial = _nearest(found)
+    released, trial = _nearest(found, most)
     return Selection(released, trial.strength, trial.noise, tuple(trials))
 
 
@@ -177,7 +185,7 @@ def _certified(
     if RELEASE in wanted:
         features = problem.penalized_features
         rows = problem.penalized_rows(fit.cp.factors[problem.mode])
-        matrix = noise.matrix(rows)
+        matrix = noise.of_people(problem, fit)
         if matrix.any():
             certificate = certify_rows(
                 rows,
@@ -195,12 +203,18 @@ def _certified(
     return max(found, default=None)
 
 
-def _nearest(found: list[tuple[Fit, Trial]]) -> tuple[Fit, Trial]:
-    """Return the trial that passed, else the one nearest to it."""
-    passed = [pair for pair in found if pair[1].passes]
-    if passed:
-        return passed[0]
-    return min(found, key=lambda pair: (pair[1].certified or 0.0, pair[1].leakage or 0.0))
+def _nearest(found: list[tuple[Fit, Trial]], most: float) -> tuple[Fit, Trial]:
+    """Return the trial that passed, else the one nearest to it.
+
+    More attackers find more, so a trial that all of them have audited comes first.
+    """
+
+    def missing(pair: tuple[Fit, Trial]) -> tuple[bool, float, bool, float]:
+        trial = pair[1]
+        beyond = max(0.0, (trial.certified or 0.0) - most - ROUNDING)
+        return not trial.passes, beyond, trial.panel != STAGES[-1], trial.leakage or 0.0
+
+    return min(found, key=missing)
 
 
 def check_held_out(held_out: object, settings: Settings, side: object = None) -> None:
@@ -225,19 +239,22 @@ def check_held_out(held_out: object, settings: Settings, side: object = None) ->
 
 
 def not_found(selection: Selection, most: float) -> str:
-    """Return what to say if no trial had what was wanted."""
-    last = selection.trials[-1]
-    if last.certified is not None:
-        least = min(t.certified for t in selection.trials if t.certified is not None)
+    """Return what to say if no trial had what was wanted: how near it came, and what would help."""
+    chosen = selection.chosen
+    if chosen.certified is None:
+        last = selection.trials[-1]
         return (
-            f"nothing has the wanted guarantee at max_leakage={most}: the nearest certificate is "
-            f"{least:.3g} and the last trial, with noise {last.noise:.3g}, is {last.verdict!r}. "
-            "Try a larger max_leakage, more people or held-out people, or a lower rank; see "
-            "selection_.trials"
+            f"no strength passed the audit at max_leakage={most}: the search ended at strength "
+            f"{last.strength:.3g} ({last.verdict}); strength {selection.strength:.3g} was used, "
+            "which has the least leakage of those that were audited by the most attackers. Try a "
+            "larger max_leakage or more people; see selection_.trials"
         )
+    near, remedy = f"certifies {chosen.certified:.3g}", "more people or held-out people"
+    if chosen.leakage is not None:
+        near += f" but leaks {chosen.leakage:.3g} in the audit"
+        remedy = "more people, whom noise hides better"
     return (
-        f"no strength passed the audit at max_leakage={most}: the search ended at strength "
-        f"{last.strength:.3g} ({last.verdict}); strength {selection.strength:.3g} was used, which "
-        "has the least leakage of those that were audited by the most attackers. Try a larger "
-        "max_leakage or more people; see selection_.trials"
+        f"nothing has the wanted guarantee at max_leakage={most}: the nearest trial, with noise "
+        f"{chosen.noise:.3g}, {near}. Try a larger max_leakage, {remedy}, or a lower rank; see "
+        "selection_.trials"
     )

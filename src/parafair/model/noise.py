@@ -31,6 +31,7 @@ from parafair.dependence.whitening import spread_basis
 from parafair.errors import warn
 from parafair.model.draws import normals_of_people
 from parafair.penalties import NoisyPenalty
+from parafair.solvers.decomposition import Decomposition
 from parafair.solvers.fitting import fill_empty
 from parafair.solvers.non_negative import project
 from parafair.solvers.problem import Problem
@@ -110,12 +111,17 @@ class Noise:
         secret: A hash of the training data, or what a model keeps of it for new people; see
             `parafair.model.draws`.
         strength: The strength of the penalty; None without one.
+        cheapest: Whether the noise of the people costs equally much in every direction, up to their
+            whole spread, and together at most as much as with the same share of the spread in all
+            directions. It is for people who share places: what one row reveals does not depend on
+            the noise then, which has to hide neighbors alone.
     """
 
     level: float
     seed: int
     secret: str = field(repr=False)
     strength: float | None = None
+    cheapest: bool = False
 
     @classmethod
     def of_record(cls, record: Record, secret: str) -> Noise:
@@ -141,9 +147,9 @@ class Noise:
         exact = {mode: fit.cp.factors[mode] for mode in problem.sensitive_modes}
         shares = {problem.mode: problem.share}
         matrices = {
-            mode: self.matrix(
-                problem.penalized_rows(rows, mode), problem.team if mode == problem.mode else ALONE
-            )
+            mode: self.of_people(problem, fit)
+            if mode == problem.mode
+            else self.matrix(problem.penalized_rows(rows, mode))
             for mode, rows in exact.items()
         }
         factors = list(fit.cp.factors)
@@ -222,6 +228,21 @@ class Noise:
     def key_of_new_people(self, rank: int) -> str:
         """Return the key that the noise of new people follows from, with their entries."""
         return f"{self._settings(rank)} {self.secret}"
+
+    def of_people(self, problem: Problem, fit: Fit) -> Tensor:
+        """Return `matrix` for the people of a fit without noise, in the metric of this noise."""
+        like = problem.penalized_rows(fit.cp.factors[problem.mode])
+        basis = self.matrix(like, problem.team)
+        if not self.cheapest:
+            return basis
+        factors = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
+        gram = Decomposition(problem, factors).block.mean_gram[0].to(basis)
+        costs, directions = torch.linalg.eigh(basis @ gram @ basis.mT)
+        limits = torch.finfo(costs.dtype)
+        costs = costs.clamp_min(max(limits.eps * float(costs.max()), limits.tiny))
+        shares = (costs.mean() / costs).sqrt().clamp_max(max(1.0, 1 / self.level))
+        # A symmetric matrix does not depend on the signs of the directions.
+        return (directions * shares) @ directions.mT @ basis
 
     def matrix(self, like: Tensor, team: Team = ALONE) -> Tensor:
         """Return what standard normal rows are multiplied with, shape (rank, rank).

@@ -11,6 +11,7 @@ import torch
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.audits import STAGES, Verdict, audit, panel
+from parafair.audits.attacker import Stage
 from parafair.encoders.result import encoder_of
 from parafair.errors import Interrupted
 from parafair.model.task import Task
@@ -50,9 +51,12 @@ NEARLY_AT_CHANCE = 0.75
 # of their number.
 GROWTH = 1 / 3
 
-# The search audits fewer people than an audit does by default, and only the audit by all attackers
-# has as many folds.
-MAX_PEOPLE, FOLDS, LAST_FOLDS = 2000, 3, 5
+# The search audits fewer people than an audit does by default.
+MAX_PEOPLE = 2000
+# Most fits that leak fail at the quick attackers with few folds, so the slow ones run rarely, and
+# only they have as many folds as an audit does by default.
+Round = tuple[Stage, int]
+USUAL: tuple[Round, ...] = (("quick", 3), ("slow", 5))
 
 # Called with the number of finished attackers of an audit, and with the number of all.
 OnAudit = Callable[[int, int], None]
@@ -302,17 +306,22 @@ class Search:
         released, trial = self.release(strength, fit, noisier=noisier)
         return released, trial if trial.deviation > most else self.audited(released, trial)
 
-    def audited(self, released: Fit, trial: Trial) -> Trial:
-        """Return the trial of a released fit after its audit."""
+    def audited(self, released: Fit, trial: Trial, rounds: Sequence[Round] = USUAL) -> Trial:
+        """Return the trial of a released fit after its audit.
+
+        Args:
+            released: The fit, with noise.
+            trial: Its trial, not audited.
+            rounds: Panels of attackers with numbers of folds, up to the first that finds a leak.
+        """
         problem, settings = self.task.problem, self.task.settings
         rows = problem.penalized_rows(released.cp.factors[problem.mode]).cpu()
-        # Most fits that leak fail at the quick attackers, so the slow ones run rarely.
-        for stage in (STAGES[0], STAGES[-1]):
+        for stage, folds in rounds:
             result = audit(
                 rows,
                 sensitive_features=problem.penalized_features,
                 attackers=panel(stage),
-                folds=LAST_FOLDS if stage == STAGES[-1] else FOLDS,
+                folds=folds,
                 permutations=1,
                 max_people=MAX_PEOPLE,
                 random_state=settings.seed % 2**32,

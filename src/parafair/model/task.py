@@ -23,6 +23,7 @@ from parafair.model.ridge import RidgeSelection
 from parafair.model.streaming import sampled_start
 from parafair.model.training import Training
 from parafair.model.unfolding import Unfolding
+from parafair.penalties import Transport
 from parafair.solvers import (
     Fit,
     decompose,
@@ -91,7 +92,9 @@ class Task:
             seed: The seed of the fit; that of the model if None.
         """
         seed = self.settings.seed if seed is None else seed
-        return Noise(level, seed, self.secret, strength)
+        method = self.settings.postprocessing
+        shared = isinstance(method, Transport) and method.leakage is not None
+        return Noise(level, seed, self.secret, strength, cheapest=shared)
 
     def warn_small_groups(self, *, stacklevel: int) -> None:
         """Warn about groups that are too small to be hidden, if the method hides any."""

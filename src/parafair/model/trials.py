@@ -87,10 +87,15 @@ class Selection:
         return view(repr(self), *selection_parts(self))
 
     @property
+    def chosen(self) -> Trial:
+        """The selected trial."""
+        settings = (self.strength, self.noise)
+        return next(t for t in self.trials if (t.strength, t.noise) == settings)
+
+    @property
     def verdict(self) -> str:
         """The verdict of the selected trial."""
-        chosen = (self.strength, self.noise)
-        return next(t.verdict for t in self.trials if (t.strength, t.noise) == chosen)
+        return self.chosen.verdict
 
     @property
     def passed(self) -> bool:
