@@ -47,20 +47,15 @@ class GroupInputs:
         """
         known = sensitive.with_features()
         codes = _numbers(known)
-        numeric = [
-            column.kind == "numeric"
-            for column in known.columns
-            for _ in range(column.encode().shape[1])
-        ]
-        deviation = codes.std(0, correction=0)
-        deviation[~torch.tensor(numeric, device="cpu")] = 1.0
-        sizes = [
-            np.bincount(column.values).min(initial=len(known), where=np.bincount(column.values) > 0)
-            for column in known.columns
-            if column.kind == "categorical"
-        ]
+        numeric = ~((codes == 0) | (codes == 1)).all(0)
+        one = torch.ones_like(codes[0])
+        deviation = codes.std(0, correction=0).where(numeric, one)
+        sizes = [len(known)]
+        for column in known.columns:
+            if column.kind == "categorical":
+                sizes += np.unique(column.values, return_counts=True)[1].tolist()
         # With fewer people, an encoder could learn the rows of a small group by heart.
-        most = int(min(sizes, default=len(known))) // PEOPLE_PER_COMPONENT
+        most = min(sizes) // PEOPLE_PER_COMPONENT
         return cls(entries, codes.mean(0), deviation, min(width, most))
 
     @property
