@@ -23,6 +23,7 @@ from parafair import (
     tune,
 )
 from parafair.threads import one_thread
+from tests.module_calls import MODULE_CALLS, module_functions
 from tests.public_calls import CALLS, GROUPS, HOLES, MODEL, QUICK, TENSOR, make, public_calls
 
 pytest.importorskip("ot")
@@ -87,6 +88,19 @@ def test_every_public_call_is_in_the_table():
 def test_a_public_call_leaves_the_process_as_it_was(name, made):
     before = state()
     CALLS[name](made)
+    assert_unchanged(before)
+
+
+def test_every_function_of_a_public_module_is_in_the_table():
+    assert set(module_functions()) <= set(MODULE_CALLS)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::parafair.errors.ParafairWarning")
+@pytest.mark.parametrize("name", MODULE_CALLS)
+def test_a_function_of_a_module_leaves_the_process_as_it_was(name, made):
+    before = state()
+    MODULE_CALLS[name](made)
     assert_unchanged(before)
 
 

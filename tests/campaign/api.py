@@ -26,7 +26,8 @@ from tests.campaign import namespace
 from tests.campaign.judging import foreign_warnings, judge_exception, says_undefined, undefined
 from tests.campaign.outcomes import Kind, Outcome
 from tests.campaign.surroundings import changes, fingerprint, restore, state
-from tests.campaign.targets import TARGETS, Target
+from tests.campaign.target import Target
+from tests.campaign.targets import TARGETS
 from tests.campaign.values import Draw
 
 # How often an optional argument is given, and how often all arguments are plausible.

@@ -9,7 +9,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -112,7 +114,8 @@ def main(name: str, seed: int, first: int) -> None:
 
     setting = SETTINGS[name]
     setting.change()
-    with api.stop_slow_calls():
+    # A path may be any text, so files may be written to the current folder.
+    with tempfile.TemporaryDirectory() as folder, chdir(folder), api.stop_slow_calls():
         for number in range(first, first + CALLS):
             case = api.draw_case(seed, number)
             outcome, result = api.run_with_result(case, filters=setting.filters)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from inspect import Parameter, signature
-from typing import Any
+from dataclasses import replace
 
 from tests.campaign import namespace
 from tests.campaign.arguments import (
@@ -16,7 +13,7 @@ from tests.campaign.arguments import (
     TABLES,
 )
 from tests.campaign.paths import AUDIT_FILES, OUT_FILES, OUTS, PAGES
-from tests.campaign.processes import PROCESSES
+from tests.campaign.target import Target, of, resolve
 from tests.campaign.values import (
     EIGHT_FEATURES,
     EIGHT_ROWS,
@@ -29,67 +26,8 @@ from tests.campaign.values import (
     ROWS,
     SIDES,
     WIDE_ROWS,
-    Sort,
     choice,
 )
-
-# Arguments that are not given: scikit-learn's y does nothing.
-IGNORED = {"self", "cls", "y"}
-
-# Other names of arguments in messages: parts of them, which say more than the whole.
-SAID = {
-    "sensitive_features": ("sensitive feature", "columns"),
-    "features": ("sensitive feature", "sensitive_features"),
-    "table": ("sensitive feature", "column", "columns", "mode", "path"),
-    "path": ("folder", "file"),
-    "out": ("folder",),
-    "X": ("array", "mode"),
-    "array": ("X",),
-    "new_sensitive_features": ("sensitive feature",),
-    "data": ("X",),
-    "X_test": ("X",),
-    "X_new": ("X", "array", "mode"),
-    "audits": tuple(signature(namespace.audit).parameters),
-    "grid": tuple(signature(namespace.FairCP).parameters),
-    "model": tuple(signature(namespace.FairCP).parameters),
-    "values": ("X",),
-}
-
-
-@dataclass(frozen=True)
-class Target:
-    """A call with arguments to be drawn.
-
-    Attributes:
-        name: Its name in the table.
-        template: Its source, with a place for the arguments of each of `callables`.
-        callables: What is called, for the names of the arguments and which are required.
-        sorts: Sorts of arguments that are not the sort of their name.
-        usual: Arguments that are given with another probability than `OPTIONAL`.
-        weight: How often it is called, relative to others.
-    """
-
-    name: str
-    template: str
-    callables: tuple[Callable[..., Any], ...]
-    sorts: Mapping[str, Sort] = field(default_factory=dict)
-    usual: Mapping[str, float] = field(default_factory=dict)
-    weight: float = 1.0
-
-    def parameters(self, place: int) -> dict[str, Parameter]:
-        """The parameters of one of the callables that the campaign has values for."""
-        found = signature(self.callables[place]).parameters.values()
-        named = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-        return {p.name: p for p in found if p.kind in named and p.name not in IGNORED}
-
-    def names(self, place: int) -> list[str]:
-        """What a message may call the arguments."""
-        return [said for name in self.parameters(place) for said in (name, *SAID.get(name, ()))]
-
-    def sort(self, name: str) -> Sort:
-        """The sort of an argument."""
-        return self.sorts.get(name) or PROCESSES.get(name) or SORTS[name]
-
 
 few = {"max_iter": 1.0, "tol": 0.6, "sensitive_features": 0.85, "rank": 0.5}
 quick = {
@@ -116,31 +54,9 @@ LEAKAGES = choice(("0.05", "0.2", "1"), ("0", "-0.1", "2", "1e-9", "'0.05'", "Tr
 n = namespace
 
 
-def of(
-    name: str,
-    /,
-    *callables: Any,
-    template: str = "",
-    weight: float = 1.0,
-    usual: Any = None,
-    **sorts: Sort,
-) -> Target:
-    """A target whose template follows from its name, unless it is given."""
-    found = callables or (_resolve(name),)
-    return Target(name, template or f"{name}({{}})", found, sorts, usual or {}, weight)
-
-
-def _resolve(name: str) -> Any:
-    first, *rest = name.split(".")
-    found = getattr(namespace, first)
-    for part in rest:
-        found = getattr(found, part)
-    return found
-
-
 def fit(method: str, weight: float, kind: str = "FairCP") -> Target:
     """A call of a model that is made and fitted."""
-    made = _resolve(kind)
+    made = resolve(kind)
     return of(
         f"{kind}.{method}",
         made,
