@@ -1,12 +1,13 @@
 import pytest
 import torch
 
+from parafair import FairCP, FairTucker
 from parafair.data.centering import Offsets
 from parafair.data.tensor_data import TensorData
 from parafair.losses import LOSSES
 from parafair.solvers import Stop, decompose_plain
 from parafair.solvers.init import make_starts
-from parafair.solvers.linking import linked_data, linked_starts
+from parafair.solvers.linking import fold, linked_data, linked_starts
 from parafair.solvers.problem import Problem
 from tests.reference import losses as reference
 
@@ -42,3 +43,31 @@ def test_missing_entries_of_a_list_stay_missing_and_intercepts_are_subtracted():
     assert found.observed == data.observed
     expected = ((data.values + data.values.mean()) / 2).log() - offsets.at(data.indices)
     torch.testing.assert_close(found.values, expected)
+
+
+def counts_of(seed, shape=(40, 9, 8), rank=3):
+    """Counts whose logarithm of the rate is a CP decomposition of this rank."""
+    generator = torch.Generator().manual_seed(seed)
+    factors = [torch.randn(n, rank, generator=generator, dtype=torch.float64) for n in shape]
+    model = torch.einsum("ir,jr,kr->ijk", *factors)
+    return torch.poisson((model / model.std()).clamp(-6, 4).exp(), generator=generator)
+
+
+@pytest.mark.parametrize(
+    "seed", [20, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(21, 32))]
+)
+def test_tucker_fits_counts_no_worse_than_cp_started_alike(seed):
+    counts = counts_of(seed).numpy()
+    settings = {"method": "none", "loss": "poisson", "ridge": 0.0}
+    cp = FairCP(3, n_init=5, **settings).fit(counts)
+    for init in ("svd", "uniform"):
+        tucker = FairTucker((3, 3, 3), init=init, **settings).fit(counts)
+        assert tucker.fit_.residual <= 1.01 * cp.fit_.residual
+
+
+def test_a_matrix_of_cells_is_folded_dense_or_listed():
+    tensor = reference.example("poisson", missing=0.3)
+    matrix = TensorData.from_array(tensor.flatten(1))
+    for data in (matrix, matrix.to_sparse()):
+        folded = fold(data, tuple(tensor.shape[1:]))
+        torch.testing.assert_close(folded.to_dense().values, tensor, equal_nan=True)

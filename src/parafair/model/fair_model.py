@@ -28,7 +28,7 @@ from parafair.model.guaranteed import (
     not_found,
     select_guaranteed,
 )
-from parafair.model.noise import describe_noise, warn_without_noise
+from parafair.model.noise import describe_noise, warn_of_costly_noise, warn_without_noise
 from parafair.model.notices import warn_empty, warn_without_effect
 from parafair.model.preparation import Settings
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
@@ -226,6 +226,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         self._keep(fits, record, training)
         self._tell_noise()
         warn_without_noise(record.noise, settings.usual_noise(record.strength), stacklevel=2)
+        warn_of_costly_noise(self.fit_, settings.loss, stacklevel=2)
         # Audits have judged a selected strength as it is; postprocessing changes the objective.
         if not settings.automatic and settings.postprocessing is None:
             self._warn_of_the_end(settings.solver, in_chunks=problem.in_chunks)

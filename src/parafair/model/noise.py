@@ -29,6 +29,7 @@ from parafair.arguments import real_number
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.whitening import spread_basis
 from parafair.errors import warn
+from parafair.losses import Loss, is_squared
 from parafair.model.draws import normals_of_people
 from parafair.penalties import NoisyPenalty
 from parafair.solvers.decomposition import Decomposition
@@ -83,6 +84,26 @@ def warn_without_noise(noise: float, usual: float, *, stacklevel: int) -> None:
             f"noise for the default of {usual:g}, or audit the embedding before use",
             stacklevel=stacklevel + 1,
         )
+
+
+def warn_of_costly_noise(fit: Fit, loss: Loss, *, stacklevel: int) -> None:
+    """Warn if noise makes predictions worse than a constant, as it can with a link.
+
+    Args:
+        fit: The fit, as released.
+        loss: The loss.
+        stacklevel: As in `warn`.
+    """
+    before = fit.before_noise.residual
+    if is_squared(loss) or not fit.noise or before >= 1 or fit.residual <= 1:
+        return
+    warn(
+        f"noise raises the {loss.measure} from {before:.3g} to {fit.residual:.3g}, so predictions "
+        f"are worse than a constant: with loss={loss.name!r} they are exponential in the rows, and "
+        "rows far from the others make everybody's noise large. Embeddings, audits and "
+        "certificates are not affected; for predictions use less noise, or a larger ridge",
+        stacklevel=stacklevel + 1,
+    )
 
 
 def warn_of_exact(fit: Fit, *, stacklevel: int) -> None:

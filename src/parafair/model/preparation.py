@@ -34,7 +34,7 @@ from parafair.model.checks import (
 from parafair.model.draws import secret_of
 from parafair.model.methods import resolve_method
 from parafair.model.noise import check_noise, default_noise
-from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge
+from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge, usual_ridge
 from parafair.model.side import check_side, check_side_weight, side_of
 from parafair.model.streaming import check_stream, sample_of
 from parafair.model.task import Task
@@ -235,7 +235,8 @@ class Settings:
         secret = "" if features is None or team.rank else secret_of(data, table)
         if not team.is_alone:
             secret = team.tell(secret)[0]
-        given = 0.0 if model.ridge == "auto" else float(model.ridge)
+        automatic = model.ridge == "auto"
+        given = usual_ridge(data, self.loss) if automatic else float(model.ridge)
         problem = Problem(
             centered,
             rank,

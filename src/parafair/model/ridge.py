@@ -18,7 +18,14 @@ from parafair.data.centering import Offsets
 from parafair.data.splits import split_cells
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
-from parafair.losses import Loss, deviances, is_squared, resolve_loss
+from parafair.losses import (
+    Loss,
+    Numbers,
+    deviances,
+    is_squared,
+    needs_non_negative,
+    resolve_loss,
+)
 from parafair.solvers import LBFGS, BlockDescent, Solver, Stop, solve_batch
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
@@ -41,6 +48,9 @@ STOP = Stop(max_iter=20, tol=1e-3, window=5)
 COUPLED = Stop(max_iter=60, tol=1e-3, window=10)
 # The ridge if there are too few entries to hold any out.
 FALLBACK = 3.0
+
+# The ridge of complete data with a link.
+LINK_RIDGE = 0.1
 
 
 @dataclass(frozen=True)
@@ -79,8 +89,18 @@ def check_ridge(ridge: object) -> None:
 
 
 def is_complete(data: TensorData) -> bool:
-    """Whether no entry is missing, or absent ones are zeros; such data has no ridge by default."""
+    """Whether no entry is missing, or absent ones are zeros; no ridge is selected for such data."""
     return data.zeros_count or data.observed == prod(data.shape)
+
+
+def usual_ridge(data: TensorData, loss: Loss) -> float:
+    """Return the ridge that data has if none is given or selected.
+
+    With a link, no finite row fits a person best who has zeros alone: the row would grow until the
+    fit ends, and with it the spread of all rows, of which everybody's noise is a share.
+    """
+    linked = not isinstance(loss, Numbers) and not needs_non_negative(loss)
+    return LINK_RIDGE if linked and not data.zeros_count else 0.0
 
 
 def select_ridge(

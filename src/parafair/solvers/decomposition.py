@@ -71,13 +71,19 @@ class Decomposition:
         return replace(self, factors=tuple(factors))
 
     def refit(self) -> Decomposition:
-        """Return the decomposition with the other factors refitted to the rows, then the rows."""
+        """Return the decomposition with the other factors refitted to the rows, then the rows.
+
+        It is this one if that does not lower a loss that is no squared error.
+        """
         sweep, mode = Sweep(self.problem, self.factors), self.problem.mode
         sweep.refit_others(PASSES)
         refitted = Decomposition(self.problem, carry_scale(tuple(sweep.factors), mode))
         factors = list(refitted.factors)
         factors[mode] = refitted._block.minimizer(QuadraticForm.zero(factors[mode]))
-        return Decomposition(self.problem, tuple(factors))
+        found = Decomposition(self.problem, tuple(factors))
+        # Squares that do not bound the loss may lead to a larger one, or to no finite factors.
+        losses = [self.problem.loss_of(each.factors) for each in (found, self)]
+        return found if not self.problem.cautious or bool(losses[0] <= losses[1]) else self
 
 
 def repair(

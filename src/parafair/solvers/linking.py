@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 
 import torch
 from torch import Tensor
 
+from parafair.algebra.cp_tensor import khatri_rao
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.losses import Squared, needs_non_negative
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.compression import compressed_fits
+from parafair.solvers.init import make_starts
+from parafair.solvers.lbfgs import LBFGS
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import Stop
+from parafair.solvers.result import Fit, Stop
 from parafair.team import ALONE
 
 # A start need not have converged.
 STOP = Stop(max_iter=60, tol=1e-3, window=5)
+
+# CP decompositions where a Tucker decomposition may begin, and when rough fits end.
+CP_STARTS, ROUGH = 5, Stop(max_iter=60, tol=1e-3, window=10)
 
 # Share of observed entries from which on missing ones are filled in.
 FEW_MISSING = 0.5
@@ -49,6 +57,9 @@ def linked_starts(problem: Problem, starts: tuple[Tensor, ...]) -> tuple[Tensor,
         sensitive=None,
         other_sensitive={},
     )
+    # Several processes have some of the people each, of whom CP fits would differ.
+    if problem.structure is not None and problem.share is None:
+        return structured_starts(problem, linked, starts)
     if not problem.constrained:
         # On the scale of a link, components have entries of both signs. From positive factors,
         # least squares ends in poor local optima.
@@ -56,19 +67,85 @@ def linked_starts(problem: Problem, starts: tuple[Tensor, ...]) -> tuple[Tensor,
             factor - (problem.team if mode == problem.mode else ALONE).mean(factor)[0]
             for mode, factor in enumerate(starts)
         )
-    try:
-        fits = compressed_fits(linked, starts, stop=STOP)
-        if fits is None:
-            fits = solve_single(linked, BlockDescent(), starts=starts, stop=STOP)
-    except Interrupted as interruption:
-        # Its fit is not one of this problem.
-        raise KeyboardInterrupt("while starts were computed") from interruption
-    factors = (fit.cp.factors for fit in fits)
-    found = tuple(torch.stack(mode) for mode in zip(*factors, strict=True))
+    found = stack_factors(_least_squares(linked, starts))
     if needs_non_negative(problem.loss):
         return tuple(map(_inside, found))
-    plain = problem.offsets is None and problem.structure is None
+    plain = problem.offsets is None
     return _with_level(problem, found) if problem.data.zeros_count and plain else found
+
+
+def _least_squares(linked: Problem, starts: tuple[Tensor, ...]) -> tuple[Fit, ...]:
+    """Return rough fits of a problem with the squared error."""
+    with _computing_starts():
+        fits = compressed_fits(linked, starts, stop=STOP)
+        return fits or solve_single(linked, BlockDescent(), starts=starts, stop=STOP)
+
+
+@contextmanager
+def _computing_starts() -> Iterator[None]:
+    """Turn an interrupted fit into an interruption: it is not one of the problem."""
+    try:
+        yield
+    except Interrupted as interruption:
+        raise KeyboardInterrupt("while starts were computed") from interruption
+
+
+def structured_starts(
+    problem: Problem, linked: Problem, starts: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    """Return the best starts of a structured second factor: the given ones, and some of CP.
+
+    From least squares on the scale of a link, fits with a structure often end in poor local optima,
+    and CP decompositions less often: they are decompositions with this structure too. All
+    candidates take rough fits with the loss itself, and as many as were given are kept.
+
+    Args:
+        problem: The problem.
+        linked: The same with the entries on the scale of the link, and the squared error.
+        starts: Rows and second factors, each (batch, size, rank).
+    """
+    count = len(starts[0])
+    given = stack_factors(_least_squares(linked, starts))
+    found = tuple(map(torch.cat, zip(given, _folded_starts(problem, linked, given), strict=True)))
+    plain = replace(problem, penalty=None, sensitive=None, other_sensitive={})
+    with _computing_starts():
+        fits = solve_single(plain, LBFGS(), starts=found, stop=ROUGH)
+    return stack_factors(sorted(fits, key=lambda fit: fit.objective)[:count])
+
+
+def _folded_starts(
+    problem: Problem, linked: Problem, given: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    """Return CP decompositions of the folded entries, as starts.
+
+    Columns beyond their rank are those of the first given start. Intercepts of cells are none that
+    a CP decomposition has: with them, the entries are those on the scale of the link.
+    """
+    assert problem.structure is not None
+    rank, sizes = min(problem.rank, *problem.structure.ranks), problem.structure.sizes
+    own = problem if problem.offsets is None else linked
+    folded = Problem(fold(own.data, sizes), rank, loss=own.loss, ridge=own.ridge)
+    begin = linked_starts(folded, make_starts(folded, "uniform", count=CP_STARTS, seed=0))
+    with _computing_starts():
+        rows, *others = stack_factors(solve_single(folded, LBFGS(), starts=begin, stop=ROUGH))
+    more = (factor[:1, :, rank:].expand(CP_STARTS, -1, -1) for factor in given)
+    found = zip((rows, khatri_rao(others)), more, strict=True)
+    return tuple(torch.cat(pair, -1) for pair in found)
+
+
+def fold(data: TensorData, sizes: tuple[int, ...]) -> TensorData:
+    """Return a matrix of people x cells as a tensor, with modes of these sizes for the cells."""
+    shape = (data.shape[0], *sizes)
+    if data.indices is None:
+        return TensorData(data.values.unflatten(1, sizes))
+    cells = torch.unravel_index(data.indices[1], sizes)
+    indices = torch.stack([data.indices[0], *cells])
+    return TensorData(data.values, indices, shape, absent=data.absent)
+
+
+def stack_factors(fits: Sequence[Fit]) -> tuple[Tensor, ...]:
+    """Return the factors of fits as a batch, one (batch, size, rank) per mode."""
+    return tuple(torch.stack(own) for own in zip(*(fit.cp.factors for fit in fits), strict=True))
 
 
 def linked_data(problem: Problem) -> TensorData:
