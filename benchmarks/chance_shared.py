@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ from parafair.penalties import Invariant
 
 Row = dict[str, object]
 
-PEOPLE, OTHERS, RANK, REGIONS = 1700, (10, 8), 3, 5
-# 17 chunks are two parts, one for each of two processes.
-CHUNK, STRENGTH, MOST_ITERATIONS = 100, 100.0, 300
+PEOPLE, OTHERS, RANK, REGIONS = 900, (10, 8), 3, 5
+# 18 chunks are two parts, one for each of two processes.
+CHUNK, STRENGTH, MOST_ITERATIONS = 50, 100.0, 200
 PATIENCE = 3600
 
 # A Gaussian process takes minutes for so many people.
@@ -43,14 +44,15 @@ def chance_shared() -> Iterable[Row]:
             streamed = sort_parquet(folder / "raw.parquet", folder / "sorted", **columns)
             streamed = streamed.with_tile(8000)
             memory = TensorData.from_table(table, **columns)
-            fits = {
-                "plain": _fit(memory, groups, "none"),
-                "in memory": _fit(memory, groups),
-                "streamed": _fit(streamed, groups),
-                "streamed, 2 processes": _by_two(streamed, groups),
+            fits: dict[str, Callable[[], tuple[Any, float]]] = {
+                "plain": partial(_fit, memory, groups, "none"),
+                "in memory": partial(_fit, memory, groups),
+                "streamed": partial(_fit, streamed, groups),
+                "streamed, 2 processes": partial(_by_two, streamed, groups),
             }
-        for kind, (rows, residual) in fits.items():
-            yield {"seed": seed, "fit": kind, "residual": residual, **_audited(rows, groups)}
+            for kind, fit in fits.items():
+                rows, residual = fit()
+                yield {"seed": seed, "fit": kind, "residual": residual, **_audited(rows, groups)}
 
 
 def _draw(seed: int) -> tuple[pandas.DataFrame, np.ndarray[Any, Any]]:

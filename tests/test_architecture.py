@@ -66,6 +66,8 @@ ABOUT_SEVERAL_MODULES = {
     "guarantees/test_models_above_the_limit.py": "the limit against models",
     "guarantees/test_theorem.py": "the page of this name",
     "losses/test_losses.py": "all losses",
+    "model/test_shared_failures.py": "what goes wrong in one of several processes",
+    "model/test_shared_streaming.py": "several processes that stream",
     "model/test_zeros.py": "data whose absent entries are zeros",
     "model/test_chance.py": "the default method ends at chance",
     "model/test_scikit_learn.py": "the conventions of scikit-learn",

@@ -1,9 +1,10 @@
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.chunks import chunk_count, stratify
+from parafair.dependence.chunks import chunk_count, parts_of_chunks, stratify
 
 
 def people(n, seed=0):
@@ -46,3 +47,28 @@ def test_chunks_grow_if_a_group_is_rare():
     features = SensitiveFeatures.of(np.arange(4000) < 3)
     assert chunk_count(features, 100) == 2
     assert sum(len(part) for part in stratify(features, 2)) == 4000
+
+
+@pytest.mark.parametrize("columns", [["group"], ["age"], ["height", "group"], ["group", "rare"]])
+def test_people_of_a_part_are_near_each_other_and_of_all_groups(columns):
+    n, chunks = 8005, 34
+    features = people(n)[columns]
+    found = stratify(SensitiveFeatures.of(features), chunks)
+    sizes = [len(chunk) for chunk in found]
+    assert max(sizes) - min(sizes) == 1
+    assert sizes == sorted(sizes, reverse=True)
+    parts = parts_of_chunks(chunks)
+    for part in range(4):
+        own = torch.cat([chunk for chunk, other in zip(found, parts, strict=True) if other == part])
+        least, most = np.quantile(own, [0.02, 0.98]) / n
+        assert most - least < 0.4  # of 1 if they were drawn from everybody
+        for name in set(columns) & {"group", "rare"}:
+            for value, share in features[name].value_counts(normalize=True).items():
+                here = (features[name].to_numpy()[own] == value).mean()
+                assert here == pytest.approx(share, abs=0.01)
+
+
+def test_parts_of_data_that_is_sorted_by_group_have_people_of_all_groups():
+    groups = np.repeat(["a", "b"], [3000, 1000])
+    found = stratify(SensitiveFeatures.of(groups), 16)
+    assert {int((groups[chunk] == "b").sum()) for chunk in found} <= {62, 63}
