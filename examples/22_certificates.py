@@ -7,6 +7,8 @@ anybody can learn from one released row, even somebody who holds all exact rows 
 group. It needs noise, so the question is how much.
 """
 
+from textwrap import fill
+
 import matplotlib.pyplot as plt
 
 from parafair import FairCP, certify, datasets
@@ -28,7 +30,7 @@ for method in ("none", "invariant"):
 # %%
 # A certificate is a sentence, with everything that it does not cover:
 
-print(certify(model).statements[0])
+print(fill(str(certify(model).statements[0]), 80))
 
 # %%
 # Noise alone is expensive. A fit whose groups overlap already needs much less of it for the same

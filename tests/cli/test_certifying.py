@@ -174,4 +174,4 @@ def test_a_run_without_noise_is_refused(arrays):
     run(*FIT)
     text = run("certify", "run", code=2)
     assert "noise is 0, so whoever holds the exact rows recognizes everybody" in text
-    assert "FairCP(noise=" in text
+    assert "as in --noise 0.0" in text

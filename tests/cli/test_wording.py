@@ -76,12 +76,6 @@ def test_settings_of_a_stored_model_are_options_of_fit(running):
     assert text == "pass --unknown offsets to a model with --center, or --include-rated"
 
 
-def test_what_a_command_reads_is_called_as_in_its_help(running):
-    running("report")
-    found = in_shell_words("path must be a folder that `parafair frontier` wrote")
-    assert found == "folder must be a folder that `parafair frontier` wrote"
-
-
 def test_nothing_changes_outside_a_command():
     assert in_shell_words("rank must be 1; use strength='auto'") == (
         "rank must be 1; use strength='auto'"

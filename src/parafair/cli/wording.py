@@ -82,9 +82,8 @@ class Names:
         for name, parameter in ALIASES.items():
             if parameter in found:
                 found[name] = found[parameter]
-        # The data, and what is read.
-        positional = [shown for shown in own.values() if not shown.startswith("-")]
-        return {**found, **dict.fromkeys(("X", "path"), *positional[:1])} if positional else found
+        # The data is what a command reads, if that is a tensor.
+        return {**found, "X": own["tensor"]} if "tensor" in own else found
 
     @cached_property
     def negative(self) -> Mapping[str, str]:
