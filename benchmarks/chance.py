@@ -1,7 +1,7 @@
 """Whether fits end at chance, and how low their objective is: new data, new attackers, ten seeds.
 
-Run with ``python -m benchmarks.run chance_auto certified_auto chance_random chance_seeds
-chance_new``. Attackers that no search ever uses ("strangers") judge beside those of the library;
+Run with ``python -m benchmarks.run chance_auto certified_auto certified_and_audited chance_random
+chance_seeds chance_new``. Attackers that no search ever uses ("strangers") judge beside those of the library;
 all may turn their answers around.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -82,32 +82,43 @@ def _auto_row(name: str, seed: int) -> Row:
 
 
 def certified_auto() -> Iterable[Row]:
-    """strength="auto" with guarantees: a released row at 0.05; an audit and a row at 0.1.
+    """strength="auto" with a guarantee for a released row, at 0.05.
 
     Audits have another seed than the search, and certificates other draws.
     """
-    row, both = WANTED
-    others = ("equal moments, other shape", "three groups", "two columns", "mean shift 60/240")
-    jobs = [("paper", seed, row) for seed in range(5)] + [(name, 0, row) for name in others]
-    jobs += [("mean shift 60/240", 7, row), ("paper, 300 people", 5, row)]
-    jobs += [("a number on a circle", 0, row)]
-    jobs += [(name, 0, both) for name in ("paper", others[0], others[-1])] + [("paper", 3, both)]
-    yield from _each(_certified_row, jobs)
+    yield from _each(_certified_row, [(*job, ("release",)) for job in GUARANTEED])
 
 
-# What is guaranteed, and at which leakage.
-WANTED = (("release",), ("audit", "release"))
-CERTIFIED = {WANTED[0]: 0.05, WANTED[1]: 0.1}
+def certified_and_audited() -> Iterable[Row]:
+    """strength="auto" with an audit and a guarantee for a released row, both at 0.05.
+
+    Audits have another seed than the search, and certificates other draws.
+    """
+    yield from _each(_certified_row, [(*job, ("audit", "release")) for job in GUARANTEED])
+
+
+# Data on which a guarantee is asked for, and what it may leak.
+GUARANTEED = (
+    *(("paper", seed) for seed in range(5)),
+    ("equal moments, other shape", 0),
+    ("three groups", 0),
+    ("two columns", 0),
+    ("a number on a circle", 0),
+    ("mean shift 60/240", 0),
+    ("mean shift 60/240", 7),
+    ("paper, 300 people", 5),
+)
+MAX_LEAKAGE = 0.05
 
 
 def _certified_row(name: str, seed: int, wanted: tuple[str, ...]) -> Row:
     tensor, sensitive, rank = _data(name, seed)
-    begin = perf_counter()
+    begin = process_time()
     model = FairCP(
-        rank, strength="auto", guarantee=wanted, max_leakage=CERTIFIED[wanted], random_state=seed
+        rank, strength="auto", guarantee=wanted, max_leakage=MAX_LEAKAGE, random_state=seed
     )
     model.fit(tensor, sensitive_features=sensitive)
-    seconds = perf_counter() - begin
+    seconds = process_time() - begin
     certificate = certify(model, random_state=OUTSIDE)
     result = audit(model.embedding_, sensitive_features=sensitive, random_state=OUTSIDE)
     numeric = np.asarray(sensitive).dtype.kind == "f"
@@ -122,8 +133,10 @@ def _certified_row(name: str, seed: int, wanted: tuple[str, ...]) -> Row:
         "limit at (F)": None if limit is None else limit.at(certificate.leakage("release")),
         "leakage (a)": result.leakage,
         "attackers": _range(result),
+        "outside audit": result.verdict(MAX_LEAKAGE).value,
         "exposed 95 %": max(e.percentile for e in certificate.exposures if e.threat == "b"),
-        "seconds": seconds,
+        "trials": len(model.selection_.trials),
+        "CPU s": seconds,
     }
 
 

@@ -10,7 +10,8 @@ Names, the default being all of them:
 * frontiers: batch, hypervolume; the paper's figures: reproduction
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * audits: power
-* guarantees: certified_auto, certificate_time, simulated_releases, population
+* guarantees: certified_auto, certified_and_audited, certificate_time, simulated_releases,
+  population, oulad_population
 * encoders: adult_blind, adult_splits, oulad_blind
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
@@ -254,6 +255,7 @@ BENCHMARKS = {
     "tucker": models.tucker,
     "chance_auto": chance.chance_auto,
     "certified_auto": chance.certified_auto,
+    "certified_and_audited": chance.certified_and_audited,
     "chance_random": chance.chance_random,
     "chance_seeds": chance.chance_seeds,
     "chance_new": chance.chance_new,
@@ -279,6 +281,7 @@ BENCHMARKS = {
     "certificate_time": certificates.certificate_time,
     "simulated_releases": certificates.simulated_releases,
     "population": certificates.population,
+    "oulad_population": certificates.oulad_population,
     "adult_blind": blind.adult_blind,
     "oulad_blind": blind.oulad_blind,
     "adult_splits": blind_splits.adult_splits,

@@ -170,6 +170,26 @@ def test_wrong_options_are_refused(fitted, arguments, message):
     assert message in text
 
 
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (["normal", "uniform"] * 49, "has 98 rows"),
+        (["normal"] * 99 + ["uniform"], "has one person in the group 'uniform'"),
+        (np.arange(100).astype(str), "'group' must be one of normal, uniform; got '0'"),
+    ],
+)
+def test_features_of_other_people_are_refused(fitted, groups, message):
+    pd.DataFrame({"group": groups}).to_csv("wrong.csv", index=False)
+    text = run("certify", "run", "--new-tensor", "new.npy", "--new-sensitive", "wrong.csv", code=2)
+    assert text.startswith("Error:")
+    assert message in text
+
+
+def test_noise_that_underflows_is_refused(arrays):
+    run(*FIT, "--noise", 1e-18, "--keep-exact")
+    assert "noise underflows" in run("certify", "run", code=2)
+
+
 def test_a_run_without_noise_is_refused(arrays):
     run(*FIT)
     text = run("certify", "run", code=2)
