@@ -40,11 +40,17 @@ def check_matplotlib() -> None:
         raise ImportError("drawing needs matplotlib; install it with: pip install 'parafair[plot]'")
 
 
-def check_figure(path: str | Path, *, overwrite: bool) -> None:
-    """Raise if a figure cannot be drawn or written; call it before any work is done."""
+def check_figure(path: str | Path, *, overwrite: bool, name: str = "path") -> None:
+    """Raise if a figure cannot be drawn or written; call it before any work is done.
+
+    Args:
+        path: Where it will be written.
+        overwrite: Whether a file that exists is replaced.
+        name: What users call the path.
+    """
     suffixes = [f".{name}" for name in FORMATS]
-    if as_path("path", path).suffix.lower() not in suffixes:
-        raise ValueError(f"path must end in {', '.join(suffixes)}, got {str(path)!r}")
+    if as_path(name, path).suffix.lower() not in suffixes:
+        raise ValueError(f"{name} must end in {', '.join(suffixes)}, got {str(path)!r}")
     check_matplotlib()
     check_new_file(path, overwrite=overwrite)
 

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from parafair.algebra.adam import Adam
@@ -24,6 +25,7 @@ def test_steps_are_those_of_pytorch():
                 torch.testing.assert_close(one, two, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_an_audit_does_not_import_the_compiler_of_pytorch():
     # It takes more than a second.
     program = """

@@ -182,7 +182,7 @@ def test_what_cannot_be_written_is_refused_before_the_audit(arrays, monkeypatch)
 
     monkeypatch.setattr("parafair.cli.auditing.audit", refuse)
     text = run("audit", "run", "--picture", "audit.gif", code=2)
-    assert "path must end in .png, .pdf, .svg, got 'audit.gif'" in text
+    assert "--picture must end in .png, .pdf, .svg, got 'audit.gif'" in text
     monkeypatch.setattr("parafair.pictures.find_spec", lambda name: None)
     text = run("audit", "run", "--picture", "audit.png", code=2)
     assert "drawing needs matplotlib; install it with" in text

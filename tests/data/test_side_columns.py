@@ -6,6 +6,7 @@ import torch
 from parafair.data.side_columns import SideColumns, read_side
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ParafairWarning
+from parafair.losses import Squared
 
 PEOPLE = ["a", "b", "c", "d"]
 LABELED = TensorData.from_array(np.ones((4, 2)), modes=("who", "what"), labels=(PEOPLE, ["x", "y"]))
@@ -50,7 +51,7 @@ def test_what_is_no_table_of_these_people_is_refused(side, match):
 
 def test_columns_are_standardized_over_the_observed_entries():
     table = read_side(TABLE, LABELED, 0)
-    columns = SideColumns.of(table)
+    columns = SideColumns.of(table, Squared())
     found = columns.standardize(table)
     np.testing.assert_allclose(np.nanmean(found.values, 0), 0, atol=1e-12)
     np.testing.assert_allclose(np.nanstd(found.values, 0), 1)
@@ -64,16 +65,16 @@ def test_columns_are_standardized_over_the_observed_entries():
 def test_columns_that_tell_nothing():
     table = TensorData.from_array(TABLE.assign(same=3.0))
     with pytest.warns(ParafairWarning, match="columns same of side have the same value"):
-        columns = SideColumns.of(table)
+        columns = SideColumns.of(table, Squared())
     assert columns.standardize(table).values[:, 2].tolist() == [0.0, 0.0, 0.0]
     with pytest.raises(ValueError, match="no entries in the columns gone"):
-        SideColumns.of(TensorData.from_array(TABLE.assign(gone=np.nan)))
+        SideColumns.of(TensorData.from_array(TABLE.assign(gone=np.nan)), Squared())
     with pytest.raises(ValueError, match="same value for everybody in every column"):
-        SideColumns.of(TensorData.from_array(np.ones((4, 2))))
+        SideColumns.of(TensorData.from_array(np.ones((4, 2))), Squared())
 
 
 def test_new_tables_have_the_columns_of_the_fit():
-    columns = SideColumns.of(TensorData.from_array(TABLE))
+    columns = SideColumns.of(TensorData.from_array(TABLE), Squared())
     swapped = TensorData.from_array(TABLE[["v", "u"]])
     np.testing.assert_array_equal(columns.align(swapped).values, TABLE.to_numpy())
     unnamed = TensorData.from_array(TABLE.to_numpy())

@@ -6,6 +6,7 @@ an entry is read once: its positions and its value. The rows of the factors come
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -67,8 +68,9 @@ class _Launch:
         first, *others = [f for mode, f in enumerate(factors) if mode != segments.mode]
         # All rows are one table; the padding has the row of zeros after the first factor.
         self.rows = torch.cat([first, torch.zeros_like(first[:, :1]), *others], 1)
-        sizes = torch.tensor([first.shape[1] + 1, *(other.shape[1] for other in others)])
-        self.starts = (sizes.cumsum(0) - sizes).to(first.device)
+        sizes = [first.shape[1] + 1, *(other.shape[1] for other in others)]
+        starts = list(accumulate(sizes[:-1], initial=0))
+        self.starts = torch.tensor(starts, dtype=torch.long, device=first.device)
         self.sums = first.new_empty(batch, self.count, self.rank)
         self.padded = 1 << (self.rank - 1).bit_length()
         self.tile = max(1, NUMBERS // (self.length * self.padded))

@@ -146,7 +146,7 @@ def _check(embedding: Path, which: AuditedPeople, result: AuditResult) -> None:
     if result.json is not None:
         check_new_file(result.json, overwrite=result.force)
     if result.picture is not None:
-        check_figure(result.picture, overwrite=result.force)
+        check_figure(result.picture, overwrite=result.force, name="--picture")
 
 
 def _new_people(which: AuditedPeople, people: FeatureOptions, known: Embedding) -> dict[str, Any]:

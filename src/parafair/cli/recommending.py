@@ -100,6 +100,8 @@ def _pairs(given: list[str] | None) -> dict[str, str] | None:
     for entry in given or ():
         name, separator, label = entry.partition("=")
         if not separator:
-            raise ValueError(f"--given must look like mode=label, got {entry!r}")
+            raise ValueError(
+                f"--given takes the name of a mode, an equals sign and a label, got {entry!r}"
+            )
         found[name] = label
     return found or None

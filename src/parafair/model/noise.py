@@ -263,7 +263,8 @@ class Noise:
         costs = costs.clamp_min(max(limits.eps * float(costs.max()), limits.tiny))
         shares = (costs.mean() / costs).sqrt().clamp_max(max(1.0, 1 / self.level))
         # A symmetric matrix does not depend on the signs of the directions.
-        return (directions * shares) @ directions.mT @ basis
+        found: Tensor = (directions * shares) @ directions.mT @ basis
+        return found
 
     def matrix(self, like: Tensor, team: Team = ALONE) -> Tensor:
         """Return what standard normal rows are multiplied with, shape (rank, rank).
