@@ -6,7 +6,7 @@ import pytest
 
 from tests.campaign.damage import Damaged
 from tests.campaign.faults import PROCESSES, Fault, Moment, start
-from tests.campaign.jobs import JOBS, prepare
+from tests.campaign.jobs import JOBS, prepare_few
 from tests.campaign.kills import Scene
 from tests.campaign.kinds import KINDS
 from tests.campaign.outcomes import Kind
@@ -25,8 +25,14 @@ def failures(outcomes):
     ]
 
 
-# A tuning run has the files of a run.
-@pytest.mark.parametrize("name", sorted(set(KINDS) - {"tuning"}))
+# The others have the same files and more, and take longer.
+FAST = ("model", "run", "frontier", "audit", "data", "sorted", "checkpoint")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in KINDS],
+)
 def test_damage_is_refused_or_makes_no_difference(tmp_path, name):
     damaged, chance = Damaged.make(name, tmp_path), Random(SEED)
     outcomes = [damaged.attempt(chance) for _ in range(60)]
@@ -39,7 +45,7 @@ def original(tmp_path_factory):
     """A folder to work in, and processes to do it."""
     PROCESSES.set_forkserver_preload(["tests.campaign.jobs"])
     start()
-    return prepare(tmp_path_factory.mktemp("original") / "folder")
+    return prepare_few(tmp_path_factory.mktemp("original") / "folder")
 
 
 @pytest.mark.parametrize("target", QUICK_JOBS)

@@ -238,7 +238,20 @@ JOBS = (
 
 
 def prepare(folder: Path) -> Path:
-    """Write what jobs read and replace."""
+    """Write what all jobs read and replace."""
+    prepare_few(folder)
+    noisy = ("--strength", 3, "--noise", 0.5, "--keep-exact", "--out", folder / "noisy")
+    run("fit", *people_of(folder / "data"), *noisy)
+    write_table(folder / "table", 0)
+    write_sorted(folder / "sorted", 1)
+    cells = "person,mode_1,mode_2\n0,1,2\n3,0,1\n"
+    (folder / "cells.csv").write_text(cells, encoding="utf-8")
+    (folder / "old.csv").write_text(cells, encoding="utf-8")
+    return folder
+
+
+def prepare_few(folder: Path) -> Path:
+    """Write what jobs on frontiers, reports and saved models read and replace."""
     folder.mkdir()
     data = write_data(folder / "data", 0)
     write_data(folder / "other data", 1)
@@ -246,13 +259,6 @@ def prepare(folder: Path) -> Path:
     run("frontier", *people_of(data), *SWEEP, "--out", folder / "curve")
     run("audit", folder / "run", *QUICK, "--permutations", 19, "--json", folder / "old.json")
     small_model(3).save(folder / "saved")
-    noisy = ("--strength", 3, "--noise", 0.5, "--keep-exact", "--out", folder / "noisy")
-    run("fit", *people_of(data), *noisy)
-    write_table(folder / "table", 0)
-    write_sorted(folder / "sorted", 1)
-    cells = "person,mode_1,mode_2\n0,1,2\n3,0,1\n"
-    (folder / "cells.csv").write_text(cells, encoding="utf-8")
-    (folder / "old.csv").write_text(cells, encoding="utf-8")
     for name in ("old.html", "old.svg", "frontier.svg", "embeddings.svg"):
         (folder / name).write_text("<svg></svg>", encoding="utf-8")
     (folder / ".hidden").write_text("precious", encoding="utf-8")
