@@ -15,7 +15,7 @@ Names, the default being all of them:
 * encoders: adult_blind, adult_splits, oulad_blind
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
-  and counts: losses, zeros_time, zeros_fairness
+  and counts: losses, linked_noise, zeros_time, zeros_fairness
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -271,6 +271,7 @@ BENCHMARKS = {
     "completion": completion.completion,
     "sparse_sums": completion.sparse_sums,
     "losses": losses.losses,
+    "linked_noise": losses.linked_noise,
     "zeros_time": zeros.zeros_time,
     "zeros_fairness": zeros.zeros_fairness,
     "ridge": ratings.ridge,

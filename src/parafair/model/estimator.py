@@ -68,8 +68,8 @@ class FairCP(FairModel):
             of X must then be too; or the modes whose factors are, by number or name, such as
             ``("people",)``. Noise may make released rows negative.
         ridge: Shrinkage equal to this many extra zero entries per person. "auto" means 0 if no
-            entry is missing; otherwise plain decompositions of 80 to 90 % of the entries select
-            the ridge that predicts the others best.
+            entry is missing, or 0.1 with a loss that has a link; otherwise plain decompositions of
+            80 to 90 % of the entries select the ridge that predicts the others best.
         center: Whether to subtract the mean, and the average deviation of each index of the other
             modes, before the fit. Predictions add them again. Other losses have intercepts instead.
         side_weight: How much side information, as `fit` takes it, counts: at 1, a share of its sum
