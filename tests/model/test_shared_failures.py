@@ -1,6 +1,7 @@
 """What goes wrong in one of several processes ends all of them, with a message."""
 
 import os
+import signal
 
 import numpy as np
 import pytest
@@ -127,3 +128,34 @@ def test_more_processes_than_people_or_parts_are_refused(tmp_path, folder):
 
     for message in messages(tmp_path, 2, work):
         assert "process_group has 2 processes, but the people form 1 part," in message
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::parafair.errors.ConvergenceWarning")
+def test_processes_that_stream_continue_after_one_was_killed(tmp_path, folder):
+    def fit(state, fatal=None):
+        def work(group):
+            def kill(number, _):
+                if number == fatal and distributed.get_rank(group) == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            own = model(max_iter=12, tol=0)
+            data = TensorData.from_parquet(folder)
+            own.fit(
+                data,
+                on_iteration=kill,
+                process_group=group,
+                checkpoint=tmp_path / state,
+                checkpoint_minutes=1e-9,
+            )
+            return own.embedding_
+
+        (tmp_path / f"{state} {fatal}").mkdir()
+        return together(tmp_path / f"{state} {fatal}", 2, work)
+
+    first, second = fit("broken", fatal=6)
+    assert "another process of this fit has ended" in str(first)
+    assert isinstance(second, EOFError)
+    assert (tmp_path / "broken" / "current.json").exists()
+    for found, expected in zip(fit("broken"), fit("whole"), strict=True):
+        np.testing.assert_array_equal(found, expected)
