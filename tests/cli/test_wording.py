@@ -62,6 +62,7 @@ def test_arguments_of_python_become_options(running, message, expected):
         "noise 0.1 of the spread: residual 0.1 -> 0.2",
         "kernel=object and process_group=None",
         "max_iter.csv is a file",
+        "--given must look like mode=label, got 'test'",
         "rank 1, ridge 1: RMSE 7.052 of held-out entries",
     ],
 )

@@ -40,14 +40,18 @@ OBJECT = re.compile(
     r"(\b(?:[Ll]eave|[Rr]aise|[Ll]ower|[Oo]mit|[Uu]se|[Pp]ass|other|(?:larger|smaller)|"
     rf"name in|mode of) |--[\w-]+ (?:or|and) ){WORD}{END}"
 )
+OPTION = re.compile(r"(?<![\w-])--[a-z]")
 NOTHING = re.compile(r"\b(?:(?:use|pass) )?None (?=for\b|if\b|to\b)")
 
 
 def in_shell_words(text: str) -> str:
     """Return a message whose arguments of Python are options of the running command.
 
-    An argument that the command does not have is one of `parafair fit`, or stays as it is.
+    An argument that the command does not have is one of `parafair fit`, or stays as it is. A
+    message that names an option is one of the command line itself, and stays too.
     """
+    if OPTION.search(text):
+        return text
     names = Names(PARAMETERS.get())
     for phrase, parameter in VALUES.items():
         if parameter in names.options:
