@@ -37,8 +37,6 @@ REFIT = 5
 LAST_PASSES = 5
 # The last learning rate, as a share of the first.
 LAST_RATE = 0.02
-# Noise of the inputs while the encoder is learned, in units of about their spread.
-JITTER = 0.2
 # Added to the variance of rows, as a share of its mean over all directions: a flat direction has a
 # root too.
 FLAT = 1e-6
@@ -159,9 +157,7 @@ class _Learner:
             count, generator = len(self.batches), self.generator
             self.coming = torch.randperm(count, generator=generator, device="cpu").tolist()
         batch = self.batches[self.coming.pop()]
-        # With other inputs each time, an encoder cannot learn people by heart.
-        inputs = batch.inputs + JITTER * self._normal(*batch.inputs.shape)
-        rows, noise = self._rows(inputs, batch.problem)
+        rows, noise = self._rows(batch.inputs, batch.problem)
         factors = self._with_people(rows + noise)
         penalty, steeper = batch.penalty_and_slope(factors[mode][0], deal=number)
         loss, slope = batch.problem.loss_and_gradients(factors)
