@@ -39,8 +39,6 @@ LAST_PASSES = 5
 LAST_RATE = 0.02
 # Averaging of the gradient and of its square.
 BETAS = (0.9, 0.99)
-# Noise of the inputs while the encoder is learned, in units of about their spread.
-JITTER = 0.2
 # Added to the variance of rows, as a share of its mean over all directions: a flat direction has a
 # root too.
 FLAT = 1e-6
@@ -161,9 +159,7 @@ class _Learner:
             count, generator = len(self.batches), self.generator
             self.coming = torch.randperm(count, generator=generator, device="cpu").tolist()
         batch = self.batches[self.coming.pop()]
-        # With other inputs each time, an encoder cannot learn people by heart.
-        inputs = batch.inputs + JITTER * self._normal(*batch.inputs.shape)
-        rows, noise = self._rows(inputs, batch.problem)
+        rows, noise = self._rows(batch.inputs, batch.problem)
         factors = self._with_people(rows + noise)
         penalty, steeper = batch.penalty_and_slope(factors[mode][0], deal=number)
         loss, slope = batch.problem.loss_and_gradients(factors)
