@@ -49,6 +49,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_campaign_damage.py": "files that are damaged, and work that is killed",
     "test_campaign_findings.py": "calls that the campaign found",
     "test_defaults.py": "global state, which nothing uses or changes",
+    "test_defects.py": "defects as they were found",
     "test_documentation.py": "the pages, and the code on them",
     "test_documented_paths.py": "the names on the pages",
     "test_error_matches.py": "the tests",
