@@ -232,9 +232,7 @@ SORTS: dict[str, Sort] = {
     "ridge": SIZES,
     "side": SIDES,
     "side_weight": SIZES,
-    "side_loss": choice(
-        ("'squared'", "'huber'"), ("'gamma'", "'poisson-identity'", "'cauchy'", "None", "3")
-    ),
+    "side_loss": choice(("'squared'", "'huber'"), ("'gamma'", "'cauchy'", "None")),
     "rows": ROWS,
     "center": FLAGS,
     "encoder": ENCODERS,
