@@ -220,9 +220,7 @@ SORTS: dict[str, Sort] = {
         ("'squared'", "'huber'"),
         ("'absolute'", "'Squared'", "'poisson'", "'bernoulli'", "'gamma'", "1", "None"),
     ),
-    "non_negative": choice(
-        ("False", "False", "True", "(0,)", "[1]", "()"), ("'all'", "(9,)", "(0.5,)", "1", "None")
-    ),
+    "non_negative": choice(("False", "True", "(0,)", "[1]", "()"), ("'all'", "(9,)", "1", "None")),
     "rotation_free": FLAGS,
     "structure": choice(("None",), ("None",)),
     "ranks": choice(
