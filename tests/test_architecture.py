@@ -40,6 +40,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Test files that are about more than one module, and what they are about.
 ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
+    "model/test_linked_noise.py": "noise and the ridge, with a link",
     "test_core_only.py": "an environment without the extras",
     "test_release.py": "the version, the workflows and the wheel",
     "interop/test_page.py": "the page about other libraries",
