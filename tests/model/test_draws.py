@@ -89,8 +89,8 @@ def test_noise_of_a_fit_does_not_follow_the_last_bit_of_its_center(monkeypatch):
     here = drawn()
     of = centering.Offsets.of.__func__
 
-    def elsewhere(cls, *arguments):
-        found = of(cls, *arguments)
+    def elsewhere(cls, *given):
+        found = of(cls, *given)
         return cls(np.nextafter(found.mean, 10), found.by_mode)
 
     monkeypatch.setattr(centering.Offsets, "of", classmethod(elsewhere))
