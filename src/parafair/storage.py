@@ -278,9 +278,7 @@ def read_tensor(path: Path) -> NDArray[Any]:
             return array
     except (*DAMAGE, OSError) as error:
         # NumPy takes every other file for pickled objects, and advises to load them.
-        reason = (
-            "it is no file of NumPy, or has Python objects" if "pickle" in str(error) else error
-        )
+        reason = "no file of NumPy, or Python objects" if "pickle" in str(error) else error
         raise ValueError(
             f"{path} could not be read as a NumPy array ({reason}); write it again with "
             "numpy.save, without Python objects"
