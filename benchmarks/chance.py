@@ -1,8 +1,8 @@
 """Whether fits end at chance, and how low their objective is: new data, new attackers, ten seeds.
 
 Run with ``python -m benchmarks.run chance_auto certified_auto certified_and_audited chance_random
-chance_seeds chance_new``. Attackers that no search ever uses ("strangers") judge beside those of the library;
-all may turn their answers around.
+chance_seeds chance_new``. Attackers that no search ever uses ("strangers") judge beside those of
+the library; all may turn their answers around.
 """
 
 from __future__ import annotations
