@@ -50,7 +50,9 @@ class FairCP(FairModel):
             the default of the method: for "invariant" with a strength above 0 it is 0.1, the
             resolution of the criterion, which smaller differences escape; for others 0. With
             ``strength="auto"`` it is the smallest noise that is tried; if nothing passes, there are
-            trials with two and four times as much, and with more for a guarantee.
+            trials with two and four times as much, and with more for a guarantee. For people who
+            share places it costs equally much in every direction, and at most as much as noise of
+            this share in all of them.
         encoder: "linear" or "network" learns, with method "invariant", a map from entries to rows
             that needs no group: the rows of all people, trained and new, are those of this map,
             and `transform` needs no sensitive features. "network" has a hidden layer; see

@@ -258,6 +258,8 @@ class Noise:
             return basis
         factors = tuple(factor.unsqueeze(0) for factor in fit.cp.factors)
         gram = Decomposition(problem, factors).block.mean_gram[0].to(basis)
+        costs: Tensor
+        directions: Tensor
         costs, directions = torch.linalg.eigh(basis @ gram @ basis.mT)
         limits = torch.finfo(costs.dtype)
         costs = costs.clamp_min(max(limits.eps * float(costs.max()), limits.tiny))

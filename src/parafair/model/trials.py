@@ -53,7 +53,7 @@ class Trial:
         what = "shared places" if self.strength is None else f"strength {self.strength:.3g}"
         certified = "" if self.certified is None else f", certified {self.certified:.4f}"
         return (
-            f"{what}, noise {self.noise:g}{people}: residual {self.residual:.4f}, criterion at "
+            f"{what}, noise {self.noise:.3g}{people}: residual {self.residual:.4f}, criterion at "
             f"{self.deviation:.2f} sd{certified}{leakage}: {self.verdict}"
         )
 
@@ -79,7 +79,9 @@ class Selection:
 
     def __repr__(self) -> str:
         what = "shared places" if self.strength is None else f"strength {self.strength:.3g}"
-        return f"Selection({what}, noise {self.noise:g}: {self.verdict}; {len(self.trials)} trials)"
+        return (
+            f"Selection({what}, noise {self.noise:.3g}: {self.verdict}; {len(self.trials)} trials)"
+        )
 
     def _repr_html_(self) -> str:
         from parafair.model.view import selection_parts
