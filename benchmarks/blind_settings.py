@@ -34,7 +34,7 @@ from benchmarks.blind import split_marks
 from benchmarks.blind_splits import attackers
 from parafair import FairCP, datasets
 from parafair.audits.estimators import PriorCorrected
-from parafair.encoders import Learned, batches, group_inputs, inputs
+from parafair.encoders import Learned, group_inputs, inputs
 from parafair.penalties import Invariant
 
 Row = dict[str, Any]
@@ -45,8 +45,8 @@ MOST_TRAINED = 6_000
 KNOWN, LONG = {"knows_group": True}, {"steps": 1800}
 WIDE = {"batch_size": 4000, "steps": 1200}
 # What a trial is about, then arguments of the model, and of the encoder. "inputs" are people for
-# each principal component that the encoder sees, "levels" are those of the number of entries, and
-# "chunk" is how many people the penalty compares with each other.
+# each principal component that the encoder sees, and "chunk" is how many people the penalty
+# compares with each other.
 TRIALS: tuple[Row, ...] = (
     # Sex is known: the aim is 0.05 at an AUC of 0.84.
     *(
@@ -65,10 +65,9 @@ TRIALS: tuple[Row, ...] = (
     *(
         {"about": "oulad", "feature": "gender", **trial}
         for trial in (
-            {"levels": 4, "chunk": 4000, "encoder": {**WIDE}},
-            {"levels": 4, "strength": 1000.0, "encoder": {**LONG}},
-            {"levels": 4, "encoder": {}},
-            {"levels": 1, "encoder": {}},
+            {"chunk": 4000, "encoder": {**WIDE}},
+            {"strength": 1000.0, "encoder": {**LONG}},
+            {"encoder": {}},
         )
     ),
     # Fewer people.
@@ -94,7 +93,6 @@ def one_trial(trial: Row, stop: float) -> Row | None:
         return None
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    batches.LEVELS = trial.get("levels", batches.LEVELS)
     for module in (inputs, group_inputs):
         module.PEOPLE_PER_COMPONENT = trial.get("inputs", inputs.PEOPLE_PER_COMPONENT)
     run = adult if trial["about"] == "adult" else oulad

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import cos, pi
 from time import perf_counter
 
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.devices import identity
+from parafair.dependence.chunks import chunk_count, stratify
 from parafair.dependence.whitening import spread_basis
 from parafair.encoders.adam import Adam
 from parafair.encoders.base import Encoder
-from parafair.encoders.batches import make_batches
 from parafair.encoders.group_inputs import GroupInputs
 from parafair.encoders.inputs import make_inputs
 from parafair.encoders.learned import Learned, LearnedEncoder
@@ -95,6 +95,14 @@ def learn(
     return finish(Status.FINISHED)
 
 
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some of the people: their part of the problem, and their inputs."""
+
+    problem: Problem
+    inputs: Tensor
+
+
 class _Learner:
     """An encoder and the other factors, while they are learned.
 
@@ -159,12 +167,12 @@ class _Learner:
         batch = self.batches[self.coming.pop()]
         rows, noise = self._rows(batch.inputs, batch.problem)
         factors = self._with_people(rows + noise)
-        penalty, steeper = batch.penalty_and_slope(factors[mode][0], deal=number)
+        penalty, slopes = batch.problem.penalty_and_gradients(factors)
         loss, slope = batch.problem.loss_and_gradients(factors)
         # The loss is quadratic: with the opposite noise too, noise cancels from the slope of rows.
         _, opposite = batch.problem.loss_and_gradients(self._with_people(rows - noise))
         pressed = min(1.0, LEAST + share / RAMP)
-        here = slope[mode][0] / 2 + pressed * steeper
+        here = slope[mode][0] / 2 + pressed * slopes[mode][0]
         there = opposite[mode][0] / 2
         # Adam ignores gradients near 1e-8, so they are in units of the data.
         unit = self.problem.count / self.problem.norm_squared
@@ -219,6 +227,35 @@ class _Learner:
         """Return standard normal numbers, the same on all devices."""
         drawn = torch.randn(shape, generator=self.generator, dtype=torch.float32, device="cpu")
         return drawn.to(self.inputs)
+
+
+def make_batches(problem: Problem, inputs: Tensor, size: int) -> list[Batch]:
+    """Return batches of people, each with its share of every group.
+
+    Args:
+        problem: The problem of everybody.
+        inputs: Their inputs, shape (people, width).
+        size: About how many people are in a batch.
+    """
+    everybody, features = problem.sensitive, problem.penalized_features
+    assert everybody is not None
+    count = chunk_count(features, size)
+    people = torch.arange(len(inputs), device="cpu")
+    seen = people if problem.penalized is None else problem.penalized.cpu()
+    # People without features or entries are dealt out too.
+    left = people[~torch.isin(people, seen)]
+    found = []
+    for number, chunk in enumerate(stratify(features, count)):
+        places = torch.cat([seen[chunk], left[number::count]]).sort().values
+        part = problem
+        if count > 1:
+            part = replace(
+                problem,
+                data=problem.data.take(problem.mode, places.numpy()),
+                sensitive=everybody.take(places.numpy()),
+            )
+        found.append(Batch(part, inputs[places.to(inputs.device)]))
+    return found
 
 
 def _falling(share: float) -> float:
