@@ -14,7 +14,6 @@ from parafair.dependence.chunks import chunk_count, stratify
 from parafair.dependence.whitening import spread_basis
 from parafair.encoders.adam import Adam
 from parafair.encoders.base import Encoder
-from parafair.encoders.group_inputs import GroupInputs
 from parafair.encoders.inputs import make_inputs
 from parafair.encoders.learned import Learned, LearnedEncoder
 from parafair.encoders.result import EncodedFit, encode_people
@@ -121,10 +120,6 @@ class _Learner:
         seen = problem.penalized_rows(rows)
         self.mean, self.units = seen.mean(0), spread_basis(seen).to(rows)
         inputs = make_inputs(problem, plain.cp.factors)
-        if settings.knows_group:
-            assert problem.sensitive is not None
-            width = self._inputs_of(inputs).shape[1]
-            inputs = GroupInputs.of(inputs, width, problem.sensitive)
         self.inputs = self._inputs_of(inputs).to(rows)
         self.encoder = self._first(inputs, rows)
         self.optimizer = Adam(self.encoder.parameters)
@@ -134,8 +129,7 @@ class _Learner:
     def _inputs_of(self, inputs: Encoder) -> Tensor:
         """Return the inputs of everybody; those of people without entries do not matter."""
         zero = self.exact.prototype.new_zeros(1)
-        features = self.exact.sensitive
-        return encode_people(inputs, self.exact.data, empty=zero, features=features)
+        return encode_people(inputs, self.exact.data, empty=zero)
 
     def _first(self, inputs: Encoder, rows: Tensor) -> LearnedEncoder:
         """Return the encoder before the first step: a regression; hidden units add nothing yet."""
