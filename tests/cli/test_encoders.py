@@ -40,15 +40,4 @@ def test_help_has_the_defaults_of_the_encoder():
     text = help_of("fit")
     for name, value in vars(Learned()).items():
         assert f"--encoder-{name.replace('_', '-')}" in text
-        assert isinstance(value, bool) or f"[default: {value:g}]" in text
-
-
-def test_an_encoder_that_knows_the_group_needs_it_of_new_people(arrays):
-    run(
-        *FIT, *PEOPLE, "--encoder", "linear", "--encoder-steps", 3, "--encoder-knows-group"
-    )  # fmt: skip
-    assert FairCP.load("run").encoder == Learned(hidden=0, steps=3, knows_group=True)
-    transform = ("transform", "run", "tensor.npy", "--out", "rows.csv")
-    text = run(*transform, "--allow-leak", code=2)
-    assert "--sensitive is missing, but the encoder of the run knows the group" in text
-    run(*transform, *PEOPLE)
+        assert f"[default: {value:g}]" in text

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import FairCP, TensorData, datasets
+from parafair import FairCP, SensitiveFeatures, TensorData, datasets
 from parafair.encoders import Learned
-from parafair.encoders.optimizing import learn
+from parafair.encoders.optimizing import learn, make_batches
 from parafair.errors import Interrupted
 from parafair.model.preparation import Settings
 from parafair.solvers import Status
@@ -61,6 +61,25 @@ def test_random_state_of_the_process_is_not_used(task, plain):
     before = torch.get_rng_state()
     learn(task.problem, plain, Learned(hidden=4, steps=3), noise=0.3, seed=0)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_batches_have_everybody_once_and_their_share_of_every_group():
+    random = np.random.default_rng(0)
+    groups = np.repeat(["a", "b"], [300, 120]).astype(object)
+    groups[::20] = None
+    features = SensitiveFeatures.of(groups, missing="exclude")
+    matrix = random.standard_normal((420, 6))
+    task = task_of(matrix, features, strength=1.0)
+    inputs = torch.arange(420.0, dtype=torch.float64)[:, None]
+    batches = make_batches(task.problem, inputs, 100)
+    assert len(batches) == 4
+    people = torch.cat([batch.inputs[:, 0] for batch in batches]).sort().values
+    assert people.tolist() == list(range(420))
+    for batch in batches:
+        own = batch.inputs[:, 0].long().numpy()
+        np.testing.assert_array_equal(batch.problem.data.values.numpy(), matrix[own])
+        assert abs((groups[own] == "a").sum() - (groups == "a").sum() / 4) <= 1
+        assert abs((groups[own] == "b").sum() - (groups == "b").sum() / 4) <= 1
 
 
 def test_an_interrupted_fit_has_an_encoder(task, plain):

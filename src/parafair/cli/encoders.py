@@ -48,15 +48,6 @@ class EncoderOptions:
             f"[default: {DEFAULT.learning_rate:g}]",
         ),
     ] = None
-    encoder_knows_group: Annotated[
-        bool | None,
-        option(
-            MODEL,
-            "With --encoder: the map sees the group too, which keeps more; parafair transform then "
-            "needs --sensitive.",
-            "--encoder-knows-group",
-        ),
-    ] = None
 
 
 def with_encoder(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from parafair.cli.shell import echo
 from parafair.cli.side import SideOptions, read_new_side
 from parafair.cli.tensors import TensorOptions, error_prefix
 from parafair.data.frames import read_table
-from parafair.encoders.base import knows_group
 from parafair.errors import missing_column
 from parafair.model.estimator import FairCP
 from parafair.model.predicting import UNKNOWN
@@ -121,22 +120,17 @@ def transform(
         raise ValueError(
             "--key and --missing need the table of people, but it was not given; add --sensitive"
         )
-    else:
-        _check_safe(model, allow_leak=allow_leak)
+    elif not allow_leak:
+        _check_safe(model)
     with error_prefix(tensor.tensor):
         rows = model.transform(data, sensitive_features=features, side=table, refine=refine)
     write_table_file(rows_as_table(rows, labels, name), result)
     echo(f"embeddings of {len(rows):,} people written to {result.out}")
 
 
-def _check_safe(model: FairCP | FairTucker, *, allow_leak: bool) -> None:
-    """Raise if new people without features would get rows that may reveal them, or no rows."""
-    if knows_group(model.encoder_):
-        raise ValueError(
-            "--sensitive is missing, but the encoder of the run knows the group; add --sensitive, "
-            "or fit again without --encoder-knows-group"
-        )
-    if model.encoder_ is None and model.method != "none" and not allow_leak:
+def _check_safe(model: FairCP | FairTucker) -> None:
+    """Raise if new people without features would get rows that may reveal their features."""
+    if model.encoder_ is None and model.method != "none":
         raise ValueError(
             f"--sensitive is missing, and the run of method {model.method} has no encoder for "
             "people without sensitive features, so the rows of new people would reveal them; add "

@@ -1,4 +1,4 @@
-"""Encoders: maps from a person's entries to a row, most of which never use the group."""
+"""Encoders: maps from a person's entries to a row that never use the group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from parafair.encoders.base import (
     ComposableEncoder,
     CountedReduction,
     Encoder,
-    GroupAwareEncoder,
     Reduction,
 )
 from parafair.encoders.fair_pca import FairPCA, FairPCACovariance
@@ -27,7 +26,6 @@ __all__ = [
     "Encoder",
     "FairPCA",
     "FairPCACovariance",
-    "GroupAwareEncoder",
     "KernelEncoder",
     "KernelPerezSuay",
     "Learned",

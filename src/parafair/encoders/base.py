@@ -1,9 +1,8 @@
-"""Protocols of encoders: maps from a person's entries to a row.
+"""Protocols of encoders: maps from a person's entries to a row that never use the group.
 
 A fitted model may have an `Encoder`. Then it embeds new people without their sensitive features,
-and people with the same entries get the same row, whatever their group; except with a
-`GroupAwareEncoder`, which sees the group too. A `Reduction` is a method whose embedding is that of
-an encoder from the start.
+and people with the same entries get the same row, whatever their group. A `Reduction` is a method
+whose embedding is that of an encoder from the start.
 
 An encoder is a frozen dataclass. Its fields are tensors, tuples of tensors and plain settings
 (numbers, text, tuples of these), so `parafair.encoders.files` can store any registered encoder.
@@ -11,7 +10,7 @@ An encoder is a frozen dataclass. Its fields are tensors, tuples of tensors and 
 
 from __future__ import annotations
 
-from typing import Protocol, Self, TypeGuard, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from torch import Tensor
 
@@ -59,23 +58,6 @@ class CompleteEncoder(Encoder, Protocol):
     @property
     def needs_all_entries(self) -> bool:
         """Whether it raises if an entry is missing."""
-
-
-@runtime_checkable
-class GroupAwareEncoder(Encoder, Protocol):
-    """An encoder that may need the sensitive features of the people it maps."""
-
-    @property
-    def knows_group(self) -> bool:
-        """Whether it does: `encode` then is for the people of `with_features`."""
-
-    def with_features(self, sensitive: SensitiveFeatures) -> Self:
-        """Return the encoder of people with these features, in their order."""
-
-
-def knows_group(encoder: Encoder | None) -> TypeGuard[GroupAwareEncoder]:
-    """Tell whether there is an encoder that needs the sensitive features of people."""
-    return isinstance(encoder, GroupAwareEncoder) and encoder.knows_group
 
 
 @runtime_checkable

@@ -11,7 +11,6 @@ from parafair.algebra.cp_tensor import Factors, reconstruct
 from parafair.algebra.least_squares import squared_block
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.algebra.sparse import values_at
-from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.whitening import spread_basis
 from parafair.encoders.base import CompleteEncoder, Encoder
@@ -19,9 +18,7 @@ from parafair.encoders.result import encode_people
 from parafair.solvers.result import Fit
 
 
-def encode_new(
-    encoder: Encoder, data: TensorData, fit: Fit, features: SensitiveFeatures | None = None
-) -> Tensor:
+def encode_new(encoder: Encoder, data: TensorData, fit: Fit) -> Tensor:
     """Return rows of new people without noise, shape (people, rank).
 
     If the encoder needs all entries, the model's predictions take the place of missing ones. People
@@ -31,14 +28,13 @@ def encode_new(
         encoder: The encoder of the fit.
         data: Entries of people, in the order of the model's labels and without its offsets.
         fit: The fit.
-        features: The features of the people, for an encoder that knows the group.
     """
     mode, fill = encoder.mode, None
     factors = [factor.to(data.values) for factor in fit.cp.factors]
     needs_all = isinstance(encoder, CompleteEncoder) and encoder.needs_all_entries
     if needs_all and data.observed < prod(data.shape):
         fill = Filling.of(factors, mode, error=fit.history[-1].loss).fill
-    return encode_people(encoder, data, empty=factors[mode].mean(0), fill=fill, features=features)
+    return encode_people(encoder, data, empty=factors[mode].mean(0), fill=fill)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 from torch.nn.functional import silu
 
-from parafair.arguments import flag, real_number, whole_number
-from parafair.data.sensitive import SensitiveFeatures
+from parafair.arguments import real_number, whole_number
 from parafair.data.tensor_data import TensorData
-from parafair.encoders.base import CompleteEncoder, Encoder, knows_group
+from parafair.encoders.base import CompleteEncoder, Encoder
 from parafair.encoders.unfolding import check_rank_of
 from parafair.errors import unknown_choice
 
@@ -36,22 +35,18 @@ class Learned:
             people of a batch with each other, so it sees less in small batches.
         learning_rate: Size of the first steps, relative to the standard deviation of the rows. It
             falls to nearly 0 at the end.
-        knows_group: Whether the encoder sees the sensitive features too, so that it can move every
-            group to the same places and keep more. New people then need their features.
     """
 
     hidden: int = 128
     steps: int = 600
     batch_size: int = 2000
     learning_rate: float = 0.003
-    knows_group: bool = False
 
     def __post_init__(self) -> None:
         whole_number("hidden", self.hidden, least=0, most=MOST_UNITS)
         whole_number("steps", self.steps, most=MOST_STEPS)
         whole_number("batch_size", self.batch_size, least=SMALLEST_BATCH)
         real_number("learning_rate", self.learning_rate, above=0, most=1)
-        flag("knows_group", self.knows_group)
 
 
 # To add an encoder by name, add its settings here.
@@ -101,17 +96,6 @@ class LearnedEncoder:
     def needs_all_entries(self) -> bool:
         """Whether it raises if an entry is missing, as its inputs do."""
         return isinstance(self.inputs, CompleteEncoder) and self.inputs.needs_all_entries
-
-    @property
-    def knows_group(self) -> bool:
-        """Whether it needs the sensitive features of the people, as its inputs do."""
-        return knows_group(self.inputs)
-
-    def with_features(self, sensitive: SensitiveFeatures) -> LearnedEncoder:
-        """Return the encoder of people with these features; itself if it does not need them."""
-        if not knows_group(self.inputs):
-            return self
-        return replace(self, inputs=self.inputs.with_features(sensitive))
 
     def encode(self, data: TensorData) -> Tensor:
         """Return one row per person, shape (people, rank)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import cos, pi
 from time import perf_counter
 
@@ -11,10 +11,9 @@ from torch import Tensor
 
 from parafair.algebra.adam import Adam
 from parafair.algebra.devices import identity
+from parafair.dependence.chunks import chunk_count, stratify
 from parafair.dependence.whitening import spread_basis
 from parafair.encoders.base import Encoder
-from parafair.encoders.batches import make_batches
-from parafair.encoders.group_inputs import GroupInputs
 from parafair.encoders.inputs import make_inputs
 from parafair.encoders.learned import Learned, LearnedEncoder
 from parafair.encoders.result import EncodedFit, encode_people
@@ -97,6 +96,14 @@ def learn(
     return finish(Status.FINISHED)
 
 
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some of the people: their part of the problem, and their inputs."""
+
+    problem: Problem
+    inputs: Tensor
+
+
 class _Learner:
     """An encoder and the other factors, while they are learned.
 
@@ -115,10 +122,6 @@ class _Learner:
         seen = problem.penalized_rows(rows)
         self.mean, self.units = seen.mean(0), spread_basis(seen).to(rows)
         inputs = make_inputs(problem, plain.cp.factors)
-        if settings.knows_group:
-            assert problem.sensitive is not None
-            width = self._inputs_of(inputs).shape[1]
-            inputs = GroupInputs.of(inputs, width, problem.sensitive)
         self.inputs = self._inputs_of(inputs).to(rows)
         self.encoder = self._first(inputs, rows)
         self.optimizer = Adam(self.encoder.parameters, betas=BETAS)
@@ -128,8 +131,7 @@ class _Learner:
     def _inputs_of(self, inputs: Encoder) -> Tensor:
         """Return the inputs of everybody; those of people without entries do not matter."""
         zero = self.exact.prototype.new_zeros(1)
-        features = self.exact.sensitive
-        return encode_people(inputs, self.exact.data, empty=zero, features=features)
+        return encode_people(inputs, self.exact.data, empty=zero)
 
     def _first(self, inputs: Encoder, rows: Tensor) -> LearnedEncoder:
         """Return the encoder before the first step: a regression; hidden units add nothing yet."""
@@ -161,12 +163,12 @@ class _Learner:
         batch = self.batches[self.coming.pop()]
         rows, noise = self._rows(batch.inputs, batch.problem)
         factors = self._with_people(rows + noise)
-        penalty, steeper = batch.penalty_and_slope(factors[mode][0], deal=number)
+        penalty, slopes = batch.problem.penalty_and_gradients(factors)
         loss, slope = batch.problem.loss_and_gradients(factors)
         # The loss is quadratic: with the opposite noise too, noise cancels from the slope of rows.
         _, opposite = batch.problem.loss_and_gradients(self._with_people(rows - noise))
         pressed = min(1.0, LEAST + share / RAMP)
-        here = slope[mode][0] / 2 + pressed * steeper
+        here = slope[mode][0] / 2 + pressed * slopes[mode][0]
         there = opposite[mode][0] / 2
         # Adam ignores gradients near 1e-8, so they are in units of the data.
         unit = self.problem.count / self.problem.norm_squared
@@ -221,6 +223,35 @@ class _Learner:
         """Return standard normal numbers, the same on all devices."""
         drawn = torch.randn(shape, generator=self.generator, dtype=torch.float32, device="cpu")
         return drawn.to(self.inputs)
+
+
+def make_batches(problem: Problem, inputs: Tensor, size: int) -> list[Batch]:
+    """Return batches of people, each with its share of every group.
+
+    Args:
+        problem: The problem of everybody.
+        inputs: Their inputs, shape (people, width).
+        size: About how many people are in a batch.
+    """
+    everybody, features = problem.sensitive, problem.penalized_features
+    assert everybody is not None
+    count = chunk_count(features, size)
+    people = torch.arange(len(inputs), device="cpu")
+    seen = people if problem.penalized is None else problem.penalized.cpu()
+    # People without features or entries are dealt out too.
+    left = people[~torch.isin(people, seen)]
+    found = []
+    for number, chunk in enumerate(stratify(features, count)):
+        places = torch.cat([seen[chunk], left[number::count]]).sort().values
+        part = problem
+        if count > 1:
+            part = replace(
+                problem,
+                data=problem.data.take(problem.mode, places.numpy()),
+                sensitive=everybody.take(places.numpy()),
+            )
+        found.append(Batch(part, inputs[places.to(inputs.device)]))
+    return found
 
 
 def _falling(share: float) -> float:

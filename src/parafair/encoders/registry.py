@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from parafair.encoders.base import Encoder, Reduction
 from parafair.encoders.fair_pca import FairPCA, FairPCACovariance
-from parafair.encoders.group_inputs import GroupInputs
 from parafair.encoders.inputs import PositionEncoder
 from parafair.encoders.kernel import KernelEncoder
 from parafair.encoders.leace import LEACE
@@ -18,7 +17,6 @@ ENCODERS: tuple[type[Encoder], ...] = (
     KernelEncoder,
     LearnedEncoder,
     PositionEncoder,
-    GroupInputs,
 )
 
 # To add a method, add its class here under its public name.

@@ -7,13 +7,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.encoders.base import Encoder, knows_group
+from parafair.encoders.base import Encoder
 from parafair.encoders.files import read_encoder, write_encoder
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
@@ -66,7 +64,6 @@ def encode_people(
     *,
     empty: Tensor,
     fill: Callable[[TensorData], TensorData] | None = None,
-    features: SensitiveFeatures | None = None,
 ) -> Tensor:
     """Return one row per person, shape (people, rank).
 
@@ -75,13 +72,10 @@ def encode_people(
         data: Entries of people, in the order of the model's labels and without its offsets.
         empty: The row of people without any entries.
         fill: Fills in the missing entries of people who have some; None to leave them out.
-        features: The features of the people, for an encoder that knows the group.
     """
     present = data.observed_per(encoder.mode) > 0
     if not present.any():
         return empty.repeat(len(present), 1)
-    if features is not None and knows_group(encoder):
-        encoder = encoder.with_features(features.take(np.flatnonzero(present)))
     there = data if present.all() else data.take(encoder.mode, present)
     found = encoder.encode(there if fill is None else fill(there))
     if present.all():

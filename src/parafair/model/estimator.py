@@ -56,10 +56,9 @@ class FairCP(FairModel):
         encoder: "linear" or "network" learns, with method "invariant", a map from entries to rows
             that needs no group: the rows of all people, trained and new, are those of this map,
             and `transform` needs no sensitive features. "network" has a hidden layer; see
-            ``parafair.encoders.Learned``, also for a map that knows the group. The default noise
-            is then 0.3; `init`, `n_init`, `max_iter` and `tol` are those of the plain decomposition
-            where learning begins, and `solver` has no effect. None gives every training person a
-            row of their own.
+            ``parafair.encoders.Learned``. The default noise is then 0.3; `init`, `n_init`,
+            `max_iter` and `tol` are those of the plain decomposition where learning begins, and
+            `solver` has no effect. None gives every training person a row of their own.
         mode: The mode of the people, by number, or by name for a `TensorData`.
         loss: "squared", "huber" (few wild entries), "bernoulli" (0 and 1), "binomial", "poisson" or
             "negative-binomial" (counts), "gamma" (positive numbers), or an object such as
@@ -104,7 +103,7 @@ class FairCP(FairModel):
         n_iter_: Number of iterations of the best start.
         reconstruction_err_: Frobenius norm of the residual, or the square root of the deviance.
         ridge_: The ridge, given or selected.
-        encoder_: The map from entries to rows; None if the method has none.
+        encoder_: The map from entries to rows without the group; None if the method has none.
         fit_: Status, history and counts of the best start; ``fit_.residual`` is the relative
             residual, or a deviance ratio; ``fit_.noise_cost`` is the noise's part of it.
         fits_: The same for every start.

@@ -22,7 +22,7 @@ from parafair.data.raw_features import check_order, index_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
-from parafair.encoders.base import Encoder, knows_group
+from parafair.encoders.base import Encoder
 from parafair.encoders.filling import encode_new
 from parafair.encoders.result import encoder_of
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
@@ -34,7 +34,6 @@ from parafair.model.matrices import as_frame, validate_matrix
 from parafair.model.methods import Method
 from parafair.model.noise import Noise, warn_of_exact
 from parafair.model.notices import (
-    check_group_known,
     read_new_features,
     warn_empty_people,
     warn_of_entries,
@@ -73,7 +72,7 @@ class FittedCP(
         fits_: All fits.
         record_: Requested and resolved settings.
         training_: Metadata of the training data.
-        encoder_: The map from entries to rows; None if the method has none.
+        encoder_: The map from entries to rows without the group; None if the method has none.
         certificate_: What `certify` has found about the training people, if it was called.
     """
 
@@ -100,8 +99,7 @@ class FittedCP(
 
         A model with an encoder (`encoder_`) uses it for people without sensitive features. The
         encoder of a method such as "fair-pca" ignores the group, so with sensitive features these
-        models use the same encoder. An encoder that knows the group needs them of everybody.
-        `certify` of new people is about rows of the encoder.
+        models use the same encoder. `certify` of new people is about rows of the encoder.
 
         With other models, each row is the best fit to the person's entries, which may reveal the
         features; there is a warning unless method is "none". With sensitive features, it is
@@ -138,7 +136,6 @@ class FittedCP(
         penalty = None
         if flag("refine", refine):
             penalty = self.adapted(refining_penalty(self.method, self.record_.strength, features))
-        check_group_known(self.encoder_, features, data, self.training_.mode, refine=refine)
         if not self._encodes(features):
             if features is not None and self.encoder_ is None:
                 warn_without_features(features, data, self.training_.mode)
@@ -193,12 +190,10 @@ class FittedCP(
         features = read_new_features(self.training_, data, sensitive_features)
         # Whoever has an encoder uses it for people whose features are not known.
         centered, encodes = self.training_.center(data), self.encoder_ is not None
-        check_group_known(self.encoder_, features, data, self.training_.mode)
         if not encodes:
             warn_without_features(features, data, self.training_.mode)
         more = self._required_side(match_index(side, X), data)
-        blind = encodes and not knows_group(self.encoder_)
-        rows = self._embed(centered, None if blind else features, None, more)
+        rows = self._embed(centered, None if encodes else features, None, more)
         plain = rows if encodes else self._least_squares(centered, None, None, more)
         return new_release(self, data, rows=rows, plain=plain, features=features, side=more)
 
@@ -216,9 +211,8 @@ class FittedCP(
 
         1 is a perfect fit, 0 is as good as predicting zero. With a loss other than "squared", it is
         the explained share of the deviance, and 0 is as good as the best constant. The other
-        factors are those of `cp_`. With an encoder that does not know the group, the rows are
-        those of `transform`, with noise. Other models have the rows that fit the entries of X best,
-        without penalty and noise.
+        factors are those of `cp_`. With an encoder the rows are those of `transform`, with noise.
+        Other models have the rows that fit the entries of X best, without penalty and noise.
 
         Args:
             X: Data of new people, as in `transform`.
@@ -228,10 +222,9 @@ class FittedCP(
         given = self._validate(X, reset=False)
         data = self.training_.center(given)
         check_scale(data)
-        if self._encodes(None):
-            rows = self._add_noise(self._embed(data, None, None), given)
-        else:
-            rows = self._least_squares(data, None, None)
+        rows = self._embed(data, None, None)
+        if self.encoder_ is not None:
+            rows = self._add_noise(rows, given)
         factors = self._factors(rows)
         factors[self.training_.mode] = rows
         if not is_squared(self.training_.loss):
@@ -241,8 +234,6 @@ class FittedCP(
 
     def _encodes(self, features: SensitiveFeatures | None) -> bool:
         """Whether people with these features, or None, get the rows of the encoder."""
-        if knows_group(self.encoder_):
-            return features is not None
         return self.encoder_ is not None and (features is None or self.fit_.shifts is None)
 
     def _embed(
@@ -255,7 +246,7 @@ class FittedCP(
         """Return rows of new people without noise."""
         if self.encoder_ is None:
             return self._least_squares(data, features, penalty, side)
-        encoded = encode_new(self.encoder_, data, self.fit_, features)
+        encoded = encode_new(self.encoder_, data, self.fit_)
         if features is None or self._encodes(features):
             return encoded
         rows = self._least_squares(data, features, penalty)

@@ -10,7 +10,7 @@ from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.encoders.base import Encoder, knows_group
+from parafair.encoders.base import Encoder
 from parafair.encoders.kernel import KernelEncoder
 from parafair.errors import ParafairWarning, warn
 from parafair.model.side import NewSide, observed_of
@@ -137,44 +137,6 @@ def read_new_features(
             "one row per person, in the same order"
         )
     return features
-
-
-def check_group_known(
-    encoder: Encoder | None,
-    features: SensitiveFeatures | None,
-    data: TensorData,
-    mode: int,
-    *,
-    refine: bool = False,
-) -> None:
-    """Raise if an encoder knows the group, and somebody's features are missing.
-
-    Args:
-        encoder: The encoder of the model; None if it has none.
-        features: The features of the new people; None if they are not known.
-        data: The entries of the new people.
-        mode: The mode of the people.
-        refine: Whether rows by least squares are asked for.
-    """
-    if not knows_group(encoder):
-        return
-    if refine:
-        raise ValueError(
-            "refine=True changes least-squares rows, but the rows of this model are those of an "
-            "encoder that knows the group; omit refine"
-        )
-    remedy = "leave them out, or fit again with encoder='network', which does not need the features"
-    if features is None:
-        raise ValueError(
-            "sensitive_features are missing, but the encoder of this model knows the group; pass "
-            "one row per person, or fit again with encoder='network', which does not need them"
-        )
-    if features.has_features is not None:
-        names = data.labels[mode][~features.has_features]
-        raise ValueError(
-            f"{len(names)} of {data.shape[mode]} people lack sensitive features "
-            f"({preview(names)}), but the encoder of this model knows the group; {remedy}"
-        )
 
 
 def warn_without_features(features: SensitiveFeatures, data: TensorData, mode: int) -> None:
