@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """The same data in memory and streamed, in row groups of about 20 people."""
+    """The same data in memory and streamed, in row groups of about 40 people."""
     folder = tmp_path_factory.mktemp("shared")
     random = np.random.default_rng(0)
     factors = [random.standard_normal((n, RANK)) for n in (PEOPLE, 6, 5)]
@@ -39,7 +39,7 @@ def both(tmp_path_factory):
     table = pandas.DataFrame({**columns, "x": full[tuple(cells.T)]})
     table.sample(frac=1, random_state=0).to_parquet(folder / "raw.parquet", index=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parafair.data.sorting.GROUP", 240)
+        patch.setattr("parafair.data.sorting.GROUP", 500)
         sort_parquet(folder / "raw.parquet", folder / "s", modes=MODES, value="x")
     streamed = TensorData.from_parquet(folder / "s").with_tile(4000)
     return TensorData.from_table(table, modes=MODES, value="x"), streamed
