@@ -55,7 +55,10 @@ def test_unknown_labels_can_be_predicted(fitted):
         (("--k", 9), "k must be at most 8, the number of module x test, got 9"),
         (("--given", "test"), "--given must look like mode=label, got 'test'"),
         (("--exclude", "nothing.csv"), "--exclude, nothing.csv, does not exist in the folder"),
-        (("--exclude", "scores.csv", "--include-rated"), "--include-rated and --exclude contra"),
+        (
+            ("--exclude", "scores.csv", "--include-rated"),
+            "--include-rated and --exclude cannot both",
+        ),
         (("--unknown", "zero"), "unknown must be one of error, offsets"),
     ],
 )
