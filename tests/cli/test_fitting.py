@@ -111,7 +111,7 @@ def test_noise_is_set_and_its_cost_is_printed(arrays):
     assert "noise 0.1 of the spread" in run(*FIT, *PEOPLE, *short, "--force")
     text = run(*FIT, *PEOPLE, *short, "--noise", 0, "--force")
     assert "of the spread" not in text
-    assert " ".join(text.split()).count("Warning: with noise=0, differences far below") == 1
+    assert " ".join(text.split()).count("Warning: with --noise 0, differences far below") == 1
     assert "noise must be a finite number" in run(*FIT, *PEOPLE, "--noise", 11, "--force", code=2)
 
 

@@ -18,7 +18,7 @@ def test_predictions_of_any_cells(tables):
     assert list(found.columns) == ["note", "test", "student", "module", "prediction"]
     expected = FairCP.load("run").predict(found[MODES])
     np.testing.assert_allclose(found["prediction"], expected)
-    assert "already exists; choose another file, or allow overwriting (--force" in run(
+    assert "already exists; choose another file, or overwrite it with --force" in run(
         *predict, code=2
     )
     run(*predict, "--force", "--column", "guess")
@@ -163,7 +163,7 @@ def test_people_of_new_entries_are_checked(tables):
             ("--key", "student"),
             "--key and --missing need the table of people, but it was not given; add --sensitive",
         ),
-        (("--refine", "--allow-leak"), "refine=True needs sensitive_features of the new people"),
+        (("--refine", "--allow-leak"), "--refine needs --sensitive of the new people"),
         (("--modes", "student,module"), "scores.csv has 2 modes but the model has 3"),
     ],
 )

@@ -47,7 +47,7 @@ def test_fit_and_transform_with_a_table(hours):
         ((*SIDE, "--side-columns", "sleep", "--side-key", "sleep"), "more than one row for sleep"),
         (("--side", "others.csv"), "none of the people of the data"),
         ((*SIDE, "--side-columns", "sleep", "--method", "khsic"), "depends on the scale"),
-        ((*SIDE, "--side-columns", "sleep", "--side-weight", -1), "side_weight must be"),
+        ((*SIDE, "--side-columns", "sleep", "--side-weight", -1), "--side-weight must be"),
         (("--side", "nothing.csv"), "nothing.csv"),
     ],
 )
@@ -62,7 +62,7 @@ def test_rows_of_an_array_are_in_its_order(arrays):
     run(*FIT, "--method", "none", "--max-iter", 3, "--tol", 0.1, "--side", "x.csv")
     assert FairCP.load("run").side_factor_.shape == (1, 2)
     people.assign(x=range(40)).iloc[:9][["x"]].to_csv("x.csv", index=False)
-    assert "side has 9 rows but X has 40 people" in run(
+    assert "--side has 9 rows but tensor has 40 people" in run(
         *FIT, "--method", "none", "--side", "x.csv", "--force", code=2
     )
     assert FairCP.load("run").side_factor_.shape == (1, 2)

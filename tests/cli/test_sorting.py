@@ -46,7 +46,7 @@ def test_sorted_entries_are_fitted_like_a_file(files):
 def test_bad_options_are_named(files):
     run(SORT)
     assert "already holds files" in run(SORT, code=2)
-    assert "memory=0.10 GB is too little" in run(f"{FIT} --memory 100MB --out r", code=2)
+    assert "--memory 0.10 GB is too little" in run(f"{FIT} --memory 100MB --out r", code=2)
     assert "--memory must be a size" in run(f"{FIT} --memory lots --out r", code=2)
     assert "--value and --duplicates are for" in run(f"{FIT} --value stars --out r", code=2)
     assert "--absent zero is for data in memory" in run(f"{FIT} --absent zero --out r", code=2)
