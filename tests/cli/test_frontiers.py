@@ -131,7 +131,7 @@ def test_a_frontier_is_continued_and_does_not_mix(arrays):
         ((*FRONTIER, "--certificates", "yes"), "--certificates must be one of auto, all, none"),
         ((*FRONTIER, "--rank", "2,3"), "--rank must be one value, got 2,3; use parafair tune"),
         ((*FRONTIER, "--inner-steps", 3), "--inner-steps is for --solver gradient, but"),
-        ((*FRONTIER, "--attackers", "nobody"), "every name in attackers must be one of linear"),
+        ((*FRONTIER, "--attackers", "nobody"), "every name in --attackers must be one of linear"),
         ((*FRONTIER, "--max-leakage", -1), "--max-leakage must be a number from 0 to 1, got -1"),
         (
             ("frontier", "tensor.npy", "--out", "run"),
