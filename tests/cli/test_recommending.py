@@ -53,7 +53,7 @@ def test_unknown_labels_can_be_predicted(fitted):
         (("--person", "nobody"), "mode 'student' has no label nobody"),
         (("--k", 0), "k must be a whole number of at least 1, got 0"),
         (("--k", 9), "k must be at most 8, the number of module x test, got 9"),
-        (("--given", "test"), "--given must look like mode=label, got 'test'"),
+        (("--given", "test"), "an equals sign and a label, got 'test'"),
         (("--exclude", "nothing.csv"), "--exclude, nothing.csv, does not exist in the folder"),
         (
             ("--exclude", "scores.csv", "--include-rated"),
