@@ -121,7 +121,8 @@ def test_every_command_takes_a_run_of_a_tucker_model(tables):
     [
         (("--ranks", "2,2,1", "--rank", 3), "--rank is for CP decompositions"),
         (("--ranks", "2,2,1", "--rank", 2), "--rank is for CP decompositions"),
-        (("--ranks", "2,2,1", "--loss", "huber"), "--loss is for CP decompositions"),
+        (("--ranks", "2,2,1", "--loss", "cauchy"), "loss must be one of"),
+        (("--ranks", "2,2,1", "--loss", "poisson-identity"), "non-negative"),
         (("--ranks", "2,2"), "one number for each of the 3 modes"),
         (("--ranks", "9,9,9"), "at most the sizes of the modes"),
         (("--ranks", "2,x,1"), "--ranks"),

@@ -37,7 +37,7 @@ SEVERAL = "; or several to choose from, as"
 LISTED = {"rank": int, "ridge": float, "strength": float}
 NUMBERS = {**LISTED, "n_init": int}
 # Settings that a Tucker decomposition does not have.
-ONLY_CP = ("rank", "loss", "encoder", "non_negative")
+ONLY_CP = ("rank", "encoder", "non_negative")
 AUTOMATIC = ("ridge", "strength", "n_init")  # those that may be "auto"
 
 
