@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import Parameter, signature
+from inspect import signature
 from typing import Any
 
 from parafair.arguments import instance_of, one_of
@@ -20,7 +20,7 @@ AUTO = "auto"
 SETTINGS: dict[str, Any] = {
     name: parameter.default
     for name, parameter in signature(certify).parameters.items()
-    if parameter.kind is Parameter.KEYWORD_ONLY and name not in ("device", "max_people")
+    if name in signature(check_settings).parameters
 }
 
 
