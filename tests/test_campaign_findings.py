@@ -4,8 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from parafair import FairCP, Problem, TensorData, compare_scores, evaluate_rankings
+from parafair import (
+    FairCP,
+    Problem,
+    TensorData,
+    audit,
+    compare_scores,
+    evaluate_rankings,
+    parity_limit,
+    tune,
+)
 from parafair.audits import rankings
+from parafair.data.streamed import drawn_people
 
 TENSOR = np.random.default_rng(0).normal(size=(8, 4, 3))
 DATA = TensorData.from_array(TENSOR)
@@ -83,3 +93,38 @@ def test_a_measure_that_an_evaluation_does_not_have_is_refused():
             read("recal@2")
     with pytest.raises(REFUSALS, match="group must be a str, got <NA>; give it as it is"):
         found.value("MAP", pd.NA)
+
+
+def test_numbers_beyond_the_random_generator_are_seeds_of_streamed_data():
+    assert len(drawn_people(5, 3, 2**62)) == 3
+
+
+def test_side_information_that_is_no_matrix_is_refused():
+    with pytest.raises(REFUSALS, match="side, read like X"):
+        FairCP(1, method="none").fit(TENSOR, side=memoryview(b"abc"))
+
+
+def test_too_many_folds_and_bins_are_refused_by_their_names():
+    with pytest.raises(REFUSALS, match="cv must be at most .*, got 99999"):
+        tune(FairCP(1, method="none", max_iter=1, tol=0.0), TENSOR, cv=99999)
+    with pytest.raises(REFUSALS, match="bins must be a whole number from 2 to 1000000"):
+        parity_limit(TENSOR, sensitive_features=["a", "b"] * 4, bins=10**30)
+
+
+def test_a_target_in_tiny_units_has_scores():
+    target = np.random.default_rng(1).normal(size=8)
+    found = [
+        audit(
+            TENSOR[:, 0, :2],
+            sensitive_features=["a", "b"] * 4,
+            attackers=["linear"],
+            permutations=3,
+            target=target * unit,
+        )
+        for unit in (1.0, 1e-170)
+    ]
+    values = [
+        [row.value for row in each.rows if row.measure in ("R squared", "mean score difference")]
+        for each in found
+    ]
+    np.testing.assert_allclose(*values, rtol=1e-6)

@@ -112,3 +112,15 @@ def test_a_run_that_was_being_replaced_can_be_read(tmp_path):
     (tmp_path / "run").rename(beside / "old")
     check_file(tmp_path / "run" / "fit.json", (".json",))
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_replaced_folder_inside_another_is_removed_only_if_the_new_one_is_in_place(
+    tmp_path, complete
+):
+    dead = tmp_path / name_of_killed("fit-0", ".1-seed0")
+    (dead / "old").mkdir(parents=True)
+    if not complete:
+        (dead / "content").mkdir()
+    temporaries.put_back(tmp_path)
+    assert dead.exists() is not complete

@@ -73,7 +73,9 @@ def put_back(path: Path) -> None:
             _remove(beside)
     with suppress(OSError):  # no folder, or not there
         for inside in _leftovers(path):
-            if not (inside / "old").exists():  # that is put back when its place is opened
+            # What was moved away for a new folder is put back when its place is opened; after the
+            # new folder took its place, nobody needs it.
+            if not ((inside / "old").exists() and (inside / "content").exists()):
                 _remove(inside)
 
 

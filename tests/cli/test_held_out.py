@@ -48,4 +48,4 @@ def test_files_that_test_nothing_are_refused(tables):
     assert "has no label nobody" in text
     assert "cannot be predicted; drop these entries" in text
     text = run(*arguments, "--test", "scores.csv", "--test-size", 0.2, code=2)
-    assert "--test and --test-size both say what to predict; give one of them" in text
+    assert "--test and --test-size cannot both be given; choose one of them" in text

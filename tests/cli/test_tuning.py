@@ -59,7 +59,7 @@ def test_several_strengths_without_an_audit_are_warned_of(tables):
     [
         (("--ridge", "1"), "there is nothing to choose from; give several values to --rank,"),
         (("--cv", "1"), "cv must be a whole number of at least 2, got 1"),
-        (("--cv", "3", "--validation-size", "0.1"), "--validation-size and --cv all say what to"),
+        (("--cv", "3", "--validation-size", "0.1"), "--validation-size and --cv cannot be given"),
         (("--validation", "scores.csv"), "entries are in the data too, so predicting them tests"),
         (("--rank", "2,x"), "--rank must be whole numbers separated by commas, got '2,x'"),
         (("--strength", "1,auto"), "--strength must be numbers separated by commas, got '1,auto'"),

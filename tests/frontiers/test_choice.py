@@ -106,7 +106,7 @@ def test_what_cannot_be_guaranteed_says_how_near_it_is(points, message):
         ),
         ({"max_leakage": 0.1, "guarantee": 1}, "guarantee must be one of release, matrix; got 1"),
         ({"max_residual": 0.5, "guarantee": "release"}, "guarantee='release' needs max_leakage"),
-        ({"max_leakage": 0.1, "max_certified": 0.1}, "max_certified=0.1 needs a guarantee"),
+        ({"max_leakage": 0.1, "max_certified": 0.1}, "max_certified=0.1 is for a guarantee"),
         (
             {"max_leakage": 0.1, "guarantee": "release", "max_certified": 2.0},
             "max_certified must be a finite number of at least 0 and of at most 1, got 2.0",

@@ -125,13 +125,20 @@ def overall_rows(predicted: list[Predicted]) -> list[Measure]:
     for one in predicted:
         truth = one.target.values
         if one.target.kind == "numeric":
-            measure, value, chance = R_SQUARED, float(r2_score(truth, one.answers)), 0.0
+            size = _size(truth)
+            value = float(r2_score(truth / size, one.answers / size))
+            measure, chance = R_SQUARED, 0.0
         else:
             measure, value = "accuracy", float((one.answers == truth).mean())
             chance = float(np.bincount(truth).max() / len(truth))
         row = Measure(one.target.name, "predictions", measure, value, one.model, chance=chance)
         measures.append(replace(row, about=f"chance {chance:.3f}"))
     return measures
+
+
+def _size(numbers: NDArray[np.float64]) -> float:
+    """Return a unit in which no square is too small or too large."""
+    return float(np.abs(numbers).max()) or 1.0
 
 
 def group_rows(predicted: list[Predicted], column: Column) -> list[Measure]:
@@ -162,7 +169,10 @@ def _differences(one: Predicted, labels: NDArray[Any]) -> list[tuple[str, float,
     members = [one.scores[labels == label] for label in np.unique(labels)]
     means = np.array([scores.mean(0) for scores in members])
     # Numbers in units of the target's standard deviation; probabilities as they are.
-    unit = one.target.values.std() if one.target.kind == "numeric" else 1.0
+    unit = 1.0
+    if one.target.kind == "numeric":
+        size = _size(one.target.values)
+        unit = (one.target.values / size).std() * size
     distances = [
         ks_statistic(first[:, k], second[:, k])
         for first, second in combinations(members, 2)

@@ -43,7 +43,7 @@ class HeldOutOptions:
         """
         if self.test is not None and self.test_size is not None:
             raise ValueError(
-                "--test and --test-size both say what to predict; give one of them: a file, or a "
+                "--test and --test-size cannot both be given; choose one of them: a file, or a "
                 "share of the data"
             )
         if loaded.data.is_streamed and (self.test_size, self.test) != (None, None):

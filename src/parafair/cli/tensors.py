@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from parafair.arguments import bytes_of
+from parafair.arguments import as_path, bytes_of
 from parafair.cli.options import DATA, defaults, option, words
 from parafair.data.frames import SUFFIXES
 from parafair.data.long_table import Absent, Duplicates
@@ -74,7 +74,7 @@ class TensorOptions:
 
     def read(self) -> TensorData:
         """Read the tensor; an error names the file or the option."""
-        if self.tensor.is_dir():
+        if as_path("tensor", self.tensor).is_dir():
             return self._open_sorted()
         check_file(self.tensor, (*SUFFIXES, *ARRAYS, *LISTS))
         warn_if_changed(self.tensor)

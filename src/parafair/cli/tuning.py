@@ -63,9 +63,7 @@ class SplitOptions:
         }
         given = [flag for flag, value in flags.items() if value is not None]
         if len(given) > 1:
-            raise ValueError(
-                f"{' and '.join(given)} all say what to compare settings by; give one of them"
-            )
+            raise ValueError(f"{' and '.join(given)} cannot be given together; choose one of them")
 
     def settings(self, train: TensorData, tensor: TensorOptions) -> dict[str, Any]:
         """Return arguments of `tune`."""

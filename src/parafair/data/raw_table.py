@@ -49,7 +49,9 @@ def find_files(source: Any) -> list[Path]:
                 )
             found.append(path)
         else:
-            raise FileNotFoundError(f"{path} does not exist; give a folder or .parquet files")
+            raise FileNotFoundError(
+                f"source {path} does not exist; give a folder or .parquet files"
+            )
     if not found:
         raise ValueError("source is an empty list; give a folder or .parquet files")
     return found

@@ -195,7 +195,7 @@ def _read(side: Any) -> TensorData:
     """Read a matrix of numbers."""
     _check_table(side)
     if getattr(side, "ndim", None) == 1:
-        side = side.to_frame() if hasattr(side, "to_frame") else side[:, None]
+        side = side.to_frame() if hasattr(side, "to_frame") else np.asarray(side)[:, None]
     try:
         table = TensorData.from_array(side)
     except TypeError as error:

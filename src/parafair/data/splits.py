@@ -92,7 +92,7 @@ def _not_needed(data: TensorData, order: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def fold_cells(
-    data: TensorData, folds: int, *, random_state: RandomState = 0
+    data: TensorData, folds: int, *, random_state: RandomState = 0, name: str = "folds"
 ) -> list[Split[TensorData]]:
     """Return K splits of the observed entries, which hold out different entries.
 
@@ -103,15 +103,16 @@ def fold_cells(
         data: Dense or sparse data.
         folds: Number of splits.
         random_state: Seed.
+        name: What users call the number of splits.
     """
     instance_of("data", data, TensorData, "use TensorData.from_array")
-    folds = whole_number("folds", folds, least=2)
+    folds = whole_number(name, folds, least=2)
     _refuse_zeros(data, "cross-validation")
     order = as_random(random_state).permutation(data.observed)
     free = _not_needed(data, order)
     if folds > len(free):
         raise ValueError(
-            f"folds must be at most {len(free)}, the number of entries that can be held out (one "
+            f"{name} must be at most {len(free)}, the number of entries that can be held out (one "
             f"of every label stays in training), got {folds}; choose fewer folds"
         )
     return [

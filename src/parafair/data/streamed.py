@@ -323,4 +323,4 @@ class StreamedData(TensorData):
 
 def drawn_people(everybody: int, people: int, seed: int) -> NDArray[np.intp]:
     """Return the positions of a random sample of people, in ascending order."""
-    return np.sort(np.random.RandomState(seed).permutation(everybody)[:people])
+    return np.sort(np.random.RandomState(seed % 2**32).permutation(everybody)[:people])

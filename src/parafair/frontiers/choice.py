@@ -52,7 +52,7 @@ class Wanted:
             real_number("max_certified", max_certified, least=0, most=1)
             if guarantee is None:
                 raise ValueError(
-                    f"max_certified={max_certified!r} needs a guarantee; pass guarantee='release'"
+                    f"max_certified={max_certified!r} is for a guarantee; pass guarantee='release'"
                 )
         if max_leakage is None:
             return None

@@ -69,7 +69,8 @@ class Frontier:
         for name, (mine, theirs) in same.items():
             if mine != theirs:
                 raise ValueError(
-                    f"frontiers with different {name} cannot be compared: {mine!r} and {theirs!r}"
+                    f"frontiers with different {name} cannot be compared: {mine!r} and {theirs!r}; "
+                    "use the same settings for both"
                 )
         twice = set(self.settings) & set(other.settings)
         if twice:

@@ -23,7 +23,7 @@ from parafair.arguments import real_number, to_numpy, whole_number
 from parafair.data.checks import as_data, check_scale
 from parafair.data.column import Column
 from parafair.data.randomness import RandomState, as_random
-from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.sensitive import MOST_PARTS, SensitiveFeatures
 from parafair.dependence import transport
 from parafair.dependence.transport import TINY, Lines, highest
 from parafair.display import view
@@ -208,7 +208,7 @@ def parity_limit(
 
 def _check_settings(taus: Any, bins: int, max_people: int) -> tuple[float, ...]:
     """Return the levels of parity; raise if a setting is invalid."""
-    whole_number("bins", bins, least=2)
+    whole_number("bins", bins, least=2, most=MOST_PARTS)
     whole_number("max_people", max_people, least=2)
     given = np.ravel(to_numpy(taus, "taus")).tolist()
     return tuple(real_number("each of taus", tau, least=0, most=1) for tau in given)

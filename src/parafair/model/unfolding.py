@@ -116,6 +116,7 @@ class Unfolding(Axes):
         agree = len(self.modes) == len(self.shape) == len(self.ranks) and self.mode in range(
             len(self.shape)
         )
+        agree = agree and all(1 <= r <= n for r, n in zip(self.ranks, self.shape, strict=True))
         if not agree or sizes != (self.shape[self.mode], prod(self.others)):
             raise ValueError(f"it has the sizes {sizes}, but unfolds the shape {self.shape}")
 

@@ -41,7 +41,7 @@ def validation_splits(
 ) -> list[Split[TensorData]]:
     """Return the parts to fit and to predict, one pair for each fit of a candidate."""
     if cv is not None:
-        return fold_cells(data, cv, random_state=random_state)
+        return fold_cells(data, cv, random_state=random_state, name="cv")
     if not isinstance(validation, TensorData):
         return [split_cells(data, test_size=validation, random_state=random_state)]
     labeled = is_labeled(data.modes, data.labels) and is_labeled(
