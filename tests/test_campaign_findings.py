@@ -100,7 +100,7 @@ def test_numbers_beyond_the_random_generator_are_seeds_of_streamed_data():
 
 
 def test_side_information_that_is_no_matrix_is_refused():
-    with pytest.raises(REFUSALS, match="side, read like X"):
+    with pytest.raises(REFUSALS, match="side has 3 rows but X has 8 people; pass"):
         FairCP(1, method="none").fit(TENSOR, side=memoryview(b"abc"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -111,8 +112,12 @@ def read_target(target: Any, people: int) -> Column:
 def predict_target(rows: NDArray[np.float64], target: Column, plan: Plan) -> list[Predicted]:
     """Cross-validate every predictor of the target, on standardized columns."""
     found = []
+    size = _size(target.values) if target.kind == "numeric" else 1.0
+    in_size = replace(target, values=target.values / size) if size != 1 else target
     for name, predictor in PREDICTORS.items():
-        answers, scores = predict_all(rows, target, predictor, plan)
+        answers, scores = predict_all(rows, in_size, predictor, plan)
+        if size != 1:
+            answers, scores = answers * size, scores * size
         if target.kind == "categorical" and len(target.categories) == 2:
             scores = scores[:, 1:]
         found.append(Predicted(name, target, answers, scores))
@@ -137,8 +142,9 @@ def overall_rows(predicted: list[Predicted]) -> list[Measure]:
 
 
 def _size(numbers: NDArray[np.float64]) -> float:
-    """Return a unit in which no square is too small or too large."""
-    return float(np.abs(numbers).max()) or 1.0
+    """Return a unit in which no square is too small or too large; a power of 2 rounds nothing."""
+    largest = float(np.abs(numbers).max())
+    return 2.0 ** frexp(largest)[1] if largest else 1.0
 
 
 def group_rows(predicted: list[Predicted], column: Column) -> list[Measure]:
