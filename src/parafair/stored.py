@@ -35,7 +35,7 @@ FIT_AGAIN = "fit again, or use a copy of the folder"
 
 
 @contextmanager
-def reading(path: Path, remedy: str = FIT_AGAIN) -> Iterator[None]:
+def reading(path: Path | str, remedy: str = FIT_AGAIN) -> Iterator[None]:
     """Turn every error about the content of a file into a `ValueError` that names the file."""
     try:
         yield

@@ -204,7 +204,7 @@ def load(path: str | Path, *, classes: Iterable[type] = ()) -> Frontier:
             f"path must be a folder that `parafair frontier` wrote, but {path} has no finished fit "
             "of a frontier"
         )
-    with reading(path, RUN_AGAIN):
+    with reading(" or ".join(map(str, parts)), RUN_AGAIN):
         return join(found)
 
 

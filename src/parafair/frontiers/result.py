@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,17 +61,14 @@ class Frontier:
 
     def __add__(self, other: Frontier) -> Frontier:
         """Return the points of both frontiers, to compare methods on the same data."""
-        same = {
-            name: (self.settings[m].get(name), other.settings[n].get(name))
-            for m in self.settings
-            for n in other.settings
-            for name in ("data", "test", "mode", "audits")
-        }
-        for name, (mine, theirs) in same.items():
+        for m, n, name in product(
+            self.settings, other.settings, ("data", "test", "mode", "audits")
+        ):
+            mine, theirs = self.settings[m].get(name), other.settings[n].get(name)
             if mine != theirs:
                 raise ValueError(
-                    f"frontiers with different {name} cannot be compared: {mine!r} and {theirs!r}; "
-                    "use the same settings for both"
+                    f"frontiers with different {name} cannot be compared: {m!r} has {mine!r}, {n!r} "
+                    f"has {theirs!r}; use the same settings for both"
                 )
         twice = set(self.settings) & set(other.settings)
         if twice:
