@@ -67,8 +67,8 @@ class Frontier:
             mine, theirs = self.settings[m].get(name), other.settings[n].get(name)
             if mine != theirs:
                 raise ValueError(
-                    f"frontiers with different {name} cannot be compared: {m!r} has {mine!r}, {n!r} "
-                    f"has {theirs!r}; use the same settings for both"
+                    f"frontiers with different {name} cannot be compared: {m!r} has {mine!r}, "
+                    f"{n!r} has {theirs!r}; use the same settings for both"
                 )
         twice = set(self.settings) & set(other.settings)
         if twice:
