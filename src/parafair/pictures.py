@@ -48,7 +48,7 @@ def check_figure(path: str | Path, *, overwrite: bool, name: str = "path") -> No
         overwrite: Whether a file that exists is replaced.
         name: What users call the path.
     """
-    suffixes = [f".{name}" for name in FORMATS]
+    suffixes = [f".{each}" for each in FORMATS]
     if as_path(name, path).suffix.lower() not in suffixes:
         raise ValueError(f"{name} must end in {', '.join(suffixes)}, got {str(path)!r}")
     check_matplotlib()

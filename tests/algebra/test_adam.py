@@ -11,7 +11,7 @@ def test_steps_are_those_of_pytorch():
     generator = torch.Generator().manual_seed(0)
     ours = [torch.randn(shape, generator=generator) for shape in ((3, 4), (4, 1))]
     theirs = [each.clone() for each in ours]
-    for fused in (None, True):
+    for fused in (False, True):
         own = Adam(ours, betas=(0.9, 0.99), fused=fused)
         other = torch.optim.Adam(theirs, betas=(0.9, 0.99), fused=fused)
         for rate in (0.1, 0.05, 0.02):

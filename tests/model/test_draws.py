@@ -6,6 +6,7 @@ import torch
 
 from parafair import FairCP, TensorData
 from parafair.model.draws import normals_of_people, secret_of
+from parafair.penalties import Transport
 
 RANDOM = np.random.default_rng(0)
 VALUES = RANDOM.standard_normal((30, 4, 3))
@@ -207,3 +208,14 @@ def test_noises_of_other_levels_strengths_and_ranks_are_independent():
     for other in drawn[1:]:
         correlations = np.corrcoef(drawn[0].T, other.T)[: drawn[0].shape[1], drawn[0].shape[1] :]
         assert np.abs(correlations).max() < 0.4
+
+
+def test_noises_of_methods_without_a_strength_are_independent():
+    # Otherwise the difference of two releases would be almost free of noise.
+    drawn = []
+    for method in (Transport(), Transport(leakage=0.05), Transport(leakage=0.2)):
+        found = FairCP(2, method=method, noise=0.1, max_iter=3, tol=0, n_init=1)
+        found.fit(VALUES, sensitive_features=np.arange(30) % 2)
+        noise = found.fit_.cp.factors[0] - found.fit_.noiseless
+        drawn.append((noise @ found.fit_.noise[0].inverse()).numpy().ravel())
+    assert np.abs(np.corrcoef(drawn) - np.eye(3)).max() < 0.5

@@ -151,7 +151,7 @@ def test_labels_and_processes_change_nothing(marks):
         ({"grid": {"rank": [1]}, "max_leakage": float("nan")}, "max_leakage must be a number"),
         ({"grid": {"rank": [1]}, "validation": 1.5}, "validation must be a share"),
         ({"grid": {"rank": [1]}, "cv": 1}, "cv must be a whole number of at least 2"),
-        ({"cv": 10**6}, "folds must be at most"),
+        ({"cv": 10**6}, "cv must be at most"),
         ({"grid": {"rank": [None]}}, "rank must be a whole number"),
         ({"grid": {"rank": []}}, "grid must name arguments of the model with values to try"),
         ({"grid": []}, "grid must name arguments of the model with values to try"),

@@ -176,12 +176,20 @@ def test_a_checkpoint_names_no_other_class(tmp_path):
     assert kinds == {"Running", "BlockState", "Objective", "Iteration"}
 
 
-@pytest.mark.parametrize("name", ["thesis.tex", ".hidden", "save-the-date.txt"])
+@pytest.mark.parametrize("name", ["thesis.tex", "save-the-date.txt"])
 def test_a_folder_with_other_files_is_refused(tmp_path, name):
     (tmp_path / name).write_text("important")
     with pytest.raises(FileExistsError, match=rf"holds other files \({name}\)"):
         plain().fit(TENSOR, sensitive_features=GROUPS, checkpoint=tmp_path)
     assert (tmp_path / name).read_text() == "important"
+
+
+def test_hidden_files_stay_and_do_not_matter(tmp_path):
+    # Those of the system, or of a writer on another machine that was killed.
+    hidden = tmp_path / ".current-elsewhere-1-0123456789ab.json"
+    hidden.write_text("half")
+    plain(max_iter=3).fit(TENSOR, sensitive_features=GROUPS, checkpoint=tmp_path)
+    assert hidden.read_text() == "half"
 
 
 def test_what_is_put_into_the_folder_during_the_fit_stays(tmp_path):

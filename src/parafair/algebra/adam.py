@@ -19,7 +19,7 @@ class Adam:
     Args:
         parameters: The parameters.
         betas: Decay of the mean of gradients, and of their squares.
-        fused: Whether all parameters change in one operation; None leaves it to PyTorch.
+        fused: Whether all parameters change in one operation.
     """
 
     def __init__(
@@ -27,14 +27,17 @@ class Adam:
         parameters: Sequence[Tensor],
         *,
         betas: tuple[float, float] = (0.9, 0.999),
-        fused: bool | None = None,
+        fused: bool = False,
     ) -> None:
         self.parameters = list(parameters)
         self.betas = betas
         self.fused = fused
         self._means = [torch.zeros_like(each) for each in self.parameters]
         self._squares = [torch.zeros_like(each) for each in self.parameters]
-        self._steps = [torch.zeros((), dtype=torch.float32, device="cpu") for _ in self.parameters]
+        self._steps = [
+            torch.zeros((), dtype=torch.float32, device=each.device if fused else "cpu")
+            for each in self.parameters
+        ]
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], rate: float) -> None:

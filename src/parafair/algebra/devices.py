@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from functools import cache
+from shutil import which
 
 import torch
 from torch import Tensor
@@ -21,3 +24,13 @@ def by_device(sizes: Mapping[str, int], tensor: Tensor) -> int:
 def identity(size: int, like: Tensor) -> Tensor:
     """Return an identity matrix with the dtype and on the device of a tensor."""
     return torch.eye(size, dtype=like.dtype, device=like.device)
+
+
+@cache
+def can_compile(device: torch.device) -> bool:
+    """Tell whether Triton can compile kernels for a CUDA device.
+
+    It needs a C compiler, which slim containers lack, and a GPU of 2017 or later.
+    """
+    compilers = (os.environ.get("CC", ""), "gcc", "clang")
+    return any(map(which, compilers)) and torch.cuda.get_device_capability(device) >= (7, 0)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
+from parafair.algebra.devices import can_compile
 
 if TYPE_CHECKING:
     from parafair.algebra.segments import Segments
@@ -37,6 +38,7 @@ def is_fused(values: Tensor, rank: int) -> bool:
         and values.dtype in (torch.float32, torch.float64)
         and rank <= MOST_COLUMNS
         and len(values) > 0
+        and can_compile(values.device)
     )
 
 

@@ -24,7 +24,7 @@ from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 
-# Scores that are sorted at a time, and counts of people that are drawn.
+# Scores that are sorted at a time, and the largest number of bootstrap samples.
 MOST_SCORES = 2**22
 MOST_BOOTSTRAPS = 10**6
 

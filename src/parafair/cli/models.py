@@ -23,7 +23,7 @@ FIT, TUNE = defaults(FairCP), defaults(tune)
 RANK = "Number of components"
 RIDGE = (
     "Shrinkage equal to this many extra zero entries per person; or auto: 0 if no entry is "
-    "missing, otherwise the one that predicts held-out entries best"
+    "missing (0.1 with a link), otherwise the one that predicts held-out entries best"
 )
 STRENGTH = "Multiplier of the penalty, or auto: the first on a path that passes the audit"
 NOISE = (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from parafair.algebra.devices import can_compile
 from parafair.dependence.scales import ROW_GAMMAS
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def is_fused(rows: Tensor, columns: Tensor) -> bool:
         and rows.dtype == torch.float32
         and rows.shape[-1] <= MOST_COLUMNS
         and columns.shape[-1] <= MOST_WEIGHTS
+        and can_compile(rows.device)
     )
 
 

@@ -380,5 +380,6 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         """Return the certified leakage of held-out people, if the fit were this one."""
         assert held_out is not None
         self._keep([released], replace(record, noise=noise), training)
-        new, side = held_out[:2], dict(zip(["side"], held_out[2:], strict=False))
-        return certify(self, *new, **side, confidence=confidence).leakage(POPULATION)
+        side = held_out[2] if len(held_out) == 3 else None
+        found = certify(self, *held_out[:2], side=side, confidence=confidence)
+        return found.leakage(POPULATION)

@@ -33,7 +33,7 @@ from parafair.solvers.fitting import complete
 from parafair.solvers.loop import Counted, OnIteration
 
 # The first noise, as a share of the spread, and its multiples: the first that suffices is taken.
-# With shared places they cost an audit each and no certificate, so there are more of them.
+# With shared places they cost an audit each and no fit, so there are more of them.
 FIRST_NOISE, MULTIPLES = 0.05, (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 FINER = tuple(2 ** (k / 2) for k in range(13))
 
@@ -96,13 +96,20 @@ def select_guaranteed(
     try:
         strength, fit_with = _start(search, wanted, most, tell)
         shared = strength is None
-        for multiple in FINER if shared else MULTIPLES:
+        multiples = FINER if shared else MULTIPLES
+        for multiple in multiples:
             noise = replace(task.noise(first * multiple, strength=strength), cheapest=shared)
             fit = fit_with(noise.level)
             deviation = search.deviation(fit)
             released = noise.release(problem, fit)
             certified = _certified(
-                task, fit, noise, released, wanted=wanted, of_population=of_population
+                task,
+                fit,
+                noise,
+                released,
+                wanted=wanted,
+                trials=len(multiples),
+                of_population=of_population,
             )
             trial = Trial(strength, noise.level, released.residual, deviation, certified=certified)
             if certified is not None and certified > most + ROUNDING:
@@ -176,11 +183,15 @@ def _certified(
     released: Fit,
     *,
     wanted: tuple[str, ...],
+    trials: int,
     of_population: OfPopulation | None,
 ) -> float | None:
-    """Return the largest leakage that the wanted certificates allow; None without any."""
+    """Return the largest leakage that the wanted certificates allow; None without any.
+
+    All trials together have the confidence.
+    """
     problem = task.problem
-    confidence = 1 - (1 - CONFIDENCE) / len(MULTIPLES)
+    confidence = 1 - (1 - CONFIDENCE) / trials
     found = []
     if RELEASE in wanted:
         features = problem.penalized_features
@@ -230,6 +241,11 @@ def check_held_out(held_out: object, settings: Settings, side: object = None) ->
         raise ValueError(
             "held_out has no side information, but the training people have; pass "
             "held_out=(entries, sensitive features, side)"
+        )
+    if needed and side is None and len(held_out) == 3:  # type: ignore[arg-type]
+        raise ValueError(
+            "held_out has side information, but the training people have none; pass "
+            "held_out=(entries, sensitive features), or side"
         )
     if held_out is not None and not needed:
         raise ValueError(

@@ -99,9 +99,9 @@ def warn_of_costly_noise(fit: Fit, loss: Loss, *, stacklevel: int) -> None:
         return
     warn(
         f"noise raises the {loss.measure} from {before:.3g} to {fit.residual:.3g}, so predictions "
-        f"are worse than a constant: with loss={loss.name!r} they are exponential in the rows, and "
-        "rows far from the others make everybody's noise large. Embeddings, audits and "
-        "certificates are not affected; for predictions use less noise, or a larger ridge",
+        "are worse than a constant: rows far from the others make everybody's noise large, and a "
+        "link makes it larger. Embeddings, audits and certificates are not affected; for "
+        "predictions use less noise, or a larger ridge",
         stacklevel=stacklevel + 1,
     )
 
@@ -136,6 +136,7 @@ class Noise:
             whole spread, and together at most as much as with the same share of the spread in all
             directions. It is for people who share places: what one row reveals does not depend on
             the noise then, which has to hide neighbors alone.
+        method: What tells fits without a strength apart.
     """
 
     level: float
@@ -143,6 +144,7 @@ class Noise:
     secret: str = field(repr=False)
     strength: float | None = None
     cheapest: bool = False
+    method: str = ""
 
     @classmethod
     def of_record(cls, record: Record, secret: str) -> Noise:
@@ -153,9 +155,9 @@ class Noise:
         """Return a finished fit with noise in every mode with sensitive features, and its shifts.
 
         The noise depends on the seed, on the data and on the covariance of the penalized rows, not
-        on the initial factors. Fits of another level, strength or rank have independent noise:
-        otherwise two of them together would give the rows without noise. Without the data nobody
-        can draw it again, even if the seed is known. Rows without observed entries are the mean of
+        on the initial factors. Fits of another level, strength, method or rank have independent
+        noise: otherwise two of them together would give the rows without noise. Without the data
+        nobody can draw it again, even if the seed is known. Rows without observed entries are the mean of
         the other rows, as before. Shifts are relative to the least-squares rows with all other
         factors as they are released.
 
@@ -298,7 +300,8 @@ class Noise:
     def _settings(self, rank: int) -> str:
         """Return all settings that noise follows from, as text."""
         strength = None if self.strength is None else float(self.strength)
-        return f"{self.seed} {float(self.level)!r} {strength!r} {rank}"
+        found = f"{self.seed} {float(self.level)!r} {strength!r} {rank}"
+        return f"{found} {self.method}" if self.method else found
 
     def _drawn(
         self, rows: Tensor, key: tuple[int, ...], matrix: Tensor, share: Share | None

@@ -274,6 +274,11 @@ class Recommender:
 
     def _of_people(self, data: StreamedData) -> TensorData | None:
         """Return the entries of the people who get recommendations; takes one pass."""
+        if data.modes != self.axes.modes:
+            raise ValueError(
+                f"exclude must have the modes {', '.join(self.axes.modes)} of the model, in this "
+                f"order, got {', '.join(data.modes)}"
+            )
         labels = self.axes.labels[self.axes.mode]
         places = find_labels(labels[self.places[self.places < len(labels)]], data.labels[0])
         places = np.unique(places[places >= 0])

@@ -18,6 +18,7 @@ from parafair.encoders.optimizing import learn
 from parafair.encoders.reducing import reduce
 from parafair.encoders.result import EncodedFit
 from parafair.errors import warn
+from parafair.model.checks import AUDIT
 from parafair.model.noise import Noise
 from parafair.model.ridge import RidgeSelection
 from parafair.model.streaming import sampled_start
@@ -71,7 +72,8 @@ class Task:
     @property
     def training(self) -> Training:
         """What a fitted model keeps of its data."""
-        return Training.of(self.problem, self.offsets, self.secret, self.unfolding, self.columns)
+        secret = f"{self.secret} {self.method}" if self.method else self.secret
+        return Training.of(self.problem, self.offsets, secret, self.unfolding, self.columns)
 
     def share(self, team: Team) -> Task:
         """Return the part of the fit that this process runs."""
@@ -94,7 +96,17 @@ class Task:
         seed = self.settings.seed if seed is None else seed
         method = self.settings.postprocessing
         shared = isinstance(method, Transport) and method.leakage is not None
-        return Noise(level, seed, self.secret, strength, cheapest=shared)
+        return Noise(level, seed, self.secret, strength, cheapest=shared, method=self.method)
+
+    @property
+    def method(self) -> str:
+        """What tells fits apart that have no strength, for their noise; empty for others."""
+        settings, method = self.settings, self.settings.postprocessing
+        if method is not None:
+            return f"{type(method).__name__} {getattr(method, 'leakage', None)!r}"
+        if settings.automatic and set(settings.wanted) - {AUDIT}:
+            return f"{' '.join(settings.wanted)} {float(settings.model.max_leakage)!r}"
+        return ""
 
     def warn_small_groups(self, *, stacklevel: int) -> None:
         """Warn about groups that are too small to be hidden, if the method hides any."""

@@ -240,11 +240,14 @@ def check_checkpoint(folder: Path | None, minutes: float) -> None:
         raise FileExistsError(f"checkpoint must be a folder, got the file {folder}; name another")
     put_back(folder)
     present = list(folder.iterdir()) if folder.exists() else []
-    foreign = sorted(path.name for path in present if not _is_own(path))
+    # Hidden files may be those of the system, or of a writer on another machine that was killed.
+    foreign = sorted(
+        path.name for path in present if not (_is_own(path) or path.name.startswith("."))
+    )
     if foreign:
         raise FileExistsError(
-            f"checkpoint {folder} holds other files ({', '.join(foreign[:5])}), which would be "
-            "lost; choose another folder"
+            f"checkpoint {folder} holds other files ({', '.join(foreign[:5])}), but is for a "
+            "checkpoint alone; choose another folder"
         )
     check_writable(next(path for path in (folder, *folder.absolute().parents) if path.exists()))
 

@@ -145,8 +145,8 @@ class Part:
             torch.linalg.solve(self.basis.mT, step, left=False), change @ self.basis
         )
         squares = [rows.square().sum((-2, -1)) for rows in (moved, changed)]
-        before_step, after_step = self.team.sums(squares)
-        ratio = after_step.sqrt() / before_step.sqrt()
+        of_step, of_change = self.team.sums(squares)
+        ratio = of_change.sqrt() / of_step.sqrt()
         found = before ** (1 - LAST) * ratio**LAST
         return torch.where(torch.isfinite(found) & (found > 0), found, before)
 
