@@ -157,9 +157,9 @@ class Noise:
         The noise depends on the seed, on the data and on the covariance of the penalized rows, not
         on the initial factors. Fits of another level, strength, method or rank have independent
         noise: otherwise two of them together would give the rows without noise. Without the data
-        nobody can draw it again, even if the seed is known. Rows without observed entries are the mean of
-        the other rows, as before. Shifts are relative to the least-squares rows with all other
-        factors as they are released.
+        nobody can draw it again, even if the seed is known. Rows without observed entries are the
+        mean of the other rows, as before. Shifts are relative to the least-squares rows with all
+        other factors as they are released.
 
         Args:
             problem: The problem that was solved; of one member, if it has several strengths.
