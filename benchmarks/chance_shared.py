@@ -83,8 +83,11 @@ def _fit(data: Any, groups: Any, method: Any = None, group: Any = None) -> tuple
 
 def _by_two(data: Any, groups: Any) -> tuple[Any, float]:
     """Return the fit of two processes."""
+
+    def work(group: Any) -> tuple[Any, float]:
+        return _fit(data, groups, group=group)
+
     with tempfile.TemporaryDirectory() as folder:
-        work = lambda group: _fit(data, groups, group=group)  # noqa: E731
         first, second = together(Path(folder), 2, work, PATIENCE)
     for each in (first, second):
         if isinstance(each, BaseException):

@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from parafair import FairCP, FairTucker, TensorData, audit
 from parafair.audits import Verdict
 from parafair.losses import Binomial, Huber
+from parafair.storage import new_folder
 
 FEW = {"method": "none", "init": "normal", "tol": 1e-3, "max_iter": 60}
 COLUMNS = list("vwxyz")
@@ -158,3 +162,11 @@ def test_a_fair_fit_hides_what_a_table_reveals(seed, n, kind):
         verdicts.append(audit(found.embedding_, sensitive_features=groups).verdict(0.1))
     assert verdicts[0] is Verdict.LEAKS
     assert verdicts[1] is not Verdict.LEAKS
+
+
+def test_a_file_with_intercepts_of_other_columns_is_damaged(fitted, tmp_path):
+    fit = replace(fitted[0].fit_, side_intercepts=torch.zeros(1))
+    with new_folder(tmp_path / "fit") as folder:
+        fit.write(folder)
+    with pytest.raises(ValueError, match="intercepts of side information have the shape"):
+        type(fit).load(tmp_path / "fit")

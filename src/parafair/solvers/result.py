@@ -309,6 +309,11 @@ class Fit:
                     f"its factor of side information has the shape {tuple(side.shape)}, not "
                     f"(columns, {cp.rank})"
                 )
+            if intercepts is not None and (side is None or intercepts.shape != side.shape[:1]):
+                raise ValueError(
+                    f"its intercepts of side information have the shape {tuple(intercepts.shape)}, "
+                    "not one number for each of its columns"
+                )
             _check_modes(cp, noise, others)
         with reading(folder / FIT_FILE):
             if noise and len(record["history"]) < 2:
