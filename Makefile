@@ -39,12 +39,12 @@ bench: $(VENV)/.bench
 # The tables and the page of docs/reproduction.md; existing rows are not computed again.
 reproduce: $(VENV)/.demo
 	$(BIN)/parafair reproduce all --n-jobs -1 --format png \
-	    --out docs/data/reproduction --page docs/reproduction.md
+	    --out docs/data/reproduction --page docs/reproduction.md --force
 
 # The tables and the page of docs/readings.md, on a GPU.
 readings: $(VENV)/.demo
 	$(BIN)/parafair reproduce readings --device cuda --n-jobs -1 \
-	    --out docs/data/readings --page docs/readings.md
+	    --out docs/data/readings --page docs/readings.md --force
 
 # The site, with the scripts of the gallery run; those that have not changed are not run again.
 docs: $(VENV)/.docs

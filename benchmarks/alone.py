@@ -11,7 +11,9 @@ from importlib import import_module
 from pathlib import Path
 
 
-def alone(function: str, *arguments: object, source: str | None = None) -> dict[str, object]:
+def alone(
+    function: str, *arguments: object, source: str | None = None, seconds: float | None = None
+) -> dict[str, object]:
     """Return the result of a function such as "fairness.one_fit", and its peak memory.
 
     Arguments and result must be JSON values.
@@ -20,11 +22,12 @@ def alone(function: str, *arguments: object, source: str | None = None) -> dict[
         function: The function.
         arguments: Its arguments.
         source: The ``src`` folder of another version of parafair to use; None for this one.
+        seconds: When the process is stopped; None for never.
     """
     command = [sys.executable, "-m", "benchmarks.alone", function, json.dumps(arguments)]
     environment = os.environ if source is None else {**os.environ, "PYTHONPATH": source}
     found = subprocess.run(
-        command, stdout=subprocess.PIPE, check=True, text=True, env=environment
+        command, stdout=subprocess.PIPE, check=True, text=True, env=environment, timeout=seconds
     ).stdout
     result: dict[str, object] = json.loads(found.splitlines()[-1])
     return result

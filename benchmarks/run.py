@@ -5,8 +5,8 @@
 Names, the default being all of them:
 
 * speed: algorithm1, plain_cp, khsic, audit_time, iteration_time, import_time; solvers: all_at_once
-* fairness: chance_auto, chance_random, chance_seeds, chance_new, chance_chunks, baselines, drift,
-  fair_time
+* fairness: chance_auto, chance_random, chance_seeds, chance_new, chance_chunks, many_starts,
+  baselines, drift, fair_time
 * frontiers: batch, hypervolume; the paper's figures: reproduction
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * audits: power
@@ -15,7 +15,8 @@ Names, the default being all of them:
 * encoders: adult_blind, adult_splits, oulad_blind
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
-  and counts: losses, linked_noise, zeros_time, zeros_fairness
+  and counts: losses, linked_noise, zeros_time, zeros_fairness; all of these: unseen_data
+* the squared loss before other losses existed: squared_before, which needs an earlier version
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
 Each benchmark prints its table and writes it, with the machine and the versions, to
@@ -40,6 +41,7 @@ from tests.reference import paper_bcd
 
 from benchmarks import (
     audits,
+    before_losses,
     blind,
     blind_splits,
     certificates,
@@ -62,6 +64,8 @@ from benchmarks import (
     recommend,
     scores,
     solvers,
+    starts,
+    unseen,
     zeros,
 )
 from benchmarks import reproduction as figures
@@ -260,6 +264,7 @@ BENCHMARKS = {
     "chance_seeds": chance.chance_seeds,
     "chance_new": chance.chance_new,
     "chance_chunks": chunks.chance_chunks,
+    "many_starts": starts.many_starts,
     "many_processes": processes.many_processes,
     "chance_shared": chance_shared.chance_shared,
     "baselines": fairness.baselines,
@@ -272,6 +277,8 @@ BENCHMARKS = {
     "sparse_sums": completion.sparse_sums,
     "losses": losses.losses,
     "linked_noise": losses.linked_noise,
+    "squared_before": before_losses.squared_before,
+    "unseen_data": unseen.unseen_data,
     "zeros_time": zeros.zeros_time,
     "zeros_fairness": zeros.zeros_fairness,
     "ridge": ratings.ridge,
@@ -300,6 +307,8 @@ BENCHMARKS = {
 def main() -> None:
     """Run the benchmarks named on the command line, or all of them."""
     here = [name for name in BENCHMARKS if torch.cuda.is_available() or "gpu" not in name]
+    if "PARAFAIR_BEFORE" not in os.environ:
+        here.remove("squared_before")
     for name in sys.argv[1:] or here:
         print(f"\n{BENCHMARKS[name].__doc__}\n")
         rows = list(BENCHMARKS[name]())

@@ -1,11 +1,17 @@
-"""Streamed fits by the number of people: time, memory, and the bound on memory.
+"""Fits by the number of people: time, memory, and for streamed fits the bound on memory.
 
     python -m benchmarks.scale generated --people 100000,1000000 --rank 4
     python -m benchmarks.scale parquet --people 1000000 --folder /data/scale --rank 4
+    python -m benchmarks.scale memory --people 100000,1000000 --device cuda --rank 16
+    python -m benchmarks.scale aims --device cuda
 
 `generated` draws the entries from a seed in every pass, so any number of people can be tried.
-`parquet` writes them once, sorts them, and streams them. Each number of people runs in a process of
-its own, for its peak memory. Rows are added to benchmarks/results/scale_NAME.json.
+`parquet` writes them once, sorts them, and streams them. `memory` draws them into the memory of the
+device; see `benchmarks.drawn`. Each number of people runs in a process of its own, for its peak
+memory. Rows are added to benchmarks/results/scale_NAME.json. With several numbers of people, the
+power with which the time of a pass or a step grows is printed. `aims` is a list of `memory`: steps
+of 10^5, 10^6 and 10^7 people with 10 entries each, and a fit of 10^6 people with 100 entries each;
+--quick has a hundredth of the people.
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ import numpy as np
 import torch
 
 from benchmarks.alone import alone
+from benchmarks.drawn import exponent
 from benchmarks.simulated import SimulatedSource, write_files
 from parafair import FairCP, TensorData, sort_parquet
 from parafair.arguments import bytes_of
@@ -33,7 +40,7 @@ Row = dict[str, object]
 def main() -> None:
     """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", choices=["generated", "parquet"])
+    parser.add_argument("source", choices=["generated", "parquet", "memory", "aims"])
     parser.add_argument("--people", default="100000")
     parser.add_argument("--entries", type=int, default=20)
     parser.add_argument("--others", default="20,10")
@@ -43,21 +50,71 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--max-iter", type=int, default=10)
+    parser.add_argument("--tol", type=float, default=0.0)
+    parser.add_argument("--steps-only", action="store_true", help="no whole fit; for `memory`")
+    parser.add_argument("--seconds", type=float, default=200.0, help="a fit of `memory` ends then")
+    parser.add_argument("--quick", action="store_true", help="few people; for `aims`")
     parser.add_argument("--folder", type=Path, help="where `parquet` writes its files")
     given = vars(parser.parse_args())
-    folder = given.pop("folder")
+    folder, quick = given.pop("folder"), given.pop("quick")
+    if given["source"] == "aims":
+        aims(given["device"], 100 if quick else 1, given["seconds"])
+        return
     if given["source"] == "parquet" and folder is None:
         parser.error("parquet needs --folder")
     others = [int(size) for size in given.pop("others").split(",")]
     rows = []
     for people in map(int, given.pop("people").split(",")):
         place = None if folder is None else str(folder / str(people))
-        row = alone("scale.one_fit", {**given, "people": people, "others": others, "folder": place})
+        module = "drawn" if given["source"] == "memory" else "scale"
+        wanted = {**given, "people": people, "others": others, "folder": place}
+        row = alone(f"{module}.one_fit", wanted)
         print(json.dumps(row), flush=True)
         rows.append(row)
-    path = RESULTS / f"scale_{given['source']}.json"
+        _store(f"scale_{given['source']}", row)
+    if len(rows) > 1:
+        name = "step, s" if given["source"] == "memory" else "pass, s"
+        print(f"{name} grows with the power {exponent(rows, name):.3f} of the people")
+
+
+def aims(device: str, divisor: int, seconds: float) -> None:
+    """Measure how steps grow with the people, then a large fit; each row is stored at once.
+
+    Args:
+        device: The device.
+        divisor: What the numbers of people are divided by.
+        seconds: When the fit ends, converged or not.
+    """
+    common: Row = {"device": device, "rank": 16, "method": "invariant", "max_iter": 2000}
+    common |= {"tol": 3e-5, "seconds": seconds}
+    small = {**common, "others": [20, 20], "entries": 10, "steps_only": True}
+    large = {**common, "others": [500, 500], "entries": 100, "steps_only": False}
+    plan = [{**small, "people": n // divisor} for n in (10**5, 10**6, 10**7)]
+    plan.append({**large, "people": 10**6 // divisor})
+    rows = []
+    names = ("people", "entries", "drawn, s", "step, s", "fit, s", "status", "residual", "GPU GB")
+    print(" | ".join(names), flush=True)
+    for wanted in plan:
+        row = alone("drawn.one_fit", wanted)
+        rows.append(row)
+        if divisor == 1:
+            _store("scale_aims", row)
+        print(" | ".join(_short(row.get(name, "")) for name in names), flush=True)
+        if len(rows) == len(plan) - 1:
+            power = exponent(rows, "step, s")
+            print(f"step, s grows with the power {power:.3f} of the people", flush=True)
+    print(json.dumps(rows[-1]), flush=True)
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _store(name: str, row: Row) -> None:
+    """Add a row to the results."""
+    path = RESULTS / f"{name}.json"
     before = json.loads(path.read_text())["rows"] if path.is_file() else []
-    path.write_text(json.dumps({"rows": before + rows}, indent=1) + "\n")
+    path.write_text(json.dumps({"rows": [*before, row]}, indent=1) + "\n")
 
 
 def one_fit(settings: dict[str, object]) -> Row:
@@ -80,7 +137,7 @@ def one_fit(settings: dict[str, object]) -> Row:
         method=str(wanted["method"]),
         ridge=1.0,
         max_iter=wanted["max_iter"],  # type: ignore[arg-type]
-        tol=0.0,
+        tol=wanted.get("tol", 0.0),  # type: ignore[arg-type]
         n_init=1,
         dtype=str(wanted["dtype"]),
     )

@@ -67,6 +67,7 @@ MODULE_CALLS = {
     "interop.export_encoder": export,
     "interop.factors_to_xarray": lambda m: interop.factors_to_xarray(m["model"]),
     "losses.deviances": lambda m: losses.deviances(losses.Poisson(), ONES, ONES),
+    "losses.has_link": lambda m: losses.has_link(losses.Squared()),
     "losses.is_squared": lambda m: losses.is_squared(losses.Squared()),
     "losses.needs_non_negative": lambda m: losses.needs_non_negative(losses.Poisson()),
     "losses.null_deviance": lambda m: losses.null_deviance(losses.Poisson(), ONES),

@@ -207,7 +207,7 @@ CALLS = {
     ),
     "Problem.penalized_rows": lambda m: m["problem"].penalized_rows(m["factors"][0]),
     "Problem.penalty_and_gradients": lambda m: m["problem"].penalty_and_gradients(m["factors"]),
-    "Problem.penalties": lambda m: m["problem"].penalties(m["factors"]),
+    "Problem.penalty_of": lambda m: m["problem"].penalty_of(m["factors"]),
     "Problem.side_at": lambda m: m["problem"].side_at(m["factors"][0]),
     "Problem.take": lambda m: m["problem"].take(torch.zeros(1, dtype=torch.long)),
     "Problem.value_and_gradients": lambda m: m["problem"].value_and_gradients(m["factors"]),

@@ -15,7 +15,7 @@ TESTS = Path(__file__).parent
 # import each other.
 LAYERS = [
     {"display", "errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
-    {"environment"},
+    {"environment", "failures"},
     {"arguments", "team"},
     {"progress"},
     {"storage"},
@@ -40,6 +40,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Test files that are about more than one module, and what they are about.
 ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
+    "frontiers/test_shared.py": "frontiers whose fits are shared by several processes",
     "model/test_linked_noise.py": "noise and the ridge, with a link",
     "test_core_only.py": "an environment without the extras",
     "test_release.py": "the version, the workflows and the wheel",
@@ -69,7 +70,9 @@ ABOUT_SEVERAL_MODULES = {
     "guarantees/test_theorem.py": "the page of this name",
     "losses/test_losses.py": "all losses",
     "model/test_shared_failures.py": "what goes wrong in one of several processes",
+    "model/test_shared_memory.py": "what each of several processes holds",
     "model/test_shared_streaming.py": "several processes that stream",
+    "model/test_zero_slices.py": "items and days with zeros alone, for every loss and model",
     "model/test_zeros.py": "data whose absent entries are zeros",
     "model/test_chance.py": "the default method ends at chance",
     "model/test_scikit_learn.py": "the conventions of scikit-learn",

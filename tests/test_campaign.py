@@ -3,6 +3,8 @@
 import inspect
 import os
 import signal
+import subprocess
+import sys
 import time
 from itertools import islice
 
@@ -14,7 +16,7 @@ from parafair import FairCP, Measure, SensitiveFeatures, TensorData
 from parafair.audits.evaluation import Score
 from parafair.data.randomness import as_seed
 from tests.campaign import __main__ as campaign
-from tests.campaign import api, shell
+from tests.campaign import api, parallel, shell
 from tests.campaign.counts import Counts
 from tests.campaign.judging import judge_exception, undefined
 from tests.campaign.outcomes import Kind, Outcome
@@ -82,6 +84,80 @@ def test_counts_of_runs_add_up_even_if_they_are_ended(tmp_path, monkeypatch):
     assert total.kinds == {"api": {Kind.FINE: 2, Kind.RAW: 2}}
     assert total.targets == {"api": {"fit": 4}}
     assert [failure.reproduction for failure in total.failures.values()] == ["fit()"]
+
+
+def test_counts_name_the_version_and_what_was_not_tried(tmp_path, capsys):
+    first = Counts([1], ["0.2.0 (a)"], [])
+    first.add("damage", Outcome("model/model.json", Kind.REFUSED))
+    first.add("damage", Outcome("model/factors.safetensors", Kind.FINE))
+    first.write(tmp_path / "1.json")
+    Counts([2], ["0.2.0 (b)"], ["Polars"]).write(tmp_path / "2.json")
+    Counts.read(sorted(tmp_path.iterdir())).show()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "model 2" in said
+    assert "not tried: inputs of Polars, which is not installed" in said
+    assert "2 attempts on 0.2.0 (a), 0.2.0 (b) with seeds 1, 2" in said
+
+
+def test_a_part_that_fails_itself_is_a_failure(monkeypatch):
+    def broken(seed, folder):
+        yield Outcome("fit", Kind.FINE)
+        raise RuntimeError("the folder is gone")
+
+    monkeypatch.setitem(campaign.PARTS, "api", broken)
+    monkeypatch.setitem(campaign.PARTS, "kills", lambda *_: iter([Outcome("fit", Kind.FINE)]))
+    found = campaign.run(60, 1, ["api", "kills"])
+    assert found.kinds == {"api": {Kind.FINE: 1, Kind.RAW: 1}, "kills": {Kind.FINE: 1}}
+    (failure,) = found.failures.values()
+    assert "RuntimeError: the folder is gone" in failure.detail
+
+
+def test_parts_are_dealt_to_processes_by_their_costs():
+    parts = list(campaign.PARTS)
+    assert parallel.deal(parts, len(parts) - 1) == [parts] * (len(parts) - 1)
+    dealt = parallel.deal(parts, 15)
+    assert len(dealt) == 15
+    assert {part for (part,) in dealt} == set(parts)
+    assert dealt.count(["api"]) > dealt.count(["races"]) == 1
+
+
+def test_campaigns_with_near_seeds_share_no_case():
+    seeds = [own for seed in range(7001, 7101) for own in parallel.seeds_of(seed, 16)]
+    assert len(set(seeds)) == 1600
+    assert parallel.seeds_of(7001, 4) == parallel.seeds_of(7001, 16)[:4]
+    cases = {repr(api.draw_case(seed, number)) for seed in seeds[:4] for number in range(5)}
+    assert len(cases) > 15  # a call with few arguments may be drawn twice
+
+
+def test_a_process_that_crashes_is_a_failure(tmp_path):
+    (tmp_path / "printed").write_text("MemoryError\n", encoding="utf-8")
+    for code in (1, -signal.SIGKILL):
+        ended = subprocess.Popen([sys.executable, "-c", f"import os; os._exit({abs(code)})"])
+        ended.wait()
+        ended.returncode = code
+        (failure,) = parallel.Worker(ended, ["api"], tmp_path).counts().failures.values()
+        assert f"the process of api ended with code {code}" in failure.detail
+        assert "MemoryError" in failure.reproduction
+
+
+@pytest.mark.slow
+def test_processes_that_are_asked_to_end_lose_nothing(tmp_path):
+    file = tmp_path / "counts.json"
+    words = ["--processes", "2", "--seconds", "600", "--seed", "1", "--json", str(file), "blinding"]
+    with (tmp_path / "printed").open("wb") as printed:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.campaign", *words], stdout=printed, stderr=printed
+        )
+        while not (file.exists() and Counts.read([file]).attempts):
+            assert process.poll() is None
+            time.sleep(0.5)
+        before = Counts.read([file])
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 0
+    after = Counts.read([file])
+    assert sorted(after.seeds) == sorted(parallel.seeds_of(1, 2))
+    assert after.attempts >= before.attempts
+    assert f"{after.attempts:,} attempts" in (tmp_path / "printed").read_text(encoding="utf-8")
 
 
 def test_every_public_name_is_called():

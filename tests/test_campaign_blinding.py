@@ -3,10 +3,11 @@ from functools import cache
 import numpy as np
 import pytest
 
+from parafair import audit
 from parafair.audits.dependence import dependence_rows
 from parafair.audits.trials import Plan
 from parafair.data.sensitive import SensitiveFeatures
-from tests.campaign.blinding import CHANGES, KINDS, attempt, passes
+from tests.campaign.blinding import CHANGES, FIRST, KINDS, QUICK, attack, attempt, passes
 
 # The least share of the criterion, above its level under independence, that a change may leave.
 # docs/measures.md states them.
@@ -33,6 +34,17 @@ def some_slow(values, fast):
 def test_no_distortion_blinds_the_audit(number):
     found = attempt(np.random.default_rng([2026, number]))
     assert not passes(found), f"{found.kind} after {found.steps}"
+
+
+@pytest.mark.parametrize("settings", [FIRST, QUICK], ids=["first", "quick"])
+def test_a_stage_has_the_verdict_of_the_public_audit(settings):
+    found = attempt(np.random.default_rng([2026, 0]))
+    public = audit(found.rows, sensitive_features=found.features, **settings)
+    stage = attack(found, settings)
+    deciding = ("leakage", "attackers")
+    assert stage.rows == tuple(row for row in public.rows if row.section in deciding)
+    assert stage.verdict() is public.verdict()
+    assert {row.section for row in public.rows} == {*deciding, "dependence", "paper"}
 
 
 def excess(rows, features):

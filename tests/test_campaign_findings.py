@@ -1,12 +1,17 @@
 """Calls that the campaign found; each says what is wrong with which argument, and what to do."""
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from parafair import (
     FairCP,
+    FairTucker,
     Problem,
+    SensitiveFeatures,
     TensorData,
     audit,
     compare_scores,
@@ -15,6 +20,7 @@ from parafair import (
     tune,
 )
 from parafair.audits import rankings
+from parafair.data.raw_features import check_order
 from parafair.data.streamed import drawn_people
 
 TENSOR = np.random.default_rng(0).normal(size=(8, 4, 3))
@@ -128,3 +134,59 @@ def test_a_target_in_tiny_units_has_scores():
         for each in found
     ]
     np.testing.assert_allclose(*values, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("index", "remedy"),
+    [
+        (["b", "a", "c"], r"reorder it with sensitive_features\.loc\[labels\], or pass"),
+        (["a", "a", "a"], "pass the features of these people, or pass"),
+        (["a", "b", "x"], "pass the features of these people, or pass"),
+    ],
+)
+def test_an_index_is_reordered_only_if_it_names_the_people_of_the_data(index, remedy):
+    features = pd.Series(["g", "h", "g"], index=index)
+    with pytest.raises(ValueError, match=rf"is '.' there and '.' in the data; {remedy}"):
+        check_order(features, np.array(["a", "b", "c"]))
+
+
+def test_a_tucker_model_of_a_matrix_with_missing_entries():
+    matrix = np.random.default_rng(7).normal(size=(6, 4))
+    matrix[0, 1] = np.nan
+    model = FairTucker(ranks=(2, 2), max_iter=2, tol=0, ridge=1.0)
+    model.fit(matrix, sensitive_features=["a", "b"] * 3)
+    assert np.isfinite(model.embedding_).all()
+
+
+def test_a_module_is_no_side_information():
+    model = FairCP(1, max_iter=2)
+    with pytest.raises(TypeError, match="must hold numbers, got an array of object"):
+        model.fit(TENSOR, sensitive_features=["a", "b"] * 4, side=np)
+
+
+def test_a_file_with_control_characters_in_its_name_is_named_with_escapes(tmp_path):
+    path = tmp_path / "\u202e\x1b[31m"
+    path.write_text("{}")
+    for read in (TensorData.from_tns, lambda file: SensitiveFeatures.from_table(file)):
+        with pytest.raises(ValueError, match=r"the path '.*\\u202e\\x1b\[31m'") as caught:
+            read(path)
+        assert "\x1b" not in str(caught.value)
+
+
+def test_complete_data_is_centered_before_it_is_compressed():
+    tensor = 5 + np.random.default_rng(0).normal(size=(60, 20, 10))
+    model = FairCP(2, center=True, strength=1.0).fit(tensor, sensitive_features=["a", "b"] * 30)
+    offsets = model.training_.offsets.dense(torch.from_numpy(tensor)).numpy()
+    plain = FairCP(2, strength=1.0)
+    plain.fit(tensor - offsets, sensitive_features=["a", "b"] * 30)
+    assert model.fit_.before_noise.residual == pytest.approx(plain.fit_.before_noise.residual, 1e-4)
+
+
+def test_minutes_of_any_kind_of_number_are_named():
+    with pytest.raises(ValueError, match="checkpoint_minutes=0.333333 is for fits with a"):
+        FairCP(1).fit(TENSOR, sensitive_features=["a", "b"] * 4, checkpoint_minutes=Fraction(1, 3))
+
+
+def test_a_single_number_is_no_embedding():
+    with pytest.raises(ValueError, match="embedding must have one row per person"):
+        audit(torch.tensor(2.0), sensitive_features=["a", "b"] * 4)

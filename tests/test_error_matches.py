@@ -10,6 +10,8 @@ WORDS, CHARACTERS = 3, 15
 # Calls without a match, and why.
 WITHOUT_MATCH = {
     "cli/test_command.py::test_errors_become_one_line": "an exit has a code, not a message",
+    "test_interrupts.py::test_an_interruption_that_python_drops_comes_again": "Ctrl-C has none",
+    "test_interrupts.py::test_an_interruption_waits_for_the_end_of_an_import": "Ctrl-C has none",
 }
 
 

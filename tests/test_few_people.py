@@ -24,6 +24,7 @@ from parafair import (
     split_people,
     tune,
 )
+from parafair.audits import Verdict
 from parafair.encoders import Learned
 from parafair.losses import LOSSES
 from parafair.model.methods import METHODS
@@ -197,3 +198,14 @@ def test_too_few_people_are_told_how_many_are_needed():
         CALLS["audit"](People(2))
     with pytest.raises(ValueError, match="each of 2 parts of 1, 3 people needs somebody of every"):
         CALLS["split_people"](People(4))
+
+
+@pytest.mark.parametrize("n", [4, 5, 6])
+def test_an_audit_of_few_people_never_passes(n):
+    random = np.random.default_rng(n)
+    groups = np.array(["a", "b"])[np.arange(n) % 2]
+    for rows in (np.arange(n)[:, None] % 2 + 0.0, random.normal(size=(n, 2))):
+        for features in (groups, random.normal(size=n)):
+            found = audit(rows, sensitive_features=features, **AUDITS)
+            assert found.verdict() is not Verdict.PASSES
+            assert "exclude an attacker who is always right" in " ".join(found.notes)

@@ -20,6 +20,7 @@ from parafair.dependence.criterion import Criterion
 from parafair.dependence.gram import CenteredGram, kernel_sum
 from parafair.dependence.hsic import khsic
 from parafair.dependence.kernels import Gaussian
+from parafair.dependence.sliced import move_together
 from parafair.dependence.views import compare_columns, compare_rows, row_sums
 from parafair.dependence.whitening import RowViews
 from parafair.paper import compare_readings, make_tables
@@ -34,6 +35,7 @@ from parafair.penalties import (
 )
 from parafair.solvers import GradientBCD
 from parafair.testing import example_groups, example_rows
+from tests.one_process import shared_by_one
 from tests.paper.conftest import TINY
 
 pytestmark = [
@@ -311,6 +313,27 @@ def test_waves_of_many_people_agree_with_double_precision():
     assert float((gradients[0] - gradients[1]).norm() / gradients[1].norm()) < 1e-3
 
 
+@pytest.mark.skipif(not torch.distributed.is_nccl_available(), reason="no nccl")
+@pytest.mark.parametrize("method", ["none", "hsic", "invariant"])
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_a_process_group_of_nccl_finds_the_fit_of_one_process(tmp_path, monkeypatch, method, share):
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 2, 1500)
+    tensor = random.normal(size=(1500, 6, 5)) + groups[:, None, None]
+    tensor[random.random(tensor.shape) < share] = np.nan
+    kind = Invariant(5.0, chunk_size=100) if method == "invariant" else method
+    options = {"method": kind, "ridge": 1.0, "max_iter": 4, "tol": 0, "device": "cuda"}
+    expected = FairCP(2, **options).fit(tensor, sensitive_features=groups)
+    with shared_by_one(tmp_path, "nccl", monkeypatch) as (group, teams):
+        found = FairCP(2, **options).fit(tensor, sensitive_features=groups, process_group=group)
+        assert teams[0].messages > 0
+    assert found.cp_.factors[0].is_cuda
+    # Chunks are compared in single precision, and a fit amplifies rounding.
+    digits = 1e-3 if method == "invariant" else 1e-8
+    assert found.fit_.residual == pytest.approx(expected.fit_.residual, rel=digits)
+    np.testing.assert_allclose(found.embedding_, expected.embedding_, rtol=digits, atol=digits)
+
+
 def test_certificates_agree_with_the_cpu():
     rows = np.random.default_rng(0).standard_normal((3000, 4))
     groups = np.arange(3000) % 3
@@ -324,3 +347,12 @@ def test_certificates_agree_with_the_cpu():
         assert other.upper == pytest.approx(one.upper, abs=1e-9)
     for first, second in zip(cpu.exposures, cuda.exposures, strict=True):
         assert second.largest == pytest.approx(first.largest, abs=1e-6)
+
+
+def test_groups_move_to_the_same_places():
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(3000, 4, generator=generator, dtype=torch.float64)
+    groups = (torch.arange(3000) % 3 > 0).long()
+    points[groups == 1] = 2 * points[groups == 1] + 1
+    there = move_together(points.cuda(), groups.cuda())
+    torch.testing.assert_close(there.cpu(), move_together(points, groups), rtol=0, atol=1e-6)

@@ -177,6 +177,12 @@ def test_json_must_be_an_object(tmp_path):
         read_json(tmp_path / "a.json")
 
 
+def test_json_of_any_depth_is_refused_in_words(tmp_path):
+    (tmp_path / "a.json").write_text('{"a":' * 100_000)
+    with pytest.raises(ValueError, match="a.json is not readable as JSON .maximum recursion"):
+        read_json(tmp_path / "a.json")
+
+
 def test_missing_and_strange_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nothing.npy does not exist or is not a file"):
         read_tensor(tmp_path / "nothing.npy")

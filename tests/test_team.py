@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from parafair.errors import ParafairWarning
-from parafair.team import ALONE, Share, team_of
+from parafair import FairCP
+from parafair.errors import ParafairWarning, TeamError
+from parafair.penalties import Invariant
+from parafair.team import ALONE, GroupChannel, Share, Team, _together, team_of
 
+from .one_process import shared_by_one
 from .processes import together
 
 ROWS = torch.arange(14.0, dtype=torch.float64, device="cpu").reshape(7, 2)
@@ -54,6 +57,31 @@ def test_a_team_of_one_adds_nothing():
     assert ALONE.sum(ROWS) is ROWS
     assert ALONE.tell("here") == ["here"]
     assert ALONE.messages == 0
+
+
+@pytest.mark.parametrize("method", ["none", "invariant"])
+def test_a_process_that_shares_with_nobody_finds_the_fit_of_one(tmp_path, monkeypatch, method):
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 2, 400)
+    tensor = random.normal(size=(400, 5, 4)) + groups[:, None, None]
+    kind = Invariant(5.0, chunk_size=50) if method == "invariant" else method
+    options = {"method": kind, "max_iter": 2, "tol": 0, "n_init": 1}
+    expected = FairCP(2, **options).fit(tensor, sensitive_features=groups)
+    with shared_by_one(tmp_path, "gloo", monkeypatch) as (group, teams):
+        found = FairCP(2, **options).fit(tensor, sensitive_features=groups, process_group=group)
+        assert teams[0].messages > 0
+    digits = 1e-3 if method == "invariant" else 1e-9
+    np.testing.assert_allclose(found.embedding_, expected.embedding_, rtol=digits, atol=digits)
+
+
+def test_two_processes_on_one_gpu_are_told_so():
+    class Channel(GroupChannel):
+        def add(self, part):
+            with _together():
+                raise RuntimeError("NCCL error: invalid usage\nDuplicate GPU detected : rank 0")
+
+    with pytest.raises(TeamError, match="two processes of this fit use the same GPU"):
+        Team(Channel(None)).add(1.0)
 
 
 def test_a_forgotten_group_of_torchrun_is_a_warning(monkeypatch):

@@ -93,6 +93,20 @@ def test_files_of_processes_that_run_are_kept(tmp_path):
     assert not other.exists()
 
 
+def test_a_folder_of_another_machine_is_as_old_as_its_newest_file(tmp_path):
+    beside = tmp_path / f".run-elsewhere-{dead_process()}-0123456789ab"
+    (beside / "content").mkdir(parents=True)
+    growing = beside / "content" / "part-00000.parquet"
+    growing.write_text("half")
+    for path in (beside / "content", beside):
+        os.utime(path, (0, 0))  # it was begun long ago, and is still written to
+    check_new_folder(tmp_path / "run", overwrite=False)
+    assert growing.exists()
+    os.utime(growing, (0, 0))
+    check_new_folder(tmp_path / "run", overwrite=False)
+    assert not beside.exists()
+
+
 def test_leftovers_are_removed_even_if_the_file_is_then_refused(tmp_path):
     left = tmp_path / name_of_killed("a", ".csv")
     for path in (tmp_path / "a.csv", left):

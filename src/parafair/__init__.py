@@ -1,8 +1,9 @@
 """Low-rank decompositions of tensors whose embedding of people reveals less about them."""
 
+import parafair.interrupts  # noqa: F401, I001  (first, because the other imports take seconds)
+
 from typing import TYPE_CHECKING
 
-import parafair.interrupts  # noqa: F401  (first, because the other imports take seconds)
 from parafair.lazy import attach
 
 # Names are imported when they are first used, because torch and scikit-learn take seconds. A new

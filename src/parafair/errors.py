@@ -34,6 +34,9 @@ class Terminated(RuntimeError):  # noqa: N818  (like Interrupted)
     """SIGTERM during a fit with a checkpoint, which is stored."""
 
 
+# Modules that wrap methods of estimators and other functions.
+WRAPPERS = ("sklearn.", "parafair.failures")
+
 # A warning that is not shown yet: its text and its category.
 Held = tuple[str, type[ParafairWarning]]
 _HELD: ContextVar[list[Held] | None] = ContextVar("held", default=None)
@@ -52,8 +55,8 @@ def warn(
     held = _HELD.get()
     if held is None:
         frame: FrameType | None = sys._getframe(stacklevel)
-        while frame is not None and frame.f_globals.get("__name__", "").startswith("sklearn."):
-            # scikit-learn wraps methods of estimators; its caller is the one to tell.
+        while frame is not None and frame.f_globals.get("__name__", "").startswith(WRAPPERS):
+            # They wrap what users call; the caller is the one to tell.
             frame, stacklevel = frame.f_back, stacklevel + 1
         warnings.warn(message, category, stacklevel=stacklevel + 1)
     else:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
+from types import MappingProxyType
 from typing import Any
 
 
@@ -38,7 +39,9 @@ def attach(
     return get, names_of
 
 
-def attach_modules(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the same for a package whose names are its modules."""
+def attach_modules(
+    package: str, names: Mapping[str, Iterable[str]] = MappingProxyType({})
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the same for a package whose other names are all its modules."""
     found = [module.name for module in iter_modules(sys.modules[package].__path__)]
-    return attach(package, {}, found)
+    return attach(package, names, found)

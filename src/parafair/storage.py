@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from parafair.arguments import as_path, flag
+from parafair.errors import shown
 from parafair.records import plain
 from parafair.temporaries import MANIFEST_FILE, digest_of, is_digest, put_back, temporary
 
@@ -261,21 +262,18 @@ def _already_exists(path: Path) -> FileExistsError:
     )
 
 
-def read_tensor(path: Path) -> NDArray[Any]:
-    """Read one array of numbers from a .npy or .npz file."""
+def read_tensor(path: Path, *, mapped: bool = False) -> NDArray[Any]:
+    """Read one array of numbers from a .npy or .npz file; a .npy file can stay there, mapped."""
     check_file(path, (".npy", ".npz"))
     try:
-        loaded = np.load(path, allow_pickle=False)
+        loaded = np.load(path, mmap_mode="c" if mapped else None, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return loaded
         with loaded:
             if len(loaded.files) != 1:
-                raise ValueError(
-                    f"it must hold one array, but holds {len(loaded.files)}: "
-                    f"{', '.join(loaded.files[:5])}"
-                )
-            array: NDArray[Any] = loaded[loaded.files[0]]
-            return array
+                held = f"{len(loaded.files)}: {', '.join(loaded.files[:5])}"
+                raise ValueError(f"it must hold one array, but holds {held}")
+            return np.asarray(loaded[loaded.files[0]])
     except (*DAMAGE, OSError) as error:
         # NumPy takes every other file for pickled objects, and advises to load them.
         reason = "no file of NumPy, or Python objects" if "pickle" in str(error) else error
@@ -293,7 +291,8 @@ def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
     if path.suffix not in suffixes:
-        raise ValueError(f"{path} must be a {' or '.join(suffixes)} file, got {path.suffix!r}")
+        known, given = " or ".join(suffixes), f"the path {shown(str(path))}"
+        raise ValueError(f"{given} must be a {known} file, got {path.suffix!r}; convert it")
 
 
 def write_text(path: Path, text: str, *, overwrite: bool = True) -> None:

@@ -7,19 +7,21 @@ function that forms one takes a team. A team of one adds nothing, and is the def
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, distributed
 
-from parafair.errors import ParafairWarning, TeamError
+from parafair.errors import ParafairWarning, TeamError, warn
+from parafair.failures import reason_of
+
+T = TypeVar("T")
 
 
 class Channel(Protocol):
@@ -41,6 +43,9 @@ class Channel(Protocol):
 
     def collect(self, part: Tensor) -> list[Tensor]:
         """Return the tensors of all processes, which have the same shape."""
+
+    def of_first(self, value: Any) -> Any:
+        """Return the value of process 0, in each process."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,28 +70,49 @@ class GroupChannel:
 
     def add(self, part: Tensor) -> None:
         """Replace a tensor by the sum over all processes."""
-        with _together():
+        with _together(self.group):
             distributed.all_reduce(part, group=self.group)
 
     def maximum(self, part: Tensor) -> None:
         """Replace a tensor by the largest of all processes."""
-        with _together():
+        with _together(self.group):
             distributed.all_reduce(part, op=distributed.ReduceOp.MAX, group=self.group)
 
     def collect(self, part: Tensor) -> list[Tensor]:
         """Return the tensors of all processes."""
         found = [torch.empty_like(part) for _ in range(self.size)]
-        with _together():
+        with _together(self.group):
             distributed.all_gather(found, part.contiguous(), group=self.group)
         return found
 
+    def of_first(self, value: Any) -> Any:
+        """Return the value of process 0, in each process."""
+        found = [value]
+        with _together(self.group):
+            source = distributed.get_global_rank(self.group, 0)
+            distributed.broadcast_object_list(found, source, group=self.group)
+        return found[0]
+
 
 @contextmanager
-def _together() -> Iterator[None]:
-    """Say what it means if the processes lose each other."""
+def _together(group: Any = None) -> Iterator[None]:
+    """Say what it means if the processes of a group lose each other."""
     try:
         yield
     except RuntimeError as error:
+        if "Duplicate GPU" in str(error):
+            raise TeamError(
+                "two processes of this fit use the same GPU, which nccl refuses; call "
+                "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before "
+                "init_process_group, start as many processes as there are GPUs, or use the "
+                "backend 'gloo'"
+            ) from error
+        told = reason_of(group)
+        if told:
+            raise TeamError(
+                f"another process of this fit has ended, {told}. This process ends too; start all "
+                "of them again, and with a checkpoint the fit continues there"
+            ) from error
         reason = str(error).strip().splitlines()[0]
         raise TeamError(
             f"another process of this fit has ended or cannot be reached ({reason}); its own "
@@ -195,6 +221,45 @@ class Team:
         data = torch.frombuffer(bytearray(text.encode() or b" "), dtype=torch.uint8)
         return [bytes(one.tolist()).decode().strip() for one in self.collect(data.clone())]
 
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """Let all processes fail if one of them does, with what it found.
+
+        What is checked must send no messages: some processes would wait for those that fail.
+        """
+        found: ValueError | None = None
+        try:
+            yield
+        except ValueError as error:
+            if self._channel is None:
+                raise
+            found = error
+        if self._channel is None:
+            return
+        for rank, text in enumerate(self.tell("" if found is None else str(found))):
+            if text:
+                raise ValueError(f"{text} (found by process {rank})") from found
+
+    def first(self, compute: Callable[[], T]) -> T:
+        """Return what process 0 computes, or raise its error, in each process; the others wait.
+
+        Args:
+            compute: Sends no messages. What it returns must survive pickling.
+        """
+        if self._channel is None:
+            return compute()
+        result: Any = None
+        failure: Exception | None = None
+        if self.rank == 0:
+            try:
+                result = compute()
+            except Exception as error:
+                failure = error
+        found, told = self._channel.of_first((result, failure))
+        if told is not None:
+            raise failure or told
+        return found  # type: ignore[no-any-return]
+
     def _sent(self, part: Tensor) -> Tensor:
         """Return a copy that can be sent, and count it."""
         self.messages += 1
@@ -232,12 +297,18 @@ def team_of(process_group: Any) -> Team:
     return Team(GroupChannel(process_group), device)
 
 
+def process_count() -> int:
+    """Return how many processes torchrun has started; 1 without torchrun."""
+    size = os.environ.get("WORLD_SIZE", "")
+    return int(size) if "RANK" in os.environ and size.isdigit() else 1
+
+
 def _warn_of_other_processes() -> None:
     """Warn if torchrun started several processes, and nobody made a group of them."""
-    size = os.environ.get("WORLD_SIZE", "")
+    size = process_count()
     made = distributed.is_available() and distributed.is_initialized()
-    if "RANK" in os.environ and size.isdigit() and int(size) > 1 and not made:
-        warnings.warn(
+    if size > 1 and not made:
+        warn(
             f"this is one of {size} processes that torchrun started, but it fits a model of its "
             "own; to fit one together, call torch.distributed.init_process_group and pass "
             "process_group=torch.distributed.group.WORLD",

@@ -18,7 +18,8 @@ from uuid import uuid4
 
 # The last file of a folder that is complete.
 MANIFEST_FILE = "manifest.json"
-# Temporary files of processes on other machines are removed when they are older than this.
+# Whether a process of another machine still runs is not known here: its temporary files are removed
+# when nothing was written to them for this long.
 STALE_SECONDS = 24 * 3600.0
 # What is appended to the name of a file: a machine, a process and a random number.
 OWNER = r"-(\w+)-(\d+)-[0-9a-f]{12}"
@@ -103,4 +104,16 @@ def _is_dead(host: str, process: int, beside: Path) -> bool:
         except PermissionError:
             return False
         return False
-    return time.time() - beside.stat().st_mtime > STALE_SECONDS
+    return time.time() - _last_change(beside) > STALE_SECONDS
+
+
+def _last_change(path: Path) -> float:
+    """Return when a file, or anything in a folder, was last written to.
+
+    The time of a folder itself is that of its last new name, which a long sort leaves far behind.
+    """
+    times = []
+    for part in (path, *path.rglob("*")):
+        with suppress(FileNotFoundError):  # its process may be at work
+            times.append(part.stat().st_mtime)
+    return max(times, default=time.time())

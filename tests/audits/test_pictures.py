@@ -31,6 +31,17 @@ def test_the_picture_is_written(result, tmp_path):
     assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["linear", "neighbors"]
 
 
+def test_a_picture_replaces_a_file_only_if_asked(result, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "audit.svg"
+    path.write_text("precious")
+    with pytest.raises(FileExistsError, match="audit.svg already exists; choose another file"):
+        result.draw(path)
+    assert path.read_text() == "precious"
+    result.draw(path, overwrite=True)
+    assert "<svg" in path.read_text(encoding="utf-8")
+
+
 def test_without_a_path_nothing_is_written(result, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)

@@ -16,6 +16,8 @@ QUICK = {"attackers": ["linear"], "repeats": 1, "permutations": 5}
 
 def predictions(rows, groups, target):
     result = audit(rows, sensitive_features=groups, target=target, **QUICK)
+    own_lines = [line for line in str(result).splitlines() if line.startswith(" " * 20)]
+    assert not own_lines, "explanations stand beside their numbers"
     found = [row for row in result.rows if row.section == "predictions"]
     return {(row.feature, row.measure, row.model): row.value for row in found}
 

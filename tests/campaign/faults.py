@@ -132,7 +132,7 @@ def _arm(fault: Moment, folder: str, counter: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(fault.seconds), int(fault.seconds)))
     elif fault.operation is None and fault.fault is not Fault.NONE:
         if fault.fault is Fault.INTERRUPT:
-            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
         # Without a handler the signal ends the process at once, wherever it is.
         signal.setitimer(signal.ITIMER_REAL, max(fault.seconds, 1e-6))
     done = 0

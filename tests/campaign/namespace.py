@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import torch
 import xarray as xr
@@ -116,7 +115,6 @@ __all__ = [
     "pd",
     "penalties",
     "people_needed",
-    "pl",
     "plain_model",
     "ranked",
     "report",
@@ -139,6 +137,15 @@ __all__ = [
     "with_holes",
     "xr",
 ]
+
+# Calls with a table of Polars cannot be made without it; they are left out, and not replaced.
+ABSENT: list[str] = []
+try:
+    import polars as pl
+except ModuleNotFoundError:
+    ABSENT.append("Polars")
+else:
+    __all__ += ["pl"]
 
 rng = np.random.default_rng
 

@@ -9,7 +9,7 @@ from parafair import FairCP, Fit, split_cells
 from parafair.audits.evaluation import evaluate_predictions
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.errors import Interrupted
+from parafair.errors import Interrupted, ParafairWarning
 from parafair.solvers import GradientBCD
 from tests.cli.conftest import FIT, FIT_SCORES, PEOPLE, run
 
@@ -115,6 +115,16 @@ def test_noise_is_set_and_its_cost_is_printed(arrays):
     assert "noise must be a finite number" in run(*FIT, *PEOPLE, "--noise", 11, "--force", code=2)
 
 
+def test_ctrl_c_during_the_certificate_keeps_the_fit(arrays, monkeypatch):
+    def interrupted(*args, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("parafair.cli.runs.certify", interrupted)
+    text = run(*FIT, *PEOPLE, "--max-iter", 3, "--tol", 0, code=130)
+    assert "interrupted: the fit is not certified" in text
+    assert FairCP.load("run").n_iter_ == 3
+
+
 def test_a_ridge_is_named_beside_the_penalty(tables):
     assert ", penalty and ridge " in run(*FIT_SCORES, "--method", "none")
     text = run(*FIT_SCORES, "--method", "none", "--ridge", 0, "--force")
@@ -139,10 +149,14 @@ def test_a_wrong_share_is_refused(tables, share):
 
 
 def test_an_interrupted_plain_stage_says_so(arrays, monkeypatch):
-    monkeypatch.setattr("parafair.cli.shell.Bar.__call__", interrupt)
-    text = run(*FIT, *PEOPLE, code=130)
+    with monkeypatch.context() as patch:
+        patch.setattr("parafair.cli.shell.Bar.__call__", interrupt)
+        text = run(*FIT, *PEOPLE, code=130)
     assert "interrupted after 1 iterations: the embedding is that of a plain decomposition" in text
-    assert FairCP.load("run").record_.strength == 0
+    with pytest.warns(ParafairWarning, match="the fit in run was interrupted"):
+        assert FairCP.load("run").record_.strength == 0
+    text = run("audit", "run", "--attackers", "linear", "--permutations", 9)
+    assert "Warning: the fit in run was interrupted after 1 iterations: its embedding is" in text
 
 
 def test_an_interrupted_fit_with_a_checkpoint_is_continued(arrays, monkeypatch):

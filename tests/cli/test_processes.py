@@ -1,4 +1,4 @@
-"""`parafair fit` under torchrun."""
+"""`parafair fit` and `parafair frontier` under torchrun."""
 
 import os
 import signal
@@ -9,11 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import parafair
 from parafair import FairCP, sort_parquet
+from parafair.frontiers import load
 
 pytest.importorskip("typer")
+
+from parafair.cli.processes import process_group
 
 ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -124,3 +128,43 @@ def test_the_example_runs(tmp_path):
     assert found.returncode == 0, found.stderr
     assert "2 processes: Fit(rank 2, " in found.stdout
     assert "the embedding of all people: (900, 2)" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "nccl", "message"),
+    [
+        ("cuda:0", 2, True, "--device cuda:0 is one GPU, but torchrun started 2 processes"),
+        ("cuda", 2, False, "--device cuda with several processes needs nccl"),
+        ("cuda", 1, True, "needs one GPU for each of the 2 processes .* use --nproc-per-node 1"),
+    ],
+)
+def test_processes_without_a_gpu_each_are_refused(monkeypatch, device, gpus, nccl, message):
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "0")
+    for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: nccl)
+    with pytest.raises(ValueError, match=message), process_group(device):
+        pass
+
+
+@pytest.mark.slow
+def test_torchrun_computes_the_frontier_of_one_process_and_continues_it(data, tmp_path):
+    options = ["--rank", "2", "--methods", "hsic", "--strengths", "1,10", "--noise", "0.3"]
+    options += ["--attackers", "linear", "--permutations", "9", "--max-iter", "8", "--tol", "0"]
+    one = [sys.executable, "-m", "parafair", "frontier", *data, *options, "--out", "one"]
+    assert run(one, tmp_path).returncode == 0
+    two = run([*RUN, "-m", "parafair", "frontier", *data, *options, "--out", "two"], tmp_path)
+    assert two.returncode == 0, two.stderr
+    assert two.stdout.count("written to two") == 1  # process 0 alone
+    first, second = (load(tmp_path / name) for name in ("one", "two"))
+    for point, other in zip(first.points, second.points, strict=True):
+        assert (point.member, point.audit.leakage) == (other.member, other.audit.leakage)
+        embeddings = [each.fit.cp.factors[0].numpy() for each in (point, other)]
+        np.testing.assert_allclose(*embeddings, rtol=1e-9, atol=1e-9)
+    stamp = (tmp_path / "one/hsic/frontier.json").stat().st_mtime_ns
+    again = run([*RUN, *one[1:]], tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "one/hsic/frontier.json").stat().st_mtime_ns == stamp
+    assert not list(tmp_path.glob(".*"))

@@ -1,4 +1,7 @@
+from pathlib import Path
 from types import SimpleNamespace
+
+import pytest
 
 from parafair.paper import PAPER_FIGURES, QUICK, Amount, Check, Claim, Readings, Verdict
 from tests.cli.conftest import run
@@ -48,3 +51,27 @@ def test_options_reach_the_comparison_of_readings(working, monkeypatch):
 def test_several_values_of_a_reading_are_for_comparisons(working):
     text = run("reproduce", "fig1b", "--reading", "rounds=100,300", code=2)
     assert "`parafair reproduce readings` compares several" in text
+
+
+@pytest.mark.parametrize("words", [(), ("readings",)])
+def test_what_another_program_wrote_is_not_replaced(working, words):
+    Path("notes").mkdir()
+    for name in ("notes/fig1b.csv", "page.md"):
+        Path(name).write_text("precious")
+    command = ("reproduce", *words, "fig1b", "--quick", "--device", "cpu")
+    text = run(*command, "--out", "notes", code=2)
+    assert "notes holds other files (fig1b.csv), which would be lost; choose another" in text
+    text = run(*command, "--out", "new", "--page", "page.md", code=2)
+    assert "page.md already exists; choose another file" in text
+    assert not Path("new").exists()
+    assert {Path(name).read_text() for name in ("notes/fig1b.csv", "page.md")} == {"precious"}
+
+
+def test_force_replaces_the_page(working, monkeypatch):
+    seen = {}
+    made = SimpleNamespace(claims=(), page="page.md", left_out={})
+    monkeypatch.setattr(
+        "parafair.cli.reproducing.reproduce_paper", lambda *_, **given: seen.update(given) or made
+    )
+    run("reproduce", "--page", "page.md", "--force")
+    assert seen["overwrite"] is True

@@ -88,3 +88,8 @@ def test_ctrl_c_while_reading_ends_quietly(arrays, monkeypatch):
 
 def test_a_device_without_memory_is_refused(arrays):
     assert "--device meta cannot be used here" in run(*FIT, "--device", "meta", code=2)
+
+
+def test_a_path_that_the_system_refuses_is_named_with_a_remedy(working):
+    said = " ".join(run("audit", "x" * 300, code=2).split())
+    assert f"the path '{'x' * 40}' cannot be used (File name too long); check it and" in said

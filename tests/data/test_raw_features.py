@@ -4,7 +4,17 @@ import numpy as np
 import pandas
 import pytest
 
-from parafair import FairCP, TensorData, audit, frontier
+from parafair import (
+    FairCP,
+    TensorData,
+    audit,
+    certify_rows,
+    compare_scores,
+    evaluate_rankings,
+    frontier,
+    parity_limit,
+    tune,
+)
 from parafair.data.sensitive import SensitiveFeatures
 
 MASKED = [
@@ -85,3 +95,53 @@ def test_an_index_in_another_order_is_refused_everywhere():
     # Positions are meant where either side is only numbered.
     model.transform(rows, sensitive_features=turned.reset_index(drop=True))
     model.transform(rows.to_numpy(), sensitive_features=turned)
+
+
+def test_a_shuffled_numbered_index_is_refused_everywhere():
+    random = np.random.default_rng(0)
+    rows = pandas.DataFrame(random.standard_normal((20, 5)))
+    groups = pandas.Series(["a", "b"] * 10)
+    shuffled = groups.sample(frac=1, random_state=0)
+    model = FairCP(2, method="hsic", max_iter=2, tol=0)
+    model.fit(rows, sensitive_features=groups)
+    held_out = TensorData.from_array(np.where(rows > 1, rows, np.nan))
+    settings = {"attackers": ["linear"], "permutations": 1}
+    first = shuffled.index[0]
+    for call in (
+        lambda x, s: FairCP(2, method="hsic").fit(x, sensitive_features=s),
+        lambda x, s: model.transform(x, sensitive_features=s),
+        lambda x, s: audit(x, sensitive_features=s, **settings),
+        lambda x, s: compare_scores(x, sensitive_features=s),
+        lambda x, s: evaluate_rankings(x, held_out, sensitive_features=s, k=1),
+        lambda x, s: frontier(FairCP(2), x, sensitive_features=s),
+        lambda x, s: tune(FairCP(2, method="hsic"), x, grid={"rank": [1]}, sensitive_features=s),
+        lambda x, s: parity_limit(x, sensitive_features=s),
+        lambda x, s: certify_rows(x, sensitive_features=s, noise=0.1),
+    ):
+        with pytest.raises(ValueError, match=rf"row 0 is '{first}' there and '0' in the data"):
+            call(rows, shuffled)
+        with pytest.raises(ValueError, match=rf"row 0 is '0' there and '{first}' in the data"):
+            call(rows.loc[shuffled.index], groups)
+
+
+def test_positions_are_meant_where_a_numbered_index_is_not_that_of_the_other():
+    rows = pandas.DataFrame(np.random.default_rng(0).standard_normal((20, 5)))
+    groups = pandas.Series(["a", "b"] * 10)
+    shuffled = groups.sample(frac=1, random_state=0)
+    for features in (
+        shuffled.to_numpy(),
+        shuffled.reset_index(drop=True),
+        groups.set_axis(range(100, 120)),  # a part of a larger table
+        groups.set_axis([f"p{i}" for i in range(20)]),
+        groups.set_axis(np.arange(20.0)),
+    ):
+        FairCP(2, method="hsic", max_iter=2, tol=0).fit(rows, sensitive_features=features)
+    FairCP(2, method="hsic", max_iter=2, tol=0).fit(rows.to_numpy(), sensitive_features=shuffled)
+
+
+def test_a_shuffled_target_is_refused():
+    pytest.importorskip("fairlearn")
+    rows = pandas.DataFrame(np.random.default_rng(0).standard_normal((20, 5)))
+    target = pandas.Series([0, 1] * 10).sample(frac=1, random_state=0)
+    with pytest.raises(ValueError, match="the index of target does not match the people"):
+        audit(rows, sensitive_features=["a", "b"] * 10, target=target, attackers=["linear"])

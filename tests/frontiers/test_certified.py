@@ -7,6 +7,7 @@ from parafair import FairCP, ParafairWarning, certify, frontier
 from parafair.frontiers import load, plan, run
 from parafair.frontiers.certified import COLUMNS, MOST_PEOPLE, check_certificates
 from parafair.frontiers.point import Member
+from parafair.guarantees.statements import rounded_up
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 
 NOISES = (0.1, 0.5)
@@ -92,6 +93,14 @@ def test_a_point_is_the_model_with_its_noise(curve):
     model = found.model(found.points[1])
     assert (model.noise, model.record_.noise, model.strength) == (0.5, 0.5, 0.1)
     assert model.fit_.residual == found.points[1].residual
+
+
+def test_a_notebook_shows_bounds_that_are_rounded_up(curve):
+    found, _ = curve
+    page = found._repr_html_()
+    for point in found.efficient:
+        assert f">{rounded_up(point.certified()):.4f}<" in page
+        assert rounded_up(point.certified()) >= point.certified()
 
 
 def test_every_point_with_noise_has_the_certificate_of_its_model(curve):

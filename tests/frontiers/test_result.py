@@ -139,6 +139,8 @@ def test_over_matched_points_are_not_picked():
     found = _frontier((0.2, 0.3), (0.5, 0.2, 0.1, 0.4), (0.6, 0.01))
     assert found.best(max_leakage=0.1).residual == 0.6
     assert _frontier((0.5, 0.05, 0.1, 0.4)).best_or_none(max_leakage=0.1) is None
+    with pytest.raises(ValueError, match="max_leakage must be a number from 0 to 1, got None"):
+        _frontier((0.5, 0.05, 0.1, 0.4)).best_or_none(max_leakage=None)
     # Below zero is not better than zero.
     assert [p.residual for p in _frontier((0.5, -0.1), (0.6, -0.3)).efficient] == [0.5]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import FairCP, Interrupted, Status, audit, datasets
+from parafair import FairCP, Interrupted, ParafairWarning, Status, audit, datasets
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.whitening import Standardized
@@ -158,7 +158,7 @@ def test_single_precision_ends_at_the_same_residual():
     assert one == pytest.approx(other, rel=0.01)
 
 
-def test_an_interrupted_plain_stage_is_recorded_as_plain():
+def test_an_interrupted_plain_stage_is_recorded_as_plain(tmp_path):
     def stop(number, objective):
         raise KeyboardInterrupt
 
@@ -169,6 +169,33 @@ def test_an_interrupted_plain_stage_is_recorded_as_plain():
         model.fit(tensor, sensitive_features=np.arange(40) % 2, on_iteration=stop)
     assert (model.record_.strength, model.record_.noise) == (0, 0)
     assert model.fit_.noiseless is None
+    assert "interrupted" in repr(model.fit_)
+    model.save(tmp_path / "model")
+    with pytest.warns(
+        ParafairWarning, match="was interrupted after 1 iterations: its embedding is"
+    ):
+        loaded = FairCP.load(tmp_path / "model")
+    assert loaded.fit_.status is Status.INTERRUPTED
+
+
+@pytest.mark.filterwarnings("ignore:with noise=0")
+def test_a_loaded_fit_that_was_interrupted_warns_once(tmp_path):
+    def stop(number, objective):
+        if number == 3:
+            raise KeyboardInterrupt
+
+    tensor, groups = np.random.default_rng(0).standard_normal((40, 6, 5)), np.arange(40) % 2
+    model = FairCP(2, method="hsic", noise=0.0)
+    with pytest.raises(Interrupted, match="interrupted after 3 iterations"):
+        model.fit(tensor, sensitive_features=groups, on_iteration=stop)
+    model.save(tmp_path / "model")
+    message = (
+        "was interrupted after 3 iterations: it may reveal more, .*; audit it, or fit it again"
+    )
+    with pytest.warns(ParafairWarning, match=message) as caught:
+        loaded = FairCP.load(tmp_path / "model")
+    assert len(caught) == 1
+    loaded.predict([[0, 0, 0]])  # warnings are errors here
 
 
 def test_noise_cannot_be_drawn_again_without_the_data():

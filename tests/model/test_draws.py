@@ -102,7 +102,8 @@ def test_noise_of_a_fit_does_not_follow_the_last_bit_of_its_center(monkeypatch):
 def test_the_secret_is_computed_once_per_fit(monkeypatch):
     calls = []
     monkeypatch.setattr(
-        "parafair.model.preparation.secret_of", lambda data, side: calls.append(data) or "secret"
+        "parafair.model.preparation.secret_of",
+        lambda data, side, dtype: calls.append(data) or "secret",
     )
     FairCP(2, max_iter=3, tol=0).fit(VALUES, sensitive_features=np.arange(30) % 2)
     assert len(calls) == 1

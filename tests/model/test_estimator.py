@@ -334,7 +334,7 @@ def test_verbose_prints_iterations(data, capsys):
 def test_attributes_of_an_earlier_fit_are_gone(matrix, monkeypatch):
     monkeypatch.setattr("parafair.model.strength.LAST_STRENGTH", 0.0)
     monkeypatch.setattr("parafair.model.strength.AUDITED", ((1.0, 1.0),))
-    monkeypatch.setattr("parafair.model.strength.panel", lambda stage: ("linear",))
+    monkeypatch.setattr("parafair.audits.panel", lambda stage: ("linear",))
     values, groups = matrix
     model = FairCP(2, strength="auto", tol=1e-2, n_init=1)
     model.fit(values, sensitive_features=groups)

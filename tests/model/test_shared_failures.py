@@ -93,12 +93,17 @@ def test_a_damaged_row_group_ends_the_process_that_does_not_read_it_too(tmp_path
     path = max(folder.glob("part-*.parquet"))
     last = read_metadata(path)
     values = last.row_group(last.num_row_groups - 1).column(2)  # of the second process
-    content = bytearray(path.read_bytes())
+    content, times = bytearray(path.read_bytes()), path.stat()
     content[values.dictionary_page_offset + values.total_compressed_size // 2] ^= 0xFF
-    path.write_bytes(content)
 
     def work(group):
-        model().fit(TensorData.from_parquet(folder), process_group=group)
+        def damage(number, _):  # after checksums were compared
+            if number == 1 and distributed.get_rank(group) == 0:
+                path.write_bytes(content)
+                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+        data = TensorData.from_parquet(folder)
+        model(max_iter=50, tol=0).fit(data, on_iteration=damage, process_group=group)
 
     first, second = messages(tmp_path, 2, work)
     assert "TeamError: another process of this fit has ended" in first
@@ -159,3 +164,59 @@ def test_processes_that_stream_continue_after_one_was_killed(tmp_path, folder):
     assert (tmp_path / "broken" / "current.json").exists()
     for found, expected in zip(fit("broken"), fit("whole"), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def entries_with(value, person):
+    """Complete counts with one other entry."""
+    found = np.random.default_rng(0).poisson(2.0, (PEOPLE, 5)).astype(np.float64)
+    found[person, 3] = value
+    return found
+
+
+@pytest.mark.parametrize(("person", "finder"), [(7, 0), (PEOPLE - 2, 1)])
+def test_all_processes_name_the_bad_entry_and_who_found_it(tmp_path, person, finder):
+    X = entries_with(-1.0, person)
+
+    def work(group):
+        model(loss="poisson", solver="lbfgs").fit(X, process_group=group)
+
+    for message in messages(tmp_path, 2, work):
+        assert f"X has -1 at mode_0 {person}, mode_1 3" in message
+        assert message.endswith(f"(found by process {finder})")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_entry_too_large_for_single_precision_is_named_by_all_processes(tmp_path, sparse):
+    X = entries_with(1e200, PEOPLE - 2)
+    if sparse:
+        X[0, 0] = np.nan
+        cells = np.argwhere(~np.isnan(X))
+        table = pandas.DataFrame({"mode_0": cells[:, 0], "mode_1": cells[:, 1]})
+        table["x"] = X[tuple(cells.T)]
+        X = TensorData.from_table(table, modes=["mode_0", "mode_1"], value="x")
+
+    def work(group):
+        model(dtype="float32").fit(X, process_group=group)
+
+    with pytest.raises(ValueError, match=f"X has 1e\\+200 at mode_0 {PEOPLE - 2}, mode_1 3"):
+        work(None)
+    for message in messages(tmp_path, 2, work):
+        assert f"X has 1e+200 at mode_0 {PEOPLE - 2}, mode_1 3, but the largest number" in message
+        assert message.endswith("(found by process 1)")
+
+
+def test_other_processes_say_why_one_has_failed(tmp_path):
+    X = np.random.default_rng(0).standard_normal((PEOPLE, 5))
+
+    def work(group):
+        def fail(number, _):
+            if distributed.get_rank(group) == 1 and number == 2:
+                raise ValueError("the disk is full")
+
+        own = model(tol=0)
+        own.fit(X, process_group=group)  # a fit before it does not matter
+        own.fit(X, process_group=group, on_iteration=fail)
+
+    first, second = messages(tmp_path, 2, work)
+    assert first.startswith("TeamError: another process of this fit has ended, process 1: the disk")
+    assert second == "ValueError: the disk is full"

@@ -67,6 +67,21 @@ def test_rows_of_a_data_frame_are_matched_by_its_index():
         model.fit(matrix, side=side.rename(index=lambda name: f"q{name[1:]}"))
 
 
+def test_rows_with_a_shuffled_numbered_index_are_matched_by_it():
+    tensor, table, _ = draw()
+    matrix, side = pd.DataFrame(tensor[:, :, 0]), pd.DataFrame(table)
+    order = np.random.default_rng(0).permutation(60)
+    model = FairCP(2, **FEW).fit(matrix, side=side)
+    for again in (
+        FairCP(2, **FEW).fit(matrix, side=side.loc[order]),
+        tune(FairCP(**FEW), matrix, grid={"rank": [2]}, side=side.loc[order]).model,
+    ):
+        assert np.allclose(again.embedding_, model.embedding_)
+    shuffled = FairCP(2, **FEW).fit(matrix.loc[order], side=side.loc[order])
+    again = FairCP(2, **FEW).fit(matrix.loc[order], side=side)
+    assert np.array_equal(again.embedding_, shuffled.embedding_)
+
+
 def test_permuting_people_permutes_their_rows(fitted):
     model, data, side = fitted
     places = np.random.default_rng(0).permutation(60)

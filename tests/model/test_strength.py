@@ -27,7 +27,7 @@ def automatic(features=GROUPS, **settings):
 def model():
     # The quick attackers alone: the others need most of the time.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strength_module, "panel", lambda stage: panel("quick"))
+        patch.setattr("parafair.audits.panel", lambda stage: panel("quick"))
         return automatic(max_leakage=0.15, tol=1e-3)
 
 
@@ -120,7 +120,7 @@ def say(monkeypatch, *leakages):
         leakage = left.pop(0) if left[0] else 0.0
         return Said(Verdict.LEAKS if leakage else Verdict.PASSES, leakage)
 
-    monkeypatch.setattr(strength_module, "audit", audited)
+    monkeypatch.setattr("parafair.audits.audit", audited)
     monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 30.0)
 
 
@@ -157,7 +157,7 @@ def test_leakages_are_compared_among_trials_that_all_attackers_have_audited(monk
         leakage = next(quick if attackers == panel("quick") else thorough)
         return Said(Verdict.LEAKS if leakage else Verdict.PASSES, leakage)
 
-    monkeypatch.setattr(strength_module, "audit", audited)
+    monkeypatch.setattr("parafair.audits.audit", audited)
     monkeypatch.setattr(strength_module, "FIRST_STRENGTH", 30.0)
     model = FairCP(3, strength="auto", random_state=0, tol=1e-2, n_init=1)
     with pytest.warns(ConvergenceWarning, match="that were audited by the most attackers"):

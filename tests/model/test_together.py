@@ -115,3 +115,16 @@ def test_a_process_that_fails_ends_the_others_with_a_message(tmp_path):
 
     found, _ = together(tmp_path, 2, work)
     assert "another process of this fit has ended or cannot be reached" in found
+
+
+def test_features_of_other_modes_are_checked_in_each_process(tmp_path):
+    random = np.random.default_rng(0)
+    matrix, groups = random.normal(size=(40, 6)), np.array(["a", "b"] * 20)
+
+    def work(group):
+        features = {0: groups, 1: np.array(["c", "d"] * 3)}
+        FairCP(2, method="hsic").fit(matrix, sensitive_features=features, process_group=group)
+
+    for found in together(tmp_path, 2, work):
+        assert isinstance(found, ValueError)
+        assert "need a scale-free penalty" in str(found)

@@ -12,15 +12,13 @@ from parafair import (
     frontier,
     frontiers,
     split_cells,
+    tune,
 )
 from parafair.dependence.criterion import Criterion
 from parafair.errors import ParafairWarning
 from parafair.penalties import Invariant
 from parafair.report import write_report
-from parafair.solvers.init import make_starts
-from parafair.solvers.lbfgs import evaluate, flatten
-from parafair.solvers.parameters import to_parameters
-from parafair.solvers.problem import Problem
+from tests.model.conftest import check_gradients, tucker_problem
 
 SHAPE, RANKS = (40, 7, 6), (4, 3, 2)
 GROUPS = np.array(["a", "b"] * 20)
@@ -107,27 +105,8 @@ def test_mixing_columns_leaves_the_penalty_unchanged(model):
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_gradients_in_all_parameters_match_finite_differences(tensor, holes, missing):
-    model = FairTucker(RANKS)
-    data = TensorData.from_array(holes if missing else tensor)
-    unfolding = model.unfolding_of(data)
-    problem = Problem(
-        unfolding.unfold(data),
-        unfolding.rank,
-        0,
-        Invariant(3.0, rotation_free=True),
-        SensitiveFeatures.of(GROUPS),
-        ridge=0.5,
-        structure=unfolding.structure,
-    )
-    starts = make_starts(problem, "normal", count=2, seed=0)
-    vector = flatten(to_parameters(starts, problem.structure))
-    found, width = evaluate(problem, vector), 1e-6
-    direction = torch.randn(vector.shape, dtype=torch.float64, generator=torch.manual_seed(0))
-    ahead, behind = (
-        evaluate(problem, vector + sign * width * direction).objective.value for sign in (1, -1)
-    )
-    expected = (found.gradient * direction).sum(-1)
-    torch.testing.assert_close((ahead - behind) / (2 * width), expected, rtol=1e-5, atol=1e-7)
+    data = holes if missing else tensor
+    check_gradients(tucker_problem(data, RANKS, Invariant(3.0, rotation_free=True), GROUPS))
 
 
 @pytest.mark.parametrize("solver", ["block", "lbfgs"])
@@ -227,6 +206,25 @@ def test_a_saved_model_is_the_same(model, tensor, tmp_path):
     assert clone(model).get_params() == model.get_params()
 
 
+def test_tune_compares_ranks_with_the_ridge_of_the_loss(tensor):
+    grid = {"ranks": [(1, 1, 1), RANKS]}
+    found = tune(FairTucker(method="none", max_iter=50), tensor, grid=grid)
+    assert found.best.settings == {"ranks": RANKS}
+    assert found.model.ridge_ == 0
+    counts = np.random.default_rng(0).poisson(np.exp((tensor / tensor.std()).clip(-3, 3)))
+    quick = FairTucker((1, 1, 1), method="none", loss="poisson", max_iter=50, tol=0.03)
+    found = tune(quick, counts, grid={"center": [False, True]})
+    assert found.model.ridge_ == quick.fit(counts).ridge_ > 0
+
+
+@pytest.mark.slow
+def test_a_strength_is_selected(tensor):
+    model = FairTucker(RANKS, strength="auto", max_leakage=0.2, max_iter=20, tol=1e-3)
+    model.fit(tensor, sensitive_features=GROUPS)
+    assert model.selection_.passed
+    assert isinstance(model.selection_.strength, float)
+
+
 def test_it_is_certified(model):
     assert 0 < certify(model).leakage("release") <= 0.5
 
@@ -274,10 +272,25 @@ def test_bad_arguments_are_refused(tensor, arguments, message):
         FairTucker(**arguments).fit(tensor, sensitive_features=GROUPS)
 
 
-def test_what_a_tucker_model_does_not_support_is_refused(tensor, holes):
-    both = {0: GROUPS, 1: list("aabbaab")}
-    with pytest.raises(ValueError, match="FairTucker supports one sensitive mode"):
-        FairTucker(RANKS).fit(tensor, sensitive_features=both)
+def test_what_a_tucker_model_does_not_support_is_refused(holes):
     sparse = TensorData.from_array(holes).to_sparse()
     with pytest.raises(ValueError, match="init='svd' needs dense data"):
         FairTucker(RANKS, method="none", ridge=0.0).fit(sparse)
+
+
+@pytest.mark.filterwarnings("ignore:.*no step decreased the objective:UserWarning")
+def test_a_factor_that_can_be_any_rows_hides_nothing_and_says_so(tensor):
+    few, groups = tensor[:6], GROUPS[:6]
+    with pytest.warns(ParafairWarning, match="ranks has 5 for mode_0, which has 6 indices"):
+        FairTucker((5, 5, 2), **QUICK).fit(few, sensitive_features=groups)
+    both = {0: GROUPS, 2: np.arange(6) % 2}
+    with pytest.warns(ParafairWarning, match="ranks has 6 for mode_2, which has 6 indices"):
+        FairTucker((4, 3, 6), **QUICK).fit(tensor, sensitive_features=both)
+    # It is the truth: the criterion of whole rows is the same for all of them.
+    criterion = Invariant(1.0, rotation_free=True).criterion
+    features = SensitiveFeatures.of(groups)
+    rows = [torch.from_numpy(tensor[place : place + 6, 0, :5]) for place in (0, 6)]
+    values = [float(criterion(features, each).value_and_gradient(each)[0]) for each in rows]
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+    # A full basis of a mode without sensitive features is nothing special.
+    FairTucker((4, 7, 2), **QUICK).fit(tensor, sensitive_features=GROUPS)

@@ -89,6 +89,7 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(made, tmp_path, monkeypatc
 
 def test_figures_share_rows(made, tmp_path, monkeypatch):
     (tmp_path / "fig2b.csv").write_text((made / "rounds.csv").read_text())
+    (tmp_path / "settings.json").write_text((made / "settings.json").read_text())
     monkeypatch.setattr("parafair.paper.work.make_plan", None)
     make_tables(["rounds"], out=tmp_path, scale=TINY)
     assert (tmp_path / "rounds.csv").read_text() == (made / "rounds.csv").read_text()

@@ -104,7 +104,7 @@ def fast_search(monkeypatch):
     monkeypatch.setattr("parafair.model.strength.FIRST_STRENGTH", 300.0)
     monkeypatch.setattr("parafair.model.strength.LAST_STRENGTH", 300.0)
     monkeypatch.setattr("parafair.model.strength.AUDITED", ((1.0, 1.0),))
-    monkeypatch.setattr("parafair.model.strength.panel", lambda stage: ("linear",))
+    monkeypatch.setattr("parafair.audits.panel", lambda stage: ("linear",))
 
 
 def gap(rows):

@@ -138,3 +138,12 @@ def test_block_update_of_mean_matching_is_exact(groups, storage, ridge):
             matrix = matrix + torch.diag(shrunk.repeat(size))
         expected = torch.linalg.solve(matrix, design.mT @ target / count).reshape(size, RANK)
         torch.testing.assert_close(found[0], expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("groups", [TWO, GROUPS], ids=["two", "three"])
+def test_block_update_of_mean_matching_takes_any_strength(groups):
+    # Nothing is left of the identity beside it. Losses with tiny weights have the same effect.
+    problem, factors = problem_of(MeanMatching(1e30), groups), factors_of()
+    bound, block = problem.scores.block(factors, 0), Sweep(problem, factors).block(0)
+    moments = bound.scores.moments(bound.minimizer(block, factors[0]))
+    torch.testing.assert_close(moments.means, moments.means.mean(-1, True).expand_as(moments.means))

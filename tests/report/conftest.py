@@ -35,11 +35,13 @@ def example(*, people=200, shape=(200, 100, 100), rank=8, numeric=False, seed=0)
     bound = 0.3 + 0.22 * (1 - leakage / 0.45) ** 2
     return {
         "title": "What parity costs: movie ratings by gender",
-        "summary": [
-            "Four methods were run at ten strengths each on the ratings of 200 people. "
-            "Every fit was attacked by five kinds of models that try to tell people's gender.",
-            "The picked fit has a residual of 0.50 and a leakage that cannot be told from zero.",
-        ],
+        "lead": "Four methods were run at ten strengths each on the ratings of 200 people.",
+        "summary": {
+            "Cost": "The picked fit has a residual of 0.50.",
+            "Evidence": "Every fit was attacked by five kinds of models that try to tell people's "
+            "gender. The leakage of the picked fit cannot be told from zero.",
+            "About these numbers": "They are made up.",
+        },
         "settings": {"rank": "8", "mode": "people", "seeds": "0", "tensor": "200 x 100 x 100"},
         "versions": {"parafair": "0.1.0", "torch": "2.13.0", "Python": "3.11.7"},
         "coverage": {"entries": "200 x 100 x 100", "fitted": "1,000,000 of 2,000,000 (50 %)"},

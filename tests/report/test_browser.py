@@ -7,6 +7,7 @@ from math import nan
 
 import pytest
 
+from parafair.report.content import LIMIT_NOTE
 from tests.report.conftest import put_off_chance
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -98,7 +99,8 @@ def test_the_legend_hides_a_method_from_sight_and_keyboard(visit, frontier):
 
 def test_markup_in_names_and_labels_stays_text(visit, frontier):
     changed = deepcopy(frontier)
-    changed |= {"title": SCRIPT, "summary": [SCRIPT], "groups": [SCRIPT, "men"]}
+    changed |= {"title": SCRIPT, "lead": SCRIPT, "summary": {SCRIPT: SCRIPT}}
+    changed |= {"groups": [SCRIPT, "men"]}
     changed |= {"settings": {SCRIPT: SCRIPT}, "limit_note": SCRIPT}
     for point in changed["points"][:10]:
         point |= {"method": SCRIPT, "status": SCRIPT}
@@ -357,6 +359,17 @@ def test_nothing_is_cut_on_paper(visit, frontier):
     assert max(page.evaluate(tables)) <= 703
     assert not page.locator("#axes").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 703
+
+
+def test_summary_and_plot_are_the_first_page_on_paper(visit, frontier):
+    words = {"Certificate": 80, "Cost": 45, "Evidence": 40, "About these numbers": 70}
+    texts = {heading: "people " * count for heading, count in words.items()}
+    long = {"lead": "people " * 20, "summary": texts, "limit_note": LIMIT_NOTE}
+    page = visit({**frontier, **long})
+    page.set_viewport_size({"width": 703, "height": 1000})  # A4 without its margins
+    page.emulate_media(media="print")
+    places = "document.querySelector('.explore .card').getBoundingClientRect().bottom"
+    assert page.evaluate(places) < 1016  # 269 mm
 
 
 # The beginnings of elements that a screen reader could not name.

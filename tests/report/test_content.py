@@ -11,7 +11,7 @@ from parafair.audits import Verdict
 from parafair.frontiers.choice import Wanted
 from parafair.report import content, render, write_report
 from parafair.report.content import _drawing
-from parafair.report.summary import _choice, summarize
+from parafair.report.summary import _choice, lead_with, summarize
 from tests.frontiers.conftest import GROUPS, MATRIX, QUICK, small
 
 
@@ -46,7 +46,7 @@ def test_verdicts_are_those_of_the_audits(curve, max_leakage):
     verdicts = [point["verdict"] for point in shown["points"]]
     assert verdicts == [p.audit.verdict(max_leakage).value for p in curve.points]
     passing = verdicts.count("passes")
-    assert f"{passing} of {len(curve)} audited fits pass" in " ".join(shown["summary"])
+    assert f"{passing} of {len(curve)} audited fits pass" in " ".join(shown["summary"].values())
 
 
 def judged(verdict):
@@ -68,7 +68,7 @@ def test_the_summary_says_why_a_fit_does_not_pass():
 
 
 def test_the_summary_says_what_attackers_cannot_show(curve):
-    words = " ".join(content(curve, title="")["summary"])
+    words = " ".join(content(curve, title="")["summary"].values())
     assert "No attacker can show that it reveals nothing" in words
 
 
@@ -103,10 +103,15 @@ def test_certified_values_are_beside_measured_ones(curve):
 
 
 def test_the_summary_never_has_a_bound_alone(curve):
-    promise, words = [t for t in content(curve, title="")["summary"] if "certified leakage" in t]
-    assert re.search(r"of at most 0\.\d{4} \(\w+ the limit .* measured leakage of -?0\.", promise)
-    assert "It does not cover threat (a)" in words
-    assert "measured advantage of a vote of all others" in words
+    shown = content(curve, title="")
+    assert re.search(
+        r"0\.\d{4} over chance; attackers who learn from other people were tried, not bounded, and "
+        r"gain -?0\.",
+        shown["lead"],
+    )
+    words = shown["summary"]["Certificate"]
+    assert "who learn from people whose group is known is measured, not certified" in words
+    assert re.search(r"A vote of all others has a measured advantage of -?0\.\d{3}\.", words)
 
 
 def test_a_page_has_no_numbers_of_single_people(curve):
@@ -119,16 +124,17 @@ def test_the_picked_fit_may_have_to_be_certified(curve):
     shown = content(curve, title="", **limits)
     best = curve.best_or_none(**limits)
     assert [p["id"] for p in shown["points"] if p["picked"]] == [best.member.id]
-    assert "a certified leakage (release) of at most 0.5" in " ".join(shown["summary"])
+    assert "a certified leakage (release) of at most 0.5" in " ".join(shown["summary"].values())
     none = content(curve, title="", **limits, max_certified=0.0)
     assert not any(p["picked"] for p in none["points"])
-    assert "no passing fit is certified at this level" in " ".join(none["summary"])
+    assert "no passing fit is certified at this level" in " ".join(none["summary"].values())
 
 
 def test_fits_without_audits_have_a_page(tmp_path):
     found = small(audits=None)
     shown = content(found, title="")
-    assert any("not audited" in words for words in shown["summary"])
+    assert "not audited" in shown["lead"]
+    assert list(shown["summary"]) == ["About these numbers"]
     assert write_report(found, tmp_path / "page.html")[0].read_text()
 
 
@@ -186,21 +192,33 @@ def test_many_labels_in_no_order_are_drawn_by_the_largest(table):
 def test_the_summary_is_the_certificate_then_the_cost_then_the_evidence(curve):
     wanted = Wanted.of(0.05, None, None)
     picked = next(point for point in curve.audited if point.certificate is not None)
-    promise, cost, evidence, *_ = summarize(curve, picked, wanted)
-    assert promise.startswith("No attacker who sees a released row of these")
-    assert "not covered:" in promise
-    assert re.search(
-        r"the picked fit: .* \((within|above) the limit of 0\.05\) and a measured leakage of "
-        r"-?0\.\d{3}\.$",
-        promise,
-    )
-    assert cost.startswith("The picked fit has residual 0.")
-    assert "audited fits pass" in evidence
+    shown = summarize(curve, picked, wanted)
+    assert list(shown) == ["Certificate", "Cost", "Evidence", "About these numbers"]
+    assert shown["Certificate"].startswith("No attacker who sees a released row of these")
+    assert "not covered:" in shown["Certificate"]
+    assert shown["Cost"].startswith("The picked fit has residual 0.")
+    assert "audited fits pass" in shown["Evidence"]
+
+
+def test_the_lead_is_one_sentence_about_both_kinds_of_attackers(curve):
+    picked = next(point for point in curve.audited if point.certificate is not None)
+    measured = rf"attackers who learn .* gain {picked.leakage:.3f}"
+    for limit, words in ((0.0, "is not certified at 0"), (1.0, "is certified at 1")):
+        for most in (0.0, 1.0):
+            passes = picked.verdict(most) is Verdict.PASSES
+            lead = lead_with(curve, picked, Wanted.of(most, "release", limit))
+            assert re.fullmatch(
+                rf"The picked fit {words} against someone who holds all exact rows and sees a "
+                rf"released one, who gains at most \d\.\d{{4}} over chance; {measured}"
+                rf"{'' if passes else ', which does not pass'}\.",
+                lead,
+            )
 
 
 def test_a_summary_without_certificates_says_so(curve):
     bare = replace(curve, points=tuple(replace(p, certificate=None) for p in curve.points))
-    assert content(bare, title="")["summary"][0].startswith("No fit has a certificate")
+    assert content(bare, title="")["lead"].startswith("No fit has a certificate")
+    assert "Certificate" not in content(bare, title="")["summary"]
 
 
 def test_many_labels_in_an_order_are_drawn_by_label():
@@ -250,7 +268,7 @@ def test_coverage_and_held_out_errors_are_told(table):
     evaluation = table.points[0].evaluation
     assert errors[2]["rmse"] == evaluation.value("rmse", "b", feature="team")
     assert errors[0]["baseline"] == table.baseline.value("rmse")
-    words = " ".join(shown["summary"])
+    words = " ".join(shown["summary"].values())
     assert "on held-out entries: of the fit with the smallest residual" in words
     assert "None is picked, because all of them leak." in words
 

@@ -44,7 +44,8 @@ def test_undefined_numbers_become_null(frontier):
 
 def test_markup_in_the_data_stays_text(frontier):
     changed = deepcopy(frontier)
-    changed |= {"title": NASTY, "summary": [NASTY], "settings": {NASTY: NASTY}, "limit_note": NASTY}
+    changed |= {"title": NASTY, "lead": NASTY, "summary": {NASTY: NASTY}}
+    changed |= {"settings": {NASTY: NASTY}, "limit_note": NASTY}
     changed["points"][0] |= {"id": NASTY, "method": NASTY, "status": NASTY}
     changed["points"][0]["components"][0]["labels"][0] = NASTY
     page = render(changed)

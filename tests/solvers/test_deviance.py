@@ -42,7 +42,7 @@ def offsets_of(problem, tensor):
 def test_value_and_gradients_are_those_of_the_formula(name, kind):
     tensor, problem = problem_of(name, kind)
     factors = batch_of(problem)
-    objective, gradients = problem.value_and_gradients(factors)
+    objective, gradients, _ = problem.value_and_gradients(factors)
     offsets = offsets_of(problem, tensor)
     constant = 2 * problem.deviance.saturated / problem.count
     for member in range(2):

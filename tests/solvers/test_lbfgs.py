@@ -197,7 +197,7 @@ def test_a_member_at_a_stationary_point_has_converged(dtype):
     assert fit.status is Status.CONVERGED
     assert fit.n_iter < 300
     if dtype == torch.float64:
-        _, gradients = problem.value_and_gradients([factor[None] for factor in fit.cp.factors])
+        _, gradients, _ = problem.value_and_gradients([factor[None] for factor in fit.cp.factors])
         assert max(float(gradient.abs().max()) for gradient in gradients) < 1e-7
 
 

@@ -137,7 +137,7 @@ def test_a_slow_joint_minimizer_finds_nothing_lower_from_where_fits_end(tensor_l
 def test_gradients_are_those_of_autograd(tensor_loss, side_loss):
     problem = problem_of(tensor_loss, side_loss)
     starts = tuple(draw(*((1, size, RANK) for size in SHAPE), size=0.3))
-    objective, gradients = problem.value_and_gradients(starts)
+    objective, gradients, _ = problem.value_and_gradients(starts)
     fixed = problem.side.at(starts[0])
     intercepts = NONE if fixed.intercepts is None else fixed.intercepts[0, :, 0]
     own = [start[0].clone().requires_grad_() for start in starts]

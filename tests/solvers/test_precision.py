@@ -79,7 +79,7 @@ def test_the_last_digits_are_those_of_double_precision():
     stop = Stop(max_iter=2000, tol=1e-12)
     (fit,) = solve_twice(problem, BlockDescent(), starts=starts_of(problem, 1), stop=stop)
     starts = tuple(factor[None] for factor in fit.cp.factors)
-    _, gradients = problem.value_and_gradients(starts)
+    _, gradients, _ = problem.value_and_gradients(starts)
     size = problem.norm_squared / problem.count
     assert all(float(gradient.abs().max()) < 1e-6 * size for gradient in gradients)
 

@@ -149,7 +149,7 @@ def test_gradients_of_loss_and_ridge_match_automatic_ones(storage, ridge, mode, 
         torch.stack([example_rows(n, problem.rank, seed=n + member) for member in range(2)])
         for n in problem.shape
     ]
-    objective, gradients = problem.value_and_gradients(factors)
+    objective, gradients, _ = problem.value_and_gradients(factors)
     torch.testing.assert_close(objective.value, problem.evaluate(factors).value)
     torch.testing.assert_close(objective.residual, problem.evaluate(factors).residual)
     for member in range(2):
@@ -174,7 +174,7 @@ def test_gradients_of_the_whole_objective_match_finite_differences(storage):
         other_sensitive={1: SensitiveFeatures.of(["a", "b"] * 4)},
     )
     factors = [example_rows(n, 3, seed=n)[None] for n in problem.shape]
-    _, gradients = problem.value_and_gradients(factors)
+    _, gradients, _ = problem.value_and_gradients(factors)
     width = 1e-5
     for mode, size in enumerate(problem.shape):
         direction = example_rows(size, 3, seed=50 + mode)[None]
@@ -195,7 +195,7 @@ def test_gradients_agree_in_single_precision(storage):
     for dtype in (torch.float32, torch.float64):
         problem = small_problem(Invariant(5.0), storage=storage, ridge=0.5, dtype=dtype)
         factors = [example_rows(n, 3, seed=n)[None].to(dtype) for n in problem.shape]
-        objective, gradients = problem.value_and_gradients(factors)
+        objective, gradients, _ = problem.value_and_gradients(factors)
         assert objective.value.dtype == torch.float64
         assert {gradient.dtype for gradient in gradients} == {dtype}
         found.append((objective.value, *gradients))

@@ -106,7 +106,7 @@ def test_people_without_features_or_entries_do_not_count(kind):
     )
     factors = starts_of(problem)
     fewer = [factors[0][:, :20], *factors[1:]]
-    torch.testing.assert_close(more.penalties(factors), few.penalties(fewer))
+    torch.testing.assert_close(more.penalty_of(factors), few.penalty_of(fewer))
 
 
 def test_single_precision_is_close(kind):

@@ -39,7 +39,7 @@ def make(missing, *, weight=WEIGHT, **more):
 @pytest.mark.parametrize("missing", [False, True])
 def test_objective_and_gradients_equal_those_of_autograd(missing):
     problem, starts = make(missing)
-    objective, gradients = problem.value_and_gradients(starts)
+    objective, gradients, _ = problem.value_and_gradients(starts)
     tensor, table = problem.data.values, problem.side.data.values
     norm, count = tensor.square().nansum(), problem.count
     for member in range(2):

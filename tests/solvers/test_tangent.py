@@ -12,7 +12,7 @@ def test_a_block_touches_the_loss_and_lies_above_it_if_it_is_monotone(name, kind
     _, problem = problem_of(name, kind)
     factors = batch_of(problem)
     generator = torch.Generator().manual_seed(0)
-    _, gradients = problem.value_and_gradients(factors)
+    _, gradients, _ = problem.value_and_gradients(factors)
     for mode, factor in enumerate(factors):
         block = Sweep(problem, factors).block(mode)
         torch.testing.assert_close(block.value(factor), problem.evaluate(factors).value)

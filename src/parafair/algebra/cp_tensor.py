@@ -6,7 +6,7 @@ exactly one dimension per factor, or has leading batch dimensions of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -129,6 +129,11 @@ def reconstruct(factors: Factors) -> Tensor:
     """Return ``[[A, B, C, ...]]`` as a full tensor, shape (..., I, J, K, ...)."""
     flat = factors[0] @ khatri_rao(factors[1:]).mT
     return flat.reshape(*flat.shape[:-2], *(factor.shape[-2] for factor in factors))
+
+
+def stack_factors(members: Iterable[Sequence[Tensor]]) -> tuple[Tensor, ...]:
+    """Return the factors of several models as a batch, one (batch, size, rank) per mode."""
+    return tuple(torch.stack(mode) for mode in zip(*members, strict=True))
 
 
 def cross_gram(grams: Sequence[Tensor], mode: int) -> Tensor:

@@ -12,10 +12,22 @@ from parafair.audits.inputs import compress, robust_units, standardize
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 
+# An audit needs this many people: two in each of two groups.
+LEAST_PEOPLE = 4
+
 # Groups of the joint feature; the smallest groups beyond this many become one.
 MOST_GROUPS = 12
 
 OTHER = "other"
+
+
+def check_count(people: int, *, name: str = "embedding") -> None:
+    """Raise if there are too few people with an embedding and features for an audit."""
+    if people < LEAST_PEOPLE:
+        raise ValueError(
+            f"{name} has {people} rows, but an audit needs at least {LEAST_PEOPLE} people; pass "
+            "more people"
+        )
 
 
 def check_groups(sensitive: SensitiveFeatures) -> None:

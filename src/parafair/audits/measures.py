@@ -20,7 +20,7 @@ from parafair.data.arrays import as_tensor
 from parafair.data.checks import as_data
 from parafair.data.column import Column
 from parafair.data.randomness import RandomState, as_random
-from parafair.data.raw_features import check_order, index_of
+from parafair.data.raw_features import check_index
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence import hsic
 from parafair.dependence.gram import gram_product
@@ -293,7 +293,7 @@ def pair(
         name: What messages call the embedding.
         least: The smallest number of people with features.
     """
-    check_order(sensitive_features, index_of(embedding))
+    check_index(sensitive_features, embedding)
     rows = as_tensor(embedding, name=name, dtype=torch.float64)
     if rows.ndim != 2 or not rows.shape[1]:
         raise ValueError(

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 
 from parafair.arguments import whole_number
+from parafair.audits.features import LEAST_PEOPLE, check_count
 from parafair.audits.inputs import compress, robust_units, standardize
 from parafair.audits.people import People
 from parafair.audits.result import Audit, Verdict
-from parafair.audits.run import LEAST_PEOPLE, audit, check_count
+from parafair.audits.run import audit
 from parafair.audits.scores import ScoreComparison, compare_scores
 from parafair.audits.view import audit_parts
 from parafair.data.arrays import as_tensor
@@ -51,9 +52,10 @@ class OutputAudit:
         return max(self.scores.leakage, self.lists.leakage)
 
     def verdict(self, max_leakage: float = 0.05) -> Verdict:
-        """Return "passes" if both audits do; see `Audit.verdict`."""
+        """Return "passes" if both audits do, "leaks" if one does; see `Audit.verdict`."""
         both = {self.scores.verdict(max_leakage), self.lists.verdict(max_leakage)}
-        return Verdict.PASSES if both == {Verdict.PASSES} else Verdict.LEAKS
+        worst = (Verdict.LEAKS, Verdict.INCONCLUSIVE, Verdict.PASSES)
+        return next(verdict for verdict in worst if verdict in both)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that can be written as JSON."""

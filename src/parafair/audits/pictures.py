@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parafair.arguments import one_of
+from parafair.arguments import flag, one_of
 from parafair.audits.inputs import INPUTS
 from parafair.audits.result import ACCURACY, R_SQUARED, Audit, Measure, ordered
 from parafair.pictures import axes_for, check_figure, check_matplotlib, legend_above
@@ -21,16 +21,18 @@ SHIFTS = (-0.25, 0.0, 0.25)
 UNITS = {ACCURACY: "balanced accuracy above chance", R_SQUARED: "R squared"}
 
 
-def draw(audit: Audit, path: str | Path | None = None) -> Figure:
+def draw(audit: Audit, path: str | Path | None = None, *, overwrite: bool = False) -> Figure:
     """Draw the attackers of every feature as dots on their simultaneous intervals.
 
     Args:
         audit: The audit to draw.
         path: A .png, .pdf or .svg file to write; None writes nothing.
+        overwrite: Whether to replace a file of that name.
     """
     check_matplotlib()
+    flag("overwrite", overwrite)
     if path is not None:
-        check_figure(path, overwrite=True)
+        check_figure(path, overwrite=overwrite)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -46,7 +48,7 @@ def draw(audit: Audit, path: str | Path | None = None) -> Figure:
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
     if path is not None:
-        with new_file(path, overwrite=True) as file:
+        with new_file(path, overwrite=overwrite) as file:
             figure.savefig(file, dpi=150)
     return figure
 

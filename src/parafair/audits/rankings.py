@@ -21,6 +21,7 @@ from parafair.audits.evaluation import Evaluation, Score, group_masks
 from parafair.audits.intervals import CONFIDENCE
 from parafair.data.arrays import as_tensor
 from parafair.data.randomness import RandomState, as_random
+from parafair.data.raw_features import check_index
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 
@@ -123,6 +124,7 @@ def evaluate_rankings(
     whole_number("bootstraps", bootstraps, least=1, most=MOST_BOOTSTRAPS)
     least = -np.inf if threshold is None else real_number("threshold", threshold)
     number = X_test.find_mode(mode)
+    check_index(sensitive_features, scores)
     table = _table(scores, X_test, number)
     if whole_number("k", k) > table.shape[1]:
         raise ValueError(f"k must be at most {table.shape[1]}, the number of items, got {k}")

@@ -33,12 +33,16 @@ R_SQUARED, RANK_CORRELATION = "R squared", "rank correlation"
 SCORES = (ACCURACY, R_SQUARED, RANK_CORRELATION)
 FIRST_SCORES = (ACCURACY, R_SQUARED)
 
+# So many people always decide.
+DECIDING = 100
+
 
 class Verdict(Enum):
     """What an audit says about an embedding."""
 
     PASSES = "passes"
     LEAKS = "leaks"
+    INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True)
@@ -192,16 +196,34 @@ class Audit:
         """Decide whether the embedding passes: the one rule that everything else uses.
 
         It leaks if `leakage` is above `max_leakage`, if any attacker is significantly above or
-        below chance, or if a score is undefined. Otherwise it passes. Significance is that of the
-        simultaneous 95 % intervals.
+        below chance, or if a score is undefined. Significance is that of the simultaneous 95 %
+        intervals. Otherwise it passes, unless there are so few people that the audit is
+        inconclusive: fewer than 100, who do not even exclude an attacker who is always right.
 
         Args:
             max_leakage: The largest leakage allowed, from 0 to 1.
         """
         check_max_leakage(max_leakage)
         significant = self.above_chance or self.below_chance
-        leaks = significant or self.undefined or self.leakage > max_leakage
-        return Verdict.LEAKS if leaks else Verdict.PASSES
+        if significant or self.undefined or self.leakage > max_leakage:
+            return Verdict.LEAKS
+        return Verdict.INCONCLUSIVE if self._is_open(max_leakage) else Verdict.PASSES
+
+    def _is_open(self, max_leakage: float) -> bool:
+        """Tell whether too few people were audited to exclude an attacker who is always right.
+
+        One is not excluded if the interval of leakage, or that of every attacker, reaches so far.
+        """
+        if self.people >= DECIDING:
+            return False
+        for leakage in (row for row in self.rows if row.section == "leakage"):
+            scores = [row for row in self.scores if row.feature == leakage.feature]
+            largest = 1 - max((row.chance or 0.0 for row in scores), default=0.0)
+            ends = [1.0 if row.high is None else row.high for row in scores]
+            reached = leakage.high is not None and leakage.high >= largest
+            if max_leakage < largest and (reached or min(ends, default=0.0) >= 1):
+                return True
+        return False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -212,6 +234,11 @@ class Audit:
             "an attacker gains over chance who chooses model and sign, corrected for the choice"
         ]
         notes += [note for note in (self._significant(), self._resolution()) if note]
+        if self._is_open(0.0):
+            notes.append(
+                f"{self.people} people are too few to exclude an attacker who is always right, so "
+                "an audit that finds no leak is inconclusive"
+            )
         if self.undefined:
             notes.append("a score is undefined (nan), so nothing is known: the audit failed")
         if self.people < self.population:
@@ -300,11 +327,11 @@ class Audit:
         """Return the rows as a pandas data frame."""
         return frame_of([asdict(row) for row in self.rows], for_what="Audit.to_frame")
 
-    def draw(self, path: str | Path | None = None) -> Figure:
+    def draw(self, path: str | Path | None = None, *, overwrite: bool = False) -> Figure:
         """Draw every attacker's advantage over chance; see `parafair.audits.draw`."""
         from parafair.audits.pictures import draw
 
-        return draw(self, path)
+        return draw(self, path, overwrite=overwrite)
 
     def plot(self, *, feature: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw every attacker's advantage over chance for one feature.

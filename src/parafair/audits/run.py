@@ -15,7 +15,9 @@ from parafair.audits.attacker import Attacker
 from parafair.audits.attackers import ATTACKERS, resolve_attackers
 from parafair.audits.dependence import MOST_TESTED, dependence_rows, paper_rows
 from parafair.audits.features import (
+    LEAST_PEOPLE,
     OTHER,
+    check_count,
     check_groups,
     check_new,
     in_robust_units,
@@ -35,11 +37,9 @@ from parafair.audits.result import ACCURACY, AUC, R_SQUARED, RANK_CORRELATION, A
 from parafair.audits.trials import Plan, Trials, try_attackers
 from parafair.data.column import Column
 from parafair.data.randomness import RandomState, as_random
+from parafair.data.raw_features import check_index
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.progress import Bar, check_verbose, tracked
-
-# An audit needs this many people: two in each of two groups.
-LEAST_PEOPLE = 4
 
 # The inner cross-validation trains a model without each pair of folds.
 MOST_FOLDS = 20
@@ -105,6 +105,7 @@ def audit(  # noqa: PLR0913  (each argument is a setting of its own)
         permutations=permutations, max_people=max_people,
     )  # fmt: skip
     new = _read_new(known, new_embedding, new_sensitive_features, target)
+    check_index(target, embedding, name="target")
     wanted = None if target is None else read_target(target, len(known))
     random = as_random(random_state)
     people, places = _sample(known, new, max_people, random)
@@ -158,15 +159,6 @@ def check_settings(
     check_count(len(sensitive))
     check_groups(sensitive)
     return resolve_attackers(attackers)
-
-
-def check_count(people: int, *, name: str = "embedding") -> None:
-    """Raise if there are too few people with an embedding and features for an audit."""
-    if people < LEAST_PEOPLE:
-        raise ValueError(
-            f"{name} has {people} rows, but an audit needs at least {LEAST_PEOPLE} people; pass "
-            "more people"
-        )
 
 
 def _check_kinds(attackers: dict[str, Attacker], columns: list[Column]) -> None:

@@ -21,7 +21,7 @@ from parafair.audits.measures import LARGEST
 from parafair.audits.predictions import BINS
 from parafair.data.arrays import check_finite, to_tensor
 from parafair.data.column import Column
-from parafair.data.raw_features import check_order, index_of
+from parafair.data.raw_features import check_index
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.display import Cell, Html, table, view
 from parafair.errors import shown
@@ -129,7 +129,7 @@ def compare_scores(
         bins: Bins of the histogram: their number, with equally many scores in each, or the edges
             between them, such as the middles between possible ratings.
     """
-    check_order(sensitive_features, index_of(scores))
+    check_index(sensitive_features, scores)
     table = to_tensor(scores, "scores").to(torch.float64)
     if not table.numel() or not table.ndim:
         raise ValueError(

@@ -182,7 +182,8 @@ def _write(audited: Audit, outputs: OutputAudit | None, result: AuditResult) -> 
     record = audited.to_dict() | ({} if outputs is None else {"outputs": outputs.to_dict()})
     with ExitStack() as files:
         if result.picture is not None:
-            audited.draw(files.enter_context(new_file(result.picture, overwrite=result.force)))
+            beside = files.enter_context(new_file(result.picture, overwrite=result.force))
+            audited.draw(beside, overwrite=True)
         if result.json is not None:
             write_record(result.json, record, overwrite=result.force)
 

@@ -13,6 +13,7 @@ from parafair.cli.lazy import LOADED, PlainCommand
 from parafair.cli.options import TYPED
 from parafair.cli.shell import readable_errors
 from parafair.cli.wording import PARAMETERS
+from parafair.interrupts import Interruptible
 
 # What click calls the source of an option that was typed.
 TYPED_HERE = "COMMANDLINE"
@@ -65,7 +66,7 @@ def flatten(function: Callable[..., None], more: Mapping[str, Any]) -> Callable[
             arguments[group] = kind(
                 **{field.name: arguments.pop(field.name) for field in fields(kind)}
             )
-        with readable_errors():
+        with readable_errors(), Interruptible():
             function(**arguments)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__

@@ -13,14 +13,14 @@ from parafair.cli.held_out import HeldOutOptions
 from parafair.cli.inputs import Inputs
 from parafair.cli.models import ModelOptions, StartOptions, make_model
 from parafair.cli.options import FittedOptions
-from parafair.cli.people import Loaded, ModeOptions, load
+from parafair.cli.people import ModeOptions, load
 from parafair.cli.processes import CheckpointOptions, process_group, writes_files
 from parafair.cli.runs import HeldOut, certify_run, check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, errors, output, progress
 from parafair.cli.side import SideOptions
 from parafair.cli.tensors import StreamOptions
 from parafair.cli.wording import in_shell_words
-from parafair.data.tensor_data import TensorData
+from parafair.data.handed_over import HandedOver
 from parafair.errors import Interrupted
 from parafair.losses import Loss, is_squared
 from parafair.model.estimator import FairCP
@@ -63,15 +63,18 @@ def fit(
     split = held.split(loaded, tensor, solver.random_state)
     with process_group(solver.device) as group:
         given = {**checkpoint, "process_group": group}
-        data = loaded.data if split is None else split.train
-        interrupted = _fit(wanted, data, loaded, given)
+        given |= {"sensitive_features": loaded.features, "side": loaded.side}
+        data = HandedOver(loaded.data if split is None else split.train)
+        del loaded  # so that each of several processes can drop the entries of others
+        interrupted = _fit(wanted, data, given)
         writes = writes_files(group)
         if interrupted and group is not None:  # each process is elsewhere
             stop_together(stored, writes)
     if not writes:
         return
-    held_out = split and HeldOut.of(held.record(), wanted, split, loaded.features)
-    certify_run(result, wanted)
+    features = given["sensitive_features"]
+    held_out = split and HeldOut.of(held.record(), wanted, split, features)
+    uncertified = certify_run(result, wanted)
     write_run(result, wanted, inputs, held_out=held_out)
     show_result(wanted, held_out)
     echo(f"written to {result.out}")
@@ -79,6 +82,7 @@ def fit(
         stays = stored.after_interruption()
         if stays:
             echo(f"this result is partial; {stays}: the same command with --force continues there")
+    if interrupted or uncertified:
         raise typer.Exit(INTERRUPTED)
 
 
@@ -123,15 +127,12 @@ def _measure(loss: Loss) -> str:
     return "residual" if is_squared(loss) else loss.measure
 
 
-def _fit(
-    model: FairCP | FairTucker, data: TensorData, loaded: Loaded, given: Mapping[str, Any]
-) -> bool:
+def _fit(model: FairCP | FairTucker, data: HandedOver, given: Mapping[str, Any]) -> bool:
     """Fit with a bar; return whether it was interrupted.
 
     Args:
         model: The model.
         data: The data.
-        loaded: The people.
         given: Further arguments of `FairCP.fit`.
     """
     try:
@@ -146,8 +147,6 @@ def _fit(
 
             model.fit(
                 data,
-                sensitive_features=loaded.features,
-                side=loaded.side,
                 on_iteration=on_iteration,
                 on_trial=lambda trial: bar.echo(str(trial)),
                 on_audit=lambda done, total: bar(done, total, "attackers of an audit"),

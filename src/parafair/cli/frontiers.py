@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +33,7 @@ from parafair.cli.options import (
     option,
 )
 from parafair.cli.people import ModeOptions, load
+from parafair.cli.processes import process_group, writes_files
 from parafair.cli.runs import check_result, write_run
 from parafair.cli.shell import INTERRUPTED, echo, output, progress
 from parafair.cli.side import SideOptions
@@ -56,6 +57,7 @@ from parafair.records import plain
 from parafair.report import FORMATS, write_report
 from parafair.storage import check_same_settings, new_folder
 from parafair.stored import is_stored
+from parafair.team import team_of
 from parafair.temporaries import MANIFEST_FILE, put_back
 
 FRONTIER, REPORT = defaults(frontier), defaults(write_report)
@@ -132,7 +134,8 @@ def frontier_command(
     """Fit at many strengths at once, audit every fit, and show what each level costs.
 
     Finished fits are written at once. If the command is interrupted, the same command continues;
-    with other settings it refuses the folder.
+    with other settings it refuses the folder. Several processes share the people of every fit if
+    torchrun starts them: torchrun --nproc-per-node 4 -m parafair frontier ...; process 0 audits.
     """
     check_max_leakage(sweep.max_leakage)
     strengths = _count_or_list("--strengths", sweep.strengths, float)
@@ -143,42 +146,45 @@ def frontier_command(
     models = {name: _model(name, model, solver, side) for name in sweep.methods.split(",")}
     if people.sensitive is None:
         raise ValueError("--sensitive is missing; give the table of people, which audits need")
-    _check_folder(sweep.out, models)
-    loaded = load(tensor, people, side)
-    split = held.split(loaded, tensor, defaults(split_cells)["random_state"])
-    inputs = Inputs.of(tensor, people, side, **held.record())
     found: list[Frontier] = []
-    try:
-        with _recorded(sweep.out, inputs):
-            for name, each in models.items():
-                with progress(name) as bar:
+    with process_group(solver.device) as group:
+        team = team_of(group)
+        team.first(lambda: _check_folder(sweep.out, models))
+        loaded = load(tensor, people, side)
+        split = held.split(loaded, tensor, defaults(split_cells)["random_state"])
+        inputs = Inputs.of(tensor, people, side, **held.record())
+        try:
+            with _recorded(sweep.out, inputs) if writes_files(group) else nullcontext():
+                for name, each in models.items():
+                    with progress(name) as bar:
 
-                    def on_progress(what: str, done: int, total: int) -> None:
-                        bar(done, total, what)
+                        def on_progress(what: str, done: int, total: int) -> None:
+                            bar(done, total, what)
 
-                    found.append(
-                        frontier(
-                            each.set_params(mode=loaded.mode),
-                            loaded.data if split is None else split.train,
-                            sensitive_features=loaded.features,
-                            side=loaded.side,
-                            strengths=strengths,
-                            noises=noises,
-                            seeds=seeds,
-                            audits=_changed(audits),
-                            certificates=CERTIFICATES[sweep.certificates],
-                            limit=not found,
-                            X_test=None if split is None else split.test,
-                            out=sweep.out,
-                            n_jobs=sweep.n_jobs,
-                            on_progress=on_progress,
+                        found.append(
+                            frontier(
+                                each.set_params(mode=loaded.mode),
+                                loaded.data if split is None else split.train,
+                                sensitive_features=loaded.features,
+                                side=loaded.side,
+                                strengths=strengths,
+                                noises=noises,
+                                seeds=seeds,
+                                audits=_changed(audits),
+                                certificates=CERTIFICATES[sweep.certificates],
+                                limit=not found,
+                                X_test=None if split is None else split.test,
+                                out=sweep.out,
+                                n_jobs=sweep.n_jobs,
+                                on_progress=on_progress,
+                                process_group=group,
+                            )
                         )
-                    )
-    except (Interrupted, KeyboardInterrupt) as error:
-        echo(f"interrupted; finished fits are in {sweep.out}, and the same command continues")
-        raise typer.Exit(INTERRUPTED) from error
-    show(join(found), sweep.max_leakage)
-    echo(f"written to {sweep.out}; for a page: parafair report {sweep.out}")
+        except (Interrupted, KeyboardInterrupt) as error:
+            echo(f"interrupted; finished fits are in {sweep.out}, and the same command continues")
+            raise typer.Exit(INTERRUPTED) from error
+        show(join(found), sweep.max_leakage)
+        echo(f"written to {sweep.out}; for a page: parafair report {sweep.out}")
 
 
 @command("pick")

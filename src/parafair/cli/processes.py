@@ -17,7 +17,7 @@ from parafair.cli.options import COMPUTE, defaults, is_given, option
 from parafair.cli.shell import output
 from parafair.model.estimator import FairCP
 from parafair.solvers.checkpoints import CURRENT_FILE
-from parafair.team import PATIENCE
+from parafair.team import PATIENCE, process_count
 
 FIT = defaults(FairCP.fit)
 
@@ -74,13 +74,10 @@ def process_group(device: str | None) -> Iterator[Any]:
     Args:
         device: The device of the fit: nccl is between GPUs, gloo between CPUs.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+    if process_count() < 2:
         yield None
         return
-    cuda = device is not None and device.startswith("cuda")
-    if cuda:
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    distributed.init_process_group("nccl" if cuda else "gloo", timeout=PATIENCE)
+    distributed.init_process_group(_backend_for(device), timeout=PATIENCE)
     signal.signal(signal.SIGINT, _interrupt_once)
     before, output.quiet = output.quiet, distributed.get_rank() > 0
     try:
@@ -88,6 +85,40 @@ def process_group(device: str | None) -> Iterator[Any]:
     finally:
         output.quiet = before
         distributed.destroy_process_group()
+
+
+def _backend_for(device: str | None) -> str:
+    """Return how processes exchange sums; those on GPUs get one GPU each.
+
+    Args:
+        device: The device of the fit.
+
+    Raises:
+        ValueError: If there are not as many GPUs as processes on this machine, or no nccl.
+    """
+    if device is None or not device.startswith("cuda"):
+        return "gloo"
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", process_count()))
+    if device != "cuda" and here > 1:
+        raise ValueError(
+            f"--device {device} is one GPU, but torchrun started {here} processes on this machine, "
+            "and nccl needs one GPU for each; use --device cuda, which gives each its own"
+        )
+    if not distributed.is_nccl_available():
+        raise ValueError(
+            "--device cuda with several processes needs nccl, which this build of torch does not "
+            "have; install one with CUDA, or use --device cpu, where gloo takes its place"
+        )
+    found = torch.cuda.device_count()
+    if found < here:
+        raise ValueError(
+            f"--device cuda needs one GPU for each of the {here} processes that torchrun started "
+            f"on this machine, which has {found}; use --nproc-per-node {max(1, found)}, or "
+            "--device cpu"
+        )
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    return "nccl"
 
 
 def _interrupt_once(*_: object) -> None:

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from parafair.cli.command import command
-from parafair.cli.options import RESULT, Device, Jobs, defaults, option
+from parafair.cli.options import RESULT, Device, Force, Jobs, defaults, option
 from parafair.cli.shell import BAD_INPUT, INTERRUPTED, echo, errors, output, progress
 from parafair.errors import Interrupted
 from parafair.paper import (
@@ -32,6 +32,7 @@ from parafair.paper import (
 from parafair.paper import reproduce as reproduce_paper
 from parafair.paper.verdict import MEASURES
 from parafair.paper.work import OnProgress
+from parafair.storage import check_new_file
 
 EXPERIMENT = "Experiment"
 PAPER = defaults(reproduce_paper)
@@ -80,6 +81,7 @@ class PageOptions:
             RESULT, "The page to write; by default reproduction.md or readings.md in the folder."
         ),
     ] = PAPER["page"]
+    force: Force = False
 
 
 @command("reproduce")
@@ -117,6 +119,7 @@ def reproduce(
             n_jobs=experiment.n_jobs,
             formats=result.formats.split(","),
             page=result.page,
+            overwrite=result.force,
             on_progress=on_progress,
         )
     show(made.claims)
@@ -134,6 +137,9 @@ def reproduce(
 def _compare(names: Sequence[str], experiment: ExperimentOptions, result: PageOptions) -> None:
     """Judge the claims of figures under many readings."""
     out = result.out or Path(READINGS)
+    page = result.page or out / f"{READINGS}.md"
+    if result.page is not None:
+        check_new_file(page, overwrite=result.force)
     with _rows(out) as (say, on_progress):
 
         def announce(amount: Amount) -> None:
@@ -153,7 +159,6 @@ def _compare(names: Sequence[str], experiment: ExperimentOptions, result: PageOp
             on_start=announce,
             on_progress=on_progress,
         )
-    page = result.page or out / f"{READINGS}.md"
     write_comparison(out, page)
     table = Table(box=None, title="Combinations that reproduce a claim", title_justify="left")
     for column in ("", "the paper says", "combinations", "with its classifier", "with attackers"):

@@ -159,11 +159,15 @@ def write_run(
     warn_of_entries(model.encoder_, stacklevel=2)
 
 
-def certify_run(result: FittedOptions, model: FairCP | FairTucker) -> None:
-    """Certify a model with noise before it is written without exact rows; say why not if not."""
+def certify_run(result: FittedOptions, model: FairCP | FairTucker) -> bool:
+    """Certify a model with noise before it is written without exact rows; say why not if not.
+
+    Returns:
+        Whether it was interrupted.
+    """
     people = len(model.embedding_)
     if not model.fit_.noise or result.certify is False:
-        return
+        return False
     sampled = result.certify is None and people > MOST_CERTIFIED
     if sampled:
         echo(
@@ -174,6 +178,10 @@ def certify_run(result: FittedOptions, model: FairCP | FairTucker) -> None:
         certify(model, max_people=MOST_CERTIFIED if sampled else None)
     except ValueError as error:  # the fit is worth keeping
         echo(f"not certified: {error}")
+    except KeyboardInterrupt:  # and it is finished
+        echo("interrupted: the fit is not certified")
+        return True
+    return False
 
 
 def rows_as_table(rows: NDArray[Any], labels: NDArray[Any], mode: str) -> pandas.DataFrame:

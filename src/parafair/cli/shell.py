@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -105,6 +106,16 @@ def _options(
     """Hold the options of the command itself."""
 
 
+def _said(error: Exception) -> str:
+    """Return what an error says; one of the system names its file and says no more than why."""
+    if not isinstance(error, OSError) or error.errno is None or error.filename is None:
+        return str(error)
+    return (
+        f"the path {Path(error.filename).name[:40]!r} cannot be used ({error.strerror}); check it "
+        "and its permissions, or choose another"
+    )
+
+
 @contextmanager
 def readable_errors() -> Iterator[None]:
     """Turn the library's errors and warnings into one line each, in the words of the shell."""
@@ -116,7 +127,7 @@ def readable_errors() -> Iterator[None]:
         try:
             yield
         except (ValueError, TypeError, OSError, MemoryError, ImportError, TeamError) as error:
-            text = in_shell_words(str(error)) or "not enough memory; use a smaller tensor"
+            text = in_shell_words(_said(error)) or "not enough memory; use a smaller tensor"
             who = f"process {os.environ['RANK']}: " if "RANK" in os.environ else ""
             errors.print(
                 f"{who}[bold red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True

@@ -18,6 +18,7 @@ from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.storage import check_file, read_tensor
 from parafair.stored import warn_if_changed
+from parafair.team import process_count
 
 ARRAYS, LISTS = (".npy", ".npz"), (".tns", ".gz")
 
@@ -102,7 +103,8 @@ class TensorOptions:
             if self.has_labels:
                 data = TensorData.from_tns(self.tensor, **merging)
             else:
-                data = TensorData.from_array(read_tensor(self.tensor))
+                # Each of several processes takes the rows of its own people from the file.
+                data = TensorData.from_array(read_tensor(self.tensor, mapped=process_count() > 1))
             return replace(data, modes=self.names) if self.names else data
 
     def _open_sorted(self) -> StreamedData:

@@ -146,12 +146,14 @@ def tune(
         raise typer.Exit(INTERRUPTED) from error
     held_out = parts and HeldOut.of(held.record(), tuning.model, parts, loaded.features)
     record = _record(tuning, split, model.max_leakage)
-    certify_run(result, tuning.model)
+    uncertified = certify_run(result, tuning.model)
     write_run(result, tuning.model, inputs, held_out=held_out, tuning=record)
     verdict = "" if tuning.verdict is None else f": {tuning.verdict.value}"
     echo(f"chosen: {_words(tuning.best.settings)}{verdict}")
     show_result(tuning.model, held_out)
     echo(f"written to {result.out}")
+    if uncertified:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _words(settings: Mapping[str, Any]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import hypot, isfinite
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from torch import Tensor
 
 from parafair.arguments import to_numpy
 from parafair.data.labels import NUMBERS, as_float, is_missing
+
+# Numbers of a piece of a tensor that may be larger than memory, because it is in a file.
+PIECE = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,12 +160,17 @@ def as_tensor(value: Any, *, name: str = "array", dtype: torch.dtype | None = No
 
 def check_finite(tensor: Tensor, name: str, *, missing: bool = False) -> float:
     """Return the norm of the observed entries; raise if one is infinite, or NaN unless allowed."""
-    # The norm is undefined if any entry is, and needs no memory to find out.
-    norm = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
+    # The norm is undefined if any entry is, and needs little memory to find out.
+    norm = _norm(pieces(tensor))
     if isfinite(norm):
         return norm
-    bad = torch.isinf(tensor) if missing else ~torch.isfinite(tensor)
-    if bad.any():
+
+    def wrong(part: Tensor) -> Tensor:
+        return torch.isinf(part) if missing else ~torch.isfinite(part)
+
+    # Squares of entries that are finite may overflow too.
+    if any(bool(wrong(piece).any()) for piece in pieces(tensor)):
+        bad = wrong(tensor)
         where = tuple(bad.nonzero()[0].tolist())
         kind = "infinite" if missing else "NaN or infinite"
         remedy = "or make them NaN to mark them missing" if missing else "or impute them"
@@ -170,7 +178,21 @@ def check_finite(tensor: Tensor, name: str, *, missing: bool = False) -> float:
             f"{name} has {int(bad.sum())} {kind} entries, the first at index {where}; remove them, "
             f"{remedy}"
         )
-    return float(torch.linalg.vector_norm(tensor.nan_to_num(0.0), dtype=torch.float64))
+    return _norm(piece.nan_to_num(0.0) for piece in pieces(tensor))
+
+
+def _norm(parts: Iterable[Tensor]) -> float:
+    """Return the norm of all parts together, in double precision."""
+    return hypot(*(float(torch.linalg.vector_norm(part, dtype=torch.float64)) for part in parts))
+
+
+def pieces(tensor: Tensor) -> Iterator[Tensor]:
+    """Yield a tensor in views of some rows each: what is made of one takes little memory."""
+    if not tensor.ndim:
+        yield tensor
+        return
+    rows = max(1, PIECE // max(1, tensor[:1].numel()))
+    yield from tensor.split(rows)
 
 
 def to_tensor(array: Any, name: str) -> Tensor:

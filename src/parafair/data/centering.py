@@ -14,6 +14,7 @@ from parafair.algebra.zero_entries import all_entries_of
 from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.losses import Loss, is_squared
+from parafair.losses.deviance import best_constant
 from parafair.team import ALONE, Team
 
 # An index is treated as if it had this many more entries, all of them at the mean.
@@ -54,14 +55,15 @@ class Offsets:
         Args:
             data: The data.
             people: The mode of the people, which gets no offsets.
-            team: All processes that have this data; each reads a share of it if it is streamed.
+            team: All processes; each has the data of some of the people, or reads a share of all
+                if it is streamed.
         """
         if isinstance(data, StreamedData):
             return cls._of_cells(data, team)
         if data.zeros_count:
             return cls._with_zeros(data, people)
         indices, values = data.cells, data.entries
-        mean = float(values.mean())
+        mean = team.add(float(values.sum(dtype=torch.float64))) / team.count(len(values))
         left = values - mean
         found: dict[int, Tensor] = {
             mode: values.new_zeros(size) for mode, size in enumerate(data.shape) if mode != people
@@ -72,6 +74,7 @@ class Offsets:
                 left = left + before[place]
                 count = torch.bincount(place, minlength=len(before)).to(values)
                 total = torch.zeros_like(before).index_add_(0, place, left)
+                total, count = team.sums([total, count])
                 found[mode] = total / (count + EXTRA_ENTRIES)
                 left = left - found[mode][place]
         return cls(mean, found)
@@ -137,24 +140,26 @@ class Offsets:
         """Fit offsets for a loss: by least squares, or on the scale of its link."""
         if is_squared(loss):
             return cls.of(data, people, team)
-        return cls.in_link(data, people, loss)
+        return cls.in_link(data, people, loss, team)
 
     @classmethod
-    def in_link(cls, data: TensorData, people: int, loss: Loss) -> Offsets:
+    def in_link(cls, data: TensorData, people: int, loss: Loss, team: Team = ALONE) -> Offsets:
         """Fit intercepts: offsets on the scale of a loss's link, by Newton's steps.
 
         Args:
             data: The data.
             people: The mode of the people, which gets none.
             loss: The loss.
+            team: All processes; each has the data of some of the people.
         """
         if data.zeros_count:
             return cls._in_link_with_zeros(data, people, loss)
         indices, values = data.cells, data.entries.double()
-        mean = loss.constant(values)
+        mean = best_constant(loss, values, team)
         model = torch.full_like(values, mean)
         # An index has extra entries with an intercept of zero, so that one of zeros alone ends.
-        extra = EXTRA_ENTRIES * float(loss.curvature(values, model).mean())
+        curved = team.add(float(loss.curvature(values, model).sum()))
+        extra = EXTRA_ENTRIES * curved / team.count(len(values))
         found = {
             mode: values.new_zeros(size) for mode, size in enumerate(data.shape) if mode != people
         }
@@ -165,6 +170,7 @@ class Offsets:
                 slope.index_add_(0, place, loss.value_and_slope(values, model)[1])
                 curvature = torch.zeros_like(before)
                 curvature.index_add_(0, place, loss.curvature(values, model))
+                slope, curvature = team.sums([slope, curvature])
                 step = (slope + extra * before) / (curvature + extra)
                 found[mode] = before - step.clamp(-LONGEST, LONGEST)
                 model = model + (found[mode] - before)[place]

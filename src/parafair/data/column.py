@@ -28,6 +28,10 @@ MOST_INTEGER_CATEGORIES = 10
 FEW_GROUPS = 10
 
 
+# Kinds of arrays whose values are all of one type: truth values, numbers and text.
+PLAIN = "biufU"
+
+
 @dataclass(frozen=True, eq=False)
 class Column:
     """One sensitive feature of a number of people.
@@ -54,15 +58,15 @@ class Column:
             values: One value per person, shape (n,).
             kind: The kind; None infers it from the values, as `SensitiveFeatures.of` describes.
         """
-        given = values.tolist()
-        other = [value for value in given if not isinstance(value, SCALARS)]
+        given, plain = values.tolist(), values.dtype.kind in PLAIN
+        other = [] if plain else [value for value in given if not isinstance(value, SCALARS)]
         if other:
             raise ValueError(
                 f"sensitive feature {name!r} must hold text, numbers or dates, got "
                 f"{shown(other[0])}; turn it into one of them"
             )
         values = np.array(given)
-        if values.dtype.kind not in "biufU":  # objects of several types have no order
+        if values.dtype.kind not in PLAIN:  # objects of several types have no order
             values = np.array([category_text(value) for value in given])
         distinct = np.unique(values)
         if len(distinct) < 2:
@@ -77,8 +81,11 @@ class Column:
         if kind == "numeric":
             _check_numbers(name, values, distinct)
             return cls(name, kind, values)
-        text = np.array([category_text(value) for value in given])
+        # A value of a plain array has one text wherever it is.
+        numbers = np.searchsorted(distinct, values) if plain else slice(None)
+        text = np.array([category_text(v) for v in (distinct.tolist() if plain else given)])
         categories, codes = np.unique(text, return_inverse=True)
+        codes = codes[numbers]
         _check_groups(name, np.bincount(codes))
         return cls(name, kind, codes, tuple(categories.tolist()))
 

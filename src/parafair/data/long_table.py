@@ -119,7 +119,8 @@ def _read_lines(path: Path) -> NDArray[np.float64]:
         ) from error
     except ValueError as error:
         raise ValueError(
-            f"{path} could not be read ({error}); expected lines of indices and a value"
+            f"the path {shown(str(path))} could not be read ({error}); expected a file with lines "
+            "of indices and a value"
         ) from error
 
 

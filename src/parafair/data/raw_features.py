@@ -12,7 +12,7 @@ from torch import Tensor
 
 from parafair.arguments import instance_of, items, one_of, to_numpy
 from parafair.data.arrays import to_tensor
-from parafair.data.column import category_text
+from parafair.data.column import PLAIN, category_text
 from parafair.data.frames import check_columns, find_rows, open_table, read_labels
 from parafair.data.labels import as_labels, is_missing, preview
 from parafair.errors import missing_column, shown
@@ -121,7 +121,7 @@ class RawFeatures:
             )
         present = []
         for name, values in self.columns.items():
-            gone = np.array([is_missing(value) for value in values.tolist()])
+            gone = _missing(values)
             if missing == "error" and gone.any():
                 raise ValueError(
                     f"sensitive feature {name!r} has {gone.sum()} missing values "
@@ -180,8 +180,17 @@ def _to_array(values: Any) -> NDArray[Any]:
     return to_numpy(values, "sensitive_features")
 
 
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which values are missing, shape (n,)."""
+    if values.dtype.kind in PLAIN:
+        return np.asarray(values != values)  # NaN
+    return np.array([is_missing(value) for value in values.tolist()])
+
+
 def _restore_integers(values: NDArray[Any]) -> NDArray[Any]:
     """Return integers as integers if missing values among them had turned them into floats."""
+    if values.dtype.kind in PLAIN and not _missing(values).any():
+        return values
     found = [None if is_missing(value) else value for value in values.tolist()]
     present = [value for value in found if value is not None]
     if len(present) < len(found) and all(isinstance(v, float) and v % 1 == 0 for v in present):
@@ -189,7 +198,9 @@ def _restore_integers(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def check_order(features: Any, labels: NDArray[Any] | None) -> None:
+def check_order(
+    features: Any, labels: NDArray[Any] | None, *, name: str = "sensitive_features"
+) -> None:
     """Raise if the pandas index of features names other people, or another order, than the data.
 
     Rows are matched by position. An index that is only numbered from 0 says nothing.
@@ -197,18 +208,56 @@ def check_order(features: Any, labels: NDArray[Any] | None) -> None:
     Args:
         features: Sensitive features as a caller gives them.
         labels: Labels of the people of the data, shape (n,); None if they have none.
+        name: What messages call the features.
     """
     own = index_of(features)
-    if own is None or labels is None or len(own) != len(labels):
-        return
-    other = np.flatnonzero(own.astype(str) != labels.astype(str))
+    if own is not None and labels is not None and len(own) == len(labels):
+        _compare(own, labels, name)
+
+
+def check_index(features: Any, X: Any, *, name: str = "sensitive_features") -> None:
+    """Raise if two pandas objects have other people in their rows, or another order.
+
+    Args:
+        features: One row per person, as a caller gives them.
+        X: The data, as a caller gives it, with one row per person.
+        name: What messages call the features.
+    """
+    both = paired_indexes(features, X)
+    if both is not None and len(both[0]) == len(both[1]):
+        _compare(*both, name)
+
+
+def paired_indexes(first: Any, second: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return the indexes of two pandas objects; None if they do not say who is who.
+
+    Rows of an array are matched by position. So are those of an index that is only numbered from
+    0, unless the other index has the same numbers in another order: then one was shuffled.
+    """
+    if not (hasattr(first, "iloc") and hasattr(second, "iloc")):
+        return None
+    both = np.asarray(first.index), np.asarray(second.index)
+    if not any(map(_is_numbered, both)):
+        return both
+    numbers = all(one.dtype.kind in "iu" for one in both)
+    shuffled = numbers and np.array_equal(np.sort(both[0]), np.sort(both[1]))
+    return both if shuffled else None
+
+
+def _compare(own: NDArray[Any], labels: NDArray[Any], name: str) -> None:
+    """Raise unless an index has the labels of the data; see `check_order`."""
+    given, wanted = own.astype(str), labels.astype(str)
+    other = np.flatnonzero(given != wanted)
     if len(other):
         first = int(other[0])
+        # Only an index of the same people has all labels.
+        same = np.array_equal(np.sort(given), np.sort(wanted))
+        remedy = f"reorder it with {name}.loc[...], by the labels of the data"
         raise ValueError(
-            "the index of sensitive_features does not match the people of the data: row "
-            f"{first} is {str(own[first])!r} there and {str(labels[first])!r} in the data; reorder "
-            "it with sensitive_features.loc[labels], or match rows by position with "
-            "sensitive_features.to_numpy()"
+            f"the index of {name} does not match the people of the data: row "
+            f"{first} is {str(own[first])!r} there and {str(labels[first])!r} in the data; "
+            f"{remedy if same else 'pass the features of these people'}, or pass "
+            f"{name}.to_numpy() to match rows by position"
         )
 
 
@@ -217,5 +266,8 @@ def index_of(table: Any) -> NDArray[Any] | None:
     if not hasattr(table, "iloc"):
         return None
     index = np.asarray(table.index)
-    numbered = index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index)))
-    return None if numbered else index
+    return None if _is_numbered(index) else index
+
+
+def _is_numbered(index: NDArray[Any]) -> bool:
+    return index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index)))

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from parafair.data.arrays import check_finite
+from parafair.data.arrays import check_finite, pieces
 from parafair.data.labels import as_labels, locate
 from parafair.data.modes import number_of_mode
 
@@ -56,6 +56,10 @@ class Shaped:
     def norm(self) -> float:
         """The root of the sum of squares of the observed entries."""
         return check_finite(self.values, "X", missing=True)
+
+    def _count_nan(self) -> int:
+        """Return how many of the values are NaN."""
+        return sum(int(piece.isnan().sum()) for piece in pieces(self.values))
 
     def find_mode(self, mode: int | str) -> int:
         """Return the number of a mode, given by number or name."""

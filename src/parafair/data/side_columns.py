@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from parafair.data.checks import check_values
 from parafair.data.labels import as_labels, find_labels, preview
 from parafair.data.modes import is_labeled
-from parafair.data.raw_features import index_of
+from parafair.data.raw_features import index_of, paired_indexes
 from parafair.data.tensor_data import TensorData
 from parafair.errors import ParafairWarning, shown, warn
-from parafair.losses import Loss, Numbers, Squared
+from parafair.losses import Loss, Squared, has_link
 from parafair.losses.registry import read_loss, stored_loss
 
 # A column whose values differ by less, relative to their size, is constant.
@@ -74,8 +74,11 @@ class SideColumns:
                 ParafairWarning,
                 stacklevel=4,
             )
-        if isinstance(loss, Numbers):
-            return cls(table.labels[1], mean, np.where(constant, 1.0, spread), loss)
+        scale = np.where(constant, 1.0, spread)
+        # A loss without a link may still be one of positive entries alone.
+        standard = torch.from_numpy(left / scale[places])
+        if not has_link(loss) and bool(loss.accepts(standard).all()):
+            return cls(table.labels[1], mean, scale, loss)
         return cls(table.labels[1], np.zeros_like(mean), np.ones_like(mean), loss)
 
     def standardize(self, table: TensorData) -> TensorData:
@@ -165,10 +168,10 @@ def match_index(side: Any, X: Any) -> Any:
         side: As in `read_side`, or None.
         X: The data, as it was given.
     """
-    own, people = index_of(side), index_of(X)
-    if own is None or people is None:
+    both = paired_indexes(side, X)
+    if both is None:
         return side
-    return _by_label(_read(side), as_labels(people, "the index of X"), "index")
+    return _by_label(_read(side), as_labels(both[1], "the index of X"), "index")
 
 
 def _check_table(side: Any) -> None:
@@ -178,9 +181,10 @@ def _check_table(side: Any) -> None:
             f"side must be a table of numbers, got {shown(side)}; read the file first, for example "
             "with pandas.read_csv"
         )
-    if 0 in (getattr(side, "shape", None) or ()):
+    shape = getattr(side, "shape", ())
+    if isinstance(shape, tuple) and 0 in shape:
         raise ValueError(
-            f"side must have at least one row and one column, got shape {tuple(side.shape)}; pass "
+            f"side must have at least one row and one column, got shape {tuple(shape)}; pass "
             "people x columns, or leave it out"
         )
     names = list(getattr(side, "columns", ()))

@@ -9,7 +9,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import train_test_split
 from torch import Tensor
 
 from parafair.arguments import instance_of, real_number, to_numpy, whole_number
@@ -312,6 +311,8 @@ def split_people(
         validation_size: Share of the people for validation.
         random_state: Seed.
     """
+    from sklearn.model_selection import train_test_split  # here, because it takes long to import
+
     _check_shares(test_size, validation_size)
     random = as_random(random_state)
     n = _count_people(data, mode)

@@ -237,10 +237,10 @@ class TensorData(Shaped):
     def observed(self) -> int:
         """Number of observed entries, with zeros that are not listed."""
         if self.zeros_count:
-            return prod(self.shape) - int(self.values.isnan().sum())
+            return prod(self.shape) - self._count_nan()
         if self.indices is not None:
             return len(self.values)
-        return self.values.numel() - int(self.values.isnan().sum())
+        return self.values.numel() - self._count_nan()
 
     @property
     def coverage(self) -> float:
@@ -382,14 +382,15 @@ class TensorData(Shaped):
         if self.values.dtype not in (torch.float32, torch.float64):
             self._set("values", self.values.double())
         check_finite(self.values, "X", missing=True)
-        missing = self.values.isnan()
-        if missing.all() and not (self.zeros_count and self.observed):
+        if self.indices is not None and self.absent == "missing":
+            known = ~self.values.isnan()
+            if not known.all():
+                self._set("indices", self.indices[:, known])
+                self._set("values", self.values[known])
+        if not self.observed:
             raise ValueError(
                 "X has no observed entries: all are missing; at least one must be observed"
             )
-        if self.indices is not None and self.absent == "missing" and missing.any():
-            self._set("indices", self.indices[:, ~missing])
-            self._set("values", self.values[~missing])
 
 
 def data_of(parts: RawTensor, absent: Absent = "missing") -> TensorData:

@@ -18,6 +18,7 @@ from parafair.arguments import whole_number
 from parafair.data.randomness import RandomState, as_random
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.chunks import CHUNK_PEOPLE, chunk_count, parts_of_chunks, stratify
+from parafair.dependence.directions import Directions
 from parafair.dependence.scales import (
     column_levels,
     compress,
@@ -96,9 +97,10 @@ class Criterion:
         prototype: A tensor with the dtype and device to use.
         chunk_size: Chunk size for pairs of whole rows; more people are split into chunks.
         deal: Which people are in a chunk together; see `stratify`.
-        rotation_free: Whether whole whitened rows in the usual units are the only view. The
-            criterion then does not change when columns are mixed by any invertible matrix, as is
-            right for embeddings whose columns have no meaning of their own.
+        rotation_free: Whether whole whitened rows in the usual units and their `Directions`, in
+            equal parts, are the only views. The criterion then does not change when columns are
+            mixed by any invertible matrix, as is right for embeddings whose columns have no meaning
+            of their own.
         own: Positions of the people whose rows this process has, in ascending order: those of
             whole parts, see `parts`. None for everybody.
         team: All processes, which have the rows of everybody together.
@@ -244,7 +246,7 @@ class Criterion:
         """Return the scorer of each view, for rows of this rank; `Scorers` if there are all."""
         if rank not in self._scorers and self.rotation_free:
             here = len(self.places) / len(self.chunks)
-            self._scorers[rank] = (Scorer.of(self.row_weights, row_levels(rank), here),)
+            self._scorers[rank] = (Scorer.of(self.row_weights, row_levels(rank), here / 2),)
         elif rank not in self._scorers:
             shares = SHARES if rank > 1 else (*SHARES[:2], 0.0)  # one column has no pairs
             rows, columns, pairs = (share / sum(shares) for share in shares)
@@ -257,6 +259,13 @@ class Criterion:
                 Scorer.of(own, pair_levels(), pairs / max(1, paired * (paired - 1))),
             )
         return self._scorers[rank]
+
+    @cached_property
+    def directions(self) -> Directions:
+        """The score of directions, which is part of the criterion if it is `rotation_free`."""
+        # The last column of the weights is constant.
+        columns = self.column_weights.columns[0, :, :-1]
+        return Directions.of(columns, len(self.sensitive), self.team)
 
     @cached_property
     def reference(self) -> float:
@@ -298,24 +307,30 @@ class Criterion:
         return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
 
     def _score_rows(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the same for whole whitened rows alone."""
+        """Return the same for whole whitened rows and their directions alone."""
         standard = Standardized.of(rows.reshape(-1, *rows.shape[-2:]), self.team)
         whitened = standard.whitened.to(self.prototype.dtype)
         (scorer,) = self.scorers(rows.shape[-1])
         value, slope = compare_rows(whitened, scorer, self.places, self.runs)
-        gradient = standard.pull_back(slope.double(), torch.zeros_like(standard.columns))
-        value = self.team.sum(value).reshape(rows.shape[:-2])
+        more, toward = self.directions.score(standard.whitened)
+        slope = slope.double() + toward / 2
+        gradient = standard.pull_back(slope, torch.zeros_like(standard.columns))
+        value = (self.team.sum(value) + more / 2).reshape(rows.shape[:-2])
         return value.to(rows.dtype), gradient.reshape(rows.shape).to(rows.dtype)
 
     def deviations(self, rows: Tensor) -> Tensor:
         """Return ``U / sd`` of all statistics of one embedding, shape (count,).
 
-        Without dependence each is about standard normal.
+        Without dependence each is about standard normal; the eigenvalues of `Directions`, if they
+        are part of the criterion, have that size.
         """
         columns = self.column_weights.columns[0]
         sums = self._sums(rows, self.row_weights.columns, columns)
         scorers = self.scorers(rows.shape[-1])
         found = [scorer.deviations(part) for scorer, part in zip(scorers, sums, strict=True)]
+        if self.rotation_free:
+            whitened = Standardized.of(rows.unsqueeze(0)).whitened
+            found.append(self.directions.eigenvalues(whitened).to(found[0]))
         return torch.cat([part.flatten() for part in found])
 
     def permuted(self, rows: Tensor, *, permutations: int, random_state: RandomState) -> Tensor:
@@ -346,6 +361,10 @@ class Criterion:
             ):
                 apart = sums.unflatten(-1, (some.shape[1], -1)).movedim(-2, 0)
                 total += scorer.score(apart)[0].sum(1).double().cpu()
+            if self.rotation_free:
+                whitened = Standardized.of(rows.unsqueeze(0)).whitened
+                parts = [self.directions.take(order).score(whitened)[0] for order in some.mT]
+                total += torch.cat(parts).cpu() / 2
             totals.append(total)
         return torch.cat(totals) / self.reference
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from parafair.data.sensitive import SensitiveFeatures
@@ -30,6 +29,8 @@ def nearest_trained(
         plain: Least-squares rows of the training people, or nearly, shape (n, rank).
         trained_features: Features of the training people.
     """
+    from sklearn.neighbors import NearestNeighbors  # here, because few fits need it
+
     standard = Standardized.of(plain)
     mean = plain.double().mean(0)
     whitened = torch.linalg.solve(standard.basis, rows.double() - mean, left=False)

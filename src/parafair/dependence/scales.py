@@ -78,13 +78,13 @@ def compression_slope(columns: Tensor) -> Tensor:
 @lru_cache
 def row_levels(rank: int) -> tuple[Level, ...]:
     """Return the level of each kernel of whitened rows, in the usual units."""
-    return _levels(RowViews(_normal(rank).unsqueeze(0)).whitened[0])
+    return _levels(RowViews(normal_rows(rank).unsqueeze(0)).whitened[0])
 
 
 @lru_cache
 def robust_levels(rank: int) -> tuple[Level, ...]:
     """Return the level of each kernel of whitened rows, compressed in robust units."""
-    return _levels(compress(RowViews(_normal(rank).unsqueeze(0)).robust[0]))
+    return _levels(compress(RowViews(normal_rows(rank).unsqueeze(0)).robust[0]))
 
 
 def _levels(rows: Tensor) -> tuple[Level, ...]:
@@ -106,7 +106,8 @@ def pair_levels() -> tuple[Level, ...]:
     return tuple(Level.of(one * two) for one, two in grams)
 
 
-def _normal(columns: int) -> Tensor:
+def normal_rows(columns: int) -> Tensor:
+    """Return the reference sample, of which levels are: normal numbers, always the same."""
     generator = torch.Generator().manual_seed(0)
     return torch.randn(
         REFERENCE_PEOPLE, columns, generator=generator, dtype=torch.float64, device="cpu"
@@ -114,7 +115,7 @@ def _normal(columns: int) -> Tensor:
 
 
 def _column_grams(gammas: tuple[float, ...], column: int) -> list[Tensor]:
-    places = compress(RowViews(_normal(2).unsqueeze(0)).whitened[0, :, column])
+    places = compress(RowViews(normal_rows(2).unsqueeze(0)).whitened[0, :, column])
     frequencies, weights = spectrum(gammas)
     waves = torch.cos(frequencies[:, None, None] * (places[:, None] - places))
     return [torch.tensordot(own, waves, 1) for own in weights]

@@ -260,22 +260,38 @@ class Reweighting(NamedTuple):
         scatter = _with_ridge(scattered / people)
         return cls(centered, inverse, weights, after, total, scatter, people, team)
 
-    def pull_back(self, for_after: Tensor, for_scatter: Tensor) -> tuple[Tensor, Tensor]:
+    def pull_back(
+        self, for_after: Tensor, for_scatter: Tensor, total: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the gradients in `before` and in its scatter from those in `after` and its own.
 
         Gradients in a scatter are symmetric.
+
+        Args:
+            for_after: The gradient in `after`.
+            for_scatter: That in its scatter, the same in all processes.
+            total: The sum of `for_after` over the people of all processes; None for one process.
+
+        Returns:
+            Both gradients, and the sum of the first like `total`.
         """
         rank = self.before.shape[-1]
         through = self.after @ for_scatter / self.people
         for_after = for_after + 2 * self.weights * through
         for_weights = (through * self.after).sum(-1, keepdim=True)
-        for_mean = -self.team.sum(for_after.sum(-2, keepdim=True)) / self.total
+        # The sum of weighted rows is zero, so what goes through the scatter adds nothing to it.
+        summed = for_after.sum(-2, keepdim=True) if total is None else total
+        for_mean = -summed / self.total
         for_weights = for_weights + self.after @ for_mean.mT
         for_distances = -for_weights * self.weights.square() / (rank + FREEDOM)
         precision = self.inverse.mT @ self.inverse
         near = self.before @ precision
         for_before = for_after + self.weights * for_mean + 2 * for_distances * near
-        return for_before, -self.team.sum((for_distances * near).mT @ near)
+        own = (for_distances * near).mT @ near
+        if total is None:
+            return for_before, -own, None
+        found, total = self.team.sums([own, for_before.sum(-2, keepdim=True)])
+        return for_before, -found, total
 
 
 class RobustUnits:
@@ -315,9 +331,14 @@ class RobustUnits:
         columns, spread, vectors = self._columns, self._spread, self._vectors
         one, two = self._scales.unsqueeze(-1), self._scales.unsqueeze(-2)
         for_columns = for_columns + for_whitened @ self._root
-        for_root, for_spread = self._team.sums(
-            [columns.mT @ for_whitened, (for_columns * columns).sum(-2, keepdim=True)]
+        sums, total = (
+            [columns.mT @ for_whitened, (for_columns * columns).sum(-2, keepdim=True)],
+            None,
         )
+        if not self._team.is_alone:  # steps send with their own sums what the one before needs
+            *sums, total = self._team.sums([*sums, for_columns.sum(-2, keepdim=True)])
+            total = total / spread
+        for_root, for_spread = sums
         for_root = (for_root + for_root.mT) / 2
         inner = -(vectors.mT @ for_root @ vectors) / (one * two * (one + two))
         for_correlations = vectors @ inner @ vectors.mT
@@ -327,7 +348,7 @@ class RobustUnits:
         for_scatter = for_scatter - torch.diag_embed(along)
         gradient = for_columns / spread
         for step in reversed(self._steps):
-            gradient, for_scatter = step.pull_back(gradient, for_scatter)
+            gradient, for_scatter, total = step.pull_back(gradient, for_scatter, total)
         begin = self._steps[0].before
         found: Tensor = gradient + 2 * begin @ for_scatter / self._people
         return found

@@ -69,7 +69,10 @@ class Wanted:
         return min(found, key=lambda p: (p.residual, p.leakage), default=None)
 
     def _passes(self, point: Point) -> bool:
-        return point.verdict(self.max_leakage) is Verdict.PASSES
+        return self._verdict(point) is Verdict.PASSES
+
+    def _verdict(self, point: Point) -> Verdict:
+        return point.verdict(self.max_leakage)
 
     def _is_certified(self, point: Point) -> bool:
         # NaN without a certificate is not within any limit.
@@ -113,9 +116,11 @@ class Wanted:
     def _all_leak(self, points: Sequence[Point]) -> ValueError:
         least = min(points, key=lambda point: point.leakage)
         why = ""
-        if least.leakage <= self.max_leakage:
+        if self._verdict(least) is Verdict.INCONCLUSIVE:
+            why = ", but there are too few people to decide (inconclusive)"
+        elif least.leakage <= self.max_leakage:
             why = " with an attacker significantly off chance"
         return ValueError(
             f"no point passes at max_leakage={self.max_leakage}; the smallest leakage is "
-            f"{least.leakage:.4g}{why}. Raise max_leakage, or add other strengths"
+            f"{least.leakage:.4g}{why}. Raise max_leakage, or add other strengths or more people"
         )

@@ -40,15 +40,19 @@ class Coverage:
     @classmethod
     def of(cls, problem: Problem, held_out: TensorData | None = None) -> Coverage:
         """Count the entries of a problem."""
-        counts = problem.observations.counts(problem.mode).cpu().numpy()
-        present = None if problem.sensitive is None else problem.sensitive.has_features
+        own = problem.observations.counts(problem.mode)
+        counts = (own if problem.share is None else problem.share.whole(own)).cpu().numpy()
+        features = problem.sensitive_of_all
+        present = None if features is None else features.has_features
+        empty = [len(problem.empty[mode]) for mode in range(problem.order)]
+        empty[problem.mode] = problem.team.count(empty[problem.mode])
         return cls(
             shape=problem.shape,
             modes=problem.data.modes,
             mode=problem.mode,
             observed=problem.count,
             per_person=(int(counts.min()), float(np.median(counts)), int(counts.max())),
-            empty=tuple(len(problem.empty[mode]) for mode in range(problem.order)),
+            empty=tuple(empty),
             unknown=0 if present is None else int((~present).sum()),
             held_out=0 if held_out is None else held_out.observed,
         )

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from parafair.algebra.cp_tensor import stack_factors
 from parafair.frontiers.plan import Plan
 from parafair.frontiers.point import Member, Point
 from parafair.solvers.fitting import starts_plain
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status
+from parafair.solvers.sharing import gather_fit
 
 # Another fit must be better by this share, or rounding would decide: in double precision, and in
 # rounding errors of others.
@@ -68,8 +70,8 @@ def _parts(problem: Problem, fits: Sequence[Fit]) -> tuple[Tensor, Tensor]:
     """Return loss plus ridge of each fit, and its penalty at strength 1, shape (fits,) each."""
     device = problem.prototype.device
     ones = torch.ones(len(fits), dtype=torch.float64, device=device)
-    factors = [torch.stack(mode) for mode in zip(*(fit.cp.factors for fit in fits), strict=True)]
-    factors = [factor.to(problem.prototype) for factor in factors]
+    stacked = stack_factors(fit.cp.factors for fit in fits)
+    factors = [factor.to(problem.prototype) for factor in stacked]
     judged = problem.with_strengths(ones).evaluate(factors)
     without = problem.with_strengths(0 * ones).evaluate(factors)
     return without.value, judged.penalty - without.penalty
@@ -78,7 +80,8 @@ def _parts(problem: Problem, fits: Sequence[Fit]) -> tuple[Tensor, Tensor]:
 def _moved(plan: Plan, fit: Fit, member: Member) -> Fit:
     """Return the fit of another strength as the fit of a member, with its noise."""
     problem, noise = plan.problem_of([member]), plan.noise_of(member)
-    return noise.release(problem, fit.with_factors(problem, fit.cp.factors))
+    released = noise.release(problem, fit.with_factors(problem, fit.cp.factors))
+    return gather_fit(problem, released)
 
 
 def with_noise_of(plan: Plan, point: Point, member: Member) -> Fit:
@@ -86,5 +89,5 @@ def with_noise_of(plan: Plan, point: Point, member: Member) -> Fit:
 
     The fit has its exact rows, and the noise of the member.
     """
-    exact = _without_noise(plan, point)
-    return plan.noise_of(member).release(plan.problem_of([member]), exact)
+    problem, exact = plan.problem_of([member]), _without_noise(plan, point)
+    return gather_fit(problem, plan.noise_of(member).release(problem, exact))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,16 +14,17 @@ import torch
 from parafair.arguments import instance_of, items, one_of, real_number, whole_number
 from parafair.audits import audit
 from parafair.audits.run import check_settings
-from parafair.data.checks import as_data
+from parafair.data.checks import as_data, converted
 from parafair.data.modes import is_labeled
 from parafair.data.randomness import SEEDS
-from parafair.data.raw_features import check_order
+from parafair.data.raw_features import check_index, check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.reducing import reduce
 from parafair.errors import shown
 from parafair.frontiers.certified import check_certificates
+from parafair.frontiers.fingerprints import fingerprint, fingerprint_of_people
 from parafair.frontiers.point import Member
 from parafair.model.estimator import FairCP
 from parafair.model.fair_model import FairModel
@@ -32,6 +32,7 @@ from parafair.model.noise import MOST_NOISE, Noise
 from parafair.model.preparation import Settings
 from parafair.model.record import plain_params
 from parafair.model.task import Task
+from parafair.model.together import check_same, check_together, identity_of
 from parafair.model.tucker import FairTucker
 from parafair.penalties.base import moves_scale
 from parafair.records import plain
@@ -39,6 +40,8 @@ from parafair.solvers import Fit, decompose, decompose_from, decompose_plain
 from parafair.solvers.fitting import starts_plain
 from parafair.solvers.loop import OnFit
 from parafair.solvers.problem import Problem
+from parafair.solvers.sharing import check_shareable, gather_fit
+from parafair.team import ALONE, Team
 
 T = TypeVar("T")
 
@@ -99,7 +102,8 @@ class Plan:
                 torch.tensor([position], dtype=torch.long, device=fit.cp.weights.device)
             )
             for place in groups[position]:
-                finished[place] = self.noise_of(members[place]).release(own, fit)
+                released = self.noise_of(members[place]).release(own, fit)
+                finished[place] = gather_fit(own, released)
                 keep(place, finished[place])
 
         self._solve(problem, solved, finish)
@@ -128,6 +132,18 @@ class Plan:
     def noise_of(self, member: Member) -> Noise:
         """Return the noise of a member."""
         return self.task.noise(member.noise, strength=member.strength, seed=member.seed)
+
+    def whole_data(self, X: Any) -> TensorData:
+        """Return the entries of everybody, as a problem of a process alone has them.
+
+        Args:
+            X: The tensor as it was given.
+        """
+        problem, offsets = self.task.problem, self.task.offsets
+        if problem.share is None:
+            return problem.data
+        data = as_data(X, dtype=problem.prototype.dtype)
+        return data if offsets is None or not problem.is_squared else offsets.subtract(data)
 
     def problem_of(self, members: Sequence[Member]) -> Problem:
         """Return the problem of a batch."""
@@ -186,8 +202,10 @@ class Plan:
 
     @property
     def members_at_once(self) -> int:
-        """Number of members that fit into memory together."""
+        """Number of members that fit into memory together, in each process."""
         problem, prototype = self.task.problem, self.task.problem.prototype
+        if problem.data.is_streamed:  # its memory is planned for one fit
+            return 1
         # The sums over the entries, and copies of all factors.
         numbers = problem.observations.working_memory(problem.rank)
         numbers += COPIES_OF_FACTORS * problem.rank * sum(problem.shape)
@@ -196,7 +214,9 @@ class Plan:
             free = torch.cuda.mem_get_info(prototype.device)[0] // 2
         # A member begins as several starts, and later as two contenders.
         together = max(2, self.task.settings.n_init) if starts_plain(problem) else 1
-        return max(1, free // (together * numbers * prototype.element_size()))
+        found = max(1, free // (together * numbers * prototype.element_size()))
+        own = torch.tensor(-found, dtype=torch.long, device="cpu")
+        return -int(problem.team.largest(own))
 
     def batches(self, members: Sequence[Member], *, workers: int) -> list[list[Member]]:
         """Return the members in batches, at least one per process, that fit into memory.
@@ -219,15 +239,15 @@ class Plan:
         return {
             "name": self.name,
             "params": kept,
-            "data": fingerprint(problem.data, problem.sensitive),
-            "test": self.X_test and fingerprint(self.X_test, None),
+            "data": fingerprint_of_people(problem, self.task.secret),
+            "test": self.X_test and fingerprint(self.X_test),
             "shape": list(problem.shape),
             "mode": problem.mode,
             "ridge": float(problem.ridge),
             "dtype": str(problem.prototype.dtype).removeprefix("torch."),
             "audits": plain(self.audits),
             "certificates": plain(self.certificates),
-            **({} if problem.side is None else {"side": fingerprint(problem.side.data, None)}),
+            **({} if problem.side is None else {"side": fingerprint(problem.side.data)}),
         }
 
 
@@ -258,10 +278,13 @@ def make_plan(
     audits: Mapping[str, Any] | None = None,
     X_test: Any = None,
     certificates: Mapping[str, Any] | str | None = None,
+    team: Team = ALONE,
 ) -> Plan:
     """Check the arguments of `frontier` before the first fit."""
     instance_of("model", model, FairModel, "make one, such as FairCP(2)")
     settings = Settings.of(model)
+    if not team.is_alone:
+        check_together(settings)
     settings.check_side(side)
     if name is None:
         name = (
@@ -288,17 +311,33 @@ def make_plan(
             "sensitive_features must be the features of one mode, because audits need them, got "
             f"{shown(sensitive_features)}; pass one row per person"
         )
+    check_index(sensitive_features, X)
     features = SensitiveFeatures.of(sensitive_features)
     if audits is not None:
         _check_audits(audits, features.with_features())
-    data = as_data(X, dtype=model.dtype, device=model.device)
+    # Several processes convert the entries of their own people alone, and streams as they read.
+    data = as_data(X)
+    if team.is_alone or data.is_streamed:
+        data = converted(data, model.device, model.dtype)
     if is_labeled(data.modes, data.labels):
         check_order(sensitive_features, data.labels[data.find_mode(model.mode)])
     test = None if X_test is None else as_data(X_test)
     if test is not None and test.shape != data.shape:
         raise ValueError(f"X_test must have the shape of X, {data.shape}, got {test.shape}")
     certified = check_certificates(certificates, len(features))
-    task = settings.bind(data, features, match_index(side, X))
+    if not team.is_alone:
+        check_shareable(data, side)
+        check_same(
+            team,
+            {
+                **identity_of(settings, data, features),
+                "name": name,
+                "audits": plain(audits),
+                "certificates": plain(certified),
+                "X_test": test and fingerprint(test),
+            },
+        )
+    task = settings.bind(data, features, match_index(side, X), team).share(team)
     test = None if test is None else task.seen(test)
     return Plan(name, task, audits and dict(audits), test, certified)
 
@@ -353,18 +392,3 @@ def check_strengths(
     if not found or len(set(found)) < len(found):
         raise ValueError(f"strengths must be one or more distinct numbers, got {shown(strengths)}")
     return tuple(sorted(found))
-
-
-def fingerprint(data: TensorData, sensitive: SensitiveFeatures | None) -> str:
-    """Return a hash of the data and its labels; a folder is resumed only with the same data."""
-    found = hashlib.sha256()
-    for part in (data.values, data.indices):
-        if part is not None:
-            found.update(np.ascontiguousarray(part.cpu().numpy()).tobytes())
-    if data.zeros_count:
-        found.update(data.absent.encode())
-    found.update(repr((data.modes, [labels.tolist() for labels in data.labels])).encode())
-    for column in sensitive.columns if sensitive else ():
-        found.update(repr((column.name, column.kind, column.categories)).encode())
-        found.update(np.ascontiguousarray(column.values).tobytes())
-    return found.hexdigest()[:16]

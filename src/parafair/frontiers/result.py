@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parafair.arguments import one_of, real_number
+from parafair.audits import check_max_leakage
 from parafair.audits.evaluation import Evaluation
 from parafair.data.frames import frame_of
 from parafair.data.sensitive import SensitiveFeatures
@@ -165,6 +166,7 @@ class Frontier:
         max_certified: float | None = None,
     ) -> Point | None:
         """Return the point of ``best(max_leakage=...)``, or None if no point qualifies."""
+        check_max_leakage(max_leakage)
         wanted = Wanted.of(max_leakage, guarantee, max_certified)
         assert wanted is not None
         return wanted.best(self.audited)

@@ -25,7 +25,7 @@ def coarse_strengths(problem: Problem, plain: Fit, count: int) -> tuple[float, .
         count: Maximum number of strengths.
     """
     factors = [factor.unsqueeze(0) for factor in plain.cp.factors]
-    found = problem.with_strengths(factors[0].new_ones(1)).penalties(factors)
+    found = problem.with_strengths(factors[0].new_ones(1)).penalty_of(factors)
     value = 0.0 if found is None else float(found)
     size = problem.total / problem.count
     unit = size / value if value > 0 else 1.0

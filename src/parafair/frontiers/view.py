@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parafair.display import Cell, Dots, Html, paragraph, scatter, table
+from parafair.guarantees.statements import rounded_up
 from parafair.pictures import METHOD_COLORS
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _row(point: Point) -> list[Cell]:
     assert point.audit is not None
     member, verdict = point.member, point.audit.verdict().value
     kinds = () if point.certificate is None else point.certificate.statements
-    certified = next((s.upper for s in kinds if s.kind == "release"), None)
+    certified = next((rounded_up(s.upper) for s in kinds if s.kind == "release"), None)
     return [
         member.method,
         member.strength,

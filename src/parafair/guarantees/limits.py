@@ -23,6 +23,7 @@ from parafair.arguments import real_number, to_numpy, whole_number
 from parafair.data.checks import as_data, check_scale
 from parafair.data.column import Column
 from parafair.data.randomness import RandomState, as_random
+from parafair.data.raw_features import check_index
 from parafair.data.sensitive import MOST_PARTS, SensitiveFeatures
 from parafair.dependence import transport
 from parafair.dependence.transport import TINY, Lines, highest
@@ -216,6 +217,7 @@ def _check_settings(taus: Any, bins: int, max_people: int) -> tuple[float, ...]:
 
 def _check_data(X: Any, features: Any, mode: int | str) -> tuple[Tensor, SensitiveFeatures, float]:
     """Return the rows and features of people with features, and ``||X||**2`` of all people."""
+    check_index(features, X)
     found = as_data(X, dtype=torch.float64, device="cpu")
     number, there = found.find_mode(mode), found.observed
     if there < prod(found.shape):

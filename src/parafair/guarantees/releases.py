@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.data.arrays import as_tensor
+from parafair.data.raw_features import check_index
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import shown
 
@@ -147,6 +148,7 @@ def as_noise(noise: Any, rows: Tensor) -> Tensor:
 
 def read_people(rows: Any, sensitive_features: Any) -> tuple[Tensor, SensitiveFeatures]:
     """Return rows and features of people as a caller gives them; raise unless they fit together."""
+    check_index(sensitive_features, rows)
     exact = as_tensor(rows, name="rows").detach()
     if exact.ndim != 2 or not exact.numel():
         raise ValueError(

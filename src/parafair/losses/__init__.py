@@ -9,11 +9,16 @@ from parafair.losses.binomial import Binomial
 from parafair.losses.deviance import deviances, null_deviance
 from parafair.losses.gamma import Gamma
 from parafair.losses.huber import Huber
-from parafair.losses.kinds import Numbers
 from parafair.losses.negative_binomial import NegativeBinomial
 from parafair.losses.poisson import Poisson
 from parafair.losses.poisson_identity import PoissonIdentity
-from parafair.losses.registry import LOSSES, is_squared, needs_non_negative, resolve_loss
+from parafair.losses.registry import (
+    LOSSES,
+    has_link,
+    is_squared,
+    needs_non_negative,
+    resolve_loss,
+)
 from parafair.losses.squared import Squared
 
 __all__ = [
@@ -25,11 +30,11 @@ __all__ = [
     "Huber",
     "Loss",
     "NegativeBinomial",
-    "Numbers",
     "Poisson",
     "PoissonIdentity",
     "Squared",
     "deviances",
+    "has_link",
     "is_squared",
     "needs_non_negative",
     "null_deviance",

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
+import torch
+
 from parafair.errors import unknown_choice
 from parafair.losses.base import Loss
 from parafair.losses.bernoulli import Bernoulli
@@ -18,6 +20,9 @@ from parafair.losses.poisson import Poisson
 from parafair.losses.poisson_identity import PoissonIdentity
 from parafair.losses.squared import Squared
 from parafair.records import describe, rebuild
+
+# Where it is seen whether a loss has a link; values that losses of non-negative factors take too.
+MODELS = (0.0, 0.5, 1.0, 3.0)
 
 # To add a loss, add it here under its public name.
 LOSSES: dict[str, Loss] = {
@@ -63,6 +68,15 @@ def is_squared(loss: Loss) -> bool:
 def needs_non_negative(loss: Loss) -> bool:
     """Tell whether a loss is one of non-negative factors."""
     return bool(getattr(loss, "non_negative", False))
+
+
+def has_link(loss: Loss) -> bool:
+    """Tell whether the expected entries are something else than the model itself.
+
+    It follows from the loss's `mean`, so that losses of your own need not say it.
+    """
+    model = torch.tensor(MODELS, dtype=torch.float64, device="cpu")
+    return not torch.equal(loss.mean(model), model)
 
 
 def stored_loss(loss: Loss) -> str | dict[str, Any]:

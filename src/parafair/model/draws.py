@@ -7,7 +7,9 @@ and numbers of threads, and everything drawn from them would be different.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from math import prod
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from torch import Tensor
 
+from parafair.data.arrays import pieces
 from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 
@@ -25,7 +28,9 @@ STEP, FIRST, SECOND = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x
 Words = NDArray[np.uint64]
 
 
-def secret_of(data: TensorData, side: TensorData | None = None) -> str:
+def secret_of(
+    data: TensorData, side: TensorData | None = None, *, dtype: torch.dtype | None = None
+) -> str:
     """Return a hash of all observed entries.
 
     It is the same for the same entries in any arrangement, dense or sparse, on any device; but not
@@ -34,27 +39,47 @@ def secret_of(data: TensorData, side: TensorData | None = None) -> str:
     Args:
         data: The data.
         side: A table of side information, whose entries count too; None for none.
+        dtype: The precision of the entries; None for that of the data.
     """
     if side is not None:
-        return hashlib.sha256(f"{secret_of(data)} {secret_of(side)}".encode()).hexdigest()
-    found = hashlib.sha256(repr(data.shape).encode())
-    complete = data.observed == prod(data.shape) and not data.zeros_count
-    if isinstance(data, StreamedData):
-        for mode in range(0 if not complete else data.order, data.order):
-            for part in data.column(mode):
-                found.update(np.ascontiguousarray(part, "<i8").data)
-        for part in data.column(data.order):
-            entries = torch.from_numpy(part).to(data.dtype)
-            found.update(np.ascontiguousarray(_as_doubles(entries), "<f8").data)
-        return found.hexdigest()
-    if not complete:
-        found.update(np.ascontiguousarray(data.cells.cpu().numpy(), "<i8").data)
-    if data.indices is not None and data.zeros_count:
+        found = f"{secret_of(data, dtype=dtype)} {secret_of(side, dtype=dtype)}"
+        return hashlib.sha256(found.encode()).hexdigest()
+    precision = data.dtype if dtype is None else dtype
+    digest = hashlib.sha256(repr(data.shape).encode())
+    if data.zeros_count or data.observed < prod(data.shape):
+        for mode in range(data.order):
+            for part in _positions(data, mode):
+                digest.update(np.ascontiguousarray(part, "<i8").data)
+    if data.zeros_count and data.indices is not None:
         missing = data.indices[:, data.values.isnan()].cpu().numpy()
-        found.update(b"others are zero" + np.ascontiguousarray(missing, "<i8").tobytes())
-    entries = data.values.flatten() if complete else data.entries
-    found.update(np.ascontiguousarray(_as_doubles(entries), "<f8").data)
-    return found.hexdigest()
+        digest.update(b"others are zero" + np.ascontiguousarray(missing, "<i8").tobytes())
+    for entries in _entries(data):
+        digest.update(np.ascontiguousarray(_as_doubles(entries.to(precision)), "<f8").data)
+    return digest.hexdigest()
+
+
+def _positions(data: TensorData, mode: int) -> Iterator[NDArray[Any]]:
+    """Yield the positions of all observed entries in a mode, in pieces and in order."""
+    if isinstance(data, StreamedData):
+        yield from data.column(mode)
+    elif data.indices is not None:
+        yield data.cells[mode].cpu().numpy()
+    else:
+        rest, begin = prod(data.shape[mode + 1 :]), 0
+        for piece in pieces(data.values):
+            flat = begin + (~piece.isnan()).flatten().nonzero().flatten()
+            yield (flat // rest % data.shape[mode]).cpu().numpy()
+            begin += piece.numel()
+
+
+def _entries(data: TensorData) -> Iterator[Tensor]:
+    """Yield all observed entries, in pieces and in order."""
+    if isinstance(data, StreamedData):
+        yield from map(torch.from_numpy, data.column(data.order))
+    elif data.indices is not None:
+        yield from pieces(data.entries)
+    else:
+        yield from (piece[~piece.isnan()] for piece in pieces(data.values))
 
 
 def secret_for_new_people(secret: str) -> str:

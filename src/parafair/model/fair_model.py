@@ -10,14 +10,15 @@ from typing import Any, ClassVar, Literal, Self
 
 from parafair.algebra.cp_tensor import CPTensor
 from parafair.arguments import as_path, callback, classes_of
+from parafair.data.checks import converted
 from parafair.data.randomness import RandomState
-from parafair.data.raw_features import check_order, index_of
+from parafair.data.raw_features import check_index
 from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.learned import Learned
 from parafair.encoders.result import load_fit
 from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
-from parafair.guarantees import certify
+from parafair.failures import telling_others
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.losses import Loss
 from parafair.model.callbacks import CallbackSupportMixin, FitCallbacks, with_callbacks
@@ -29,7 +30,7 @@ from parafair.model.guaranteed import (
     select_guaranteed,
 )
 from parafair.model.noise import describe_noise, warn_of_costly_noise, warn_without_noise
-from parafair.model.notices import warn_empty, warn_without_effect
+from parafair.model.notices import warn_of_data, warn_of_interruption
 from parafair.model.preparation import Settings
 from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
 from parafair.model.record import RECORD_FILE, Record
@@ -88,6 +89,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         return None
 
     @with_callbacks  # type: ignore[untyped-decorator]
+    @telling_others
     def fit(  # noqa: PLR0913  (one method does all)
         self,
         X: Any,
@@ -151,9 +153,11 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         settings.check_side(side)
         check_held_out(held_out, settings, side)
         self._forget()
-        check_order(sensitive_features, index_of(X))
+        check_index(sensitive_features, X)
         side = match_index(side, X)
-        data = self._validate(X, reset=True)
+        data = self._as_given(X, reset=True)
+        if team.is_alone or data.is_streamed:
+            data = converted(data, self.device, self.dtype)
         if not team.is_alone:
             check_shareable(data, side)
         identity: dict[str, Any] = {}
@@ -161,9 +165,9 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
             identity = identity_of(settings, data, sensitive_features, side)
             check_same(team, identity)
         task = settings.bind(data, sensitive_features, side, team)
+        del data  # of all people; a task that is shared has those of this process
         problem = task.problem
-        warn_empty(problem)
-        warn_without_effect(settings, problem.order)
+        warn_of_data(problem, settings, task.unfolding)
         warn_of_proxies(problem, task.columns, stacklevel=2)
         task.warn_small_groups(stacklevel=2)
         self._tell_ridge(task)
@@ -207,7 +211,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         except Interrupted as interruption:
             if not team.is_alone:  # each process is elsewhere
                 raise
-            fit = interruption.fit
+            fit = replace(interruption.fit, status=Status.INTERRUPTED)
             if interruption.strength is not None:
                 level = settings.noise_at(interruption.strength)
                 noise = task.noise(level, strength=interruption.strength)
@@ -317,7 +321,8 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         """Read a model that `save` or the command line wrote.
 
         It does what the saved model did, except that `certify` needs rows without noise: those of
-        the training people are there only if they were saved with ``keep_exact=True``.
+        the training people are there only if they were saved with ``keep_exact=True``. There is a
+        warning if the fit was interrupted.
 
         Args:
             folder: The folder of the model.
@@ -330,8 +335,10 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         if other not in [kind.__name__ for kind in cls.__mro__]:
             raise ValueError(f"{folder} has a {other}, not a {cls.__name__}; use {other}.load")
         fit = load_fit(folder, classes=own)
+        warn_of_interruption(fit, record, folder)
         training = Training.read(folder, fit.cp.shape, classes=own)
         with reading(folder / RECORD_FILE):
+            training.check_noise(fit.noise)
             model = cls.from_fit(fit, record=record, training=training)
         if is_stored(folder / CERTIFICATE_FILE):
             model.keep_certificate(Certificate.read(folder / CERTIFICATE_FILE))
@@ -378,6 +385,8 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         confidence: float,
     ) -> float:
         """Return the certified leakage of held-out people, if the fit were this one."""
+        from parafair.guarantees import certify  # here, because few fits need it
+
         assert held_out is not None
         self._keep([released], replace(record, noise=noise), training)
         side = held_out[2] if len(held_out) == 3 else None

@@ -17,8 +17,10 @@ from torch import Tensor
 from parafair.arguments import flag, to_numpy
 from parafair.data.arrays import has_labels, is_sparse
 from parafair.data.checks import as_data, check_scale
+from parafair.data.devices import check_device, resolve_dtype
+from parafair.data.handed_over import HandedOver
 from parafair.data.modes import is_labeled
-from parafair.data.raw_features import check_order, index_of
+from parafair.data.raw_features import check_index
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
@@ -128,10 +130,10 @@ class FittedCP(
                 "invariant".
         """
         check_is_fitted(self)
-        data = self._validate(X, reset=False)
+        data = self._validate(X)
         features = None
         if sensitive_features is not None:
-            check_order(sensitive_features, index_of(X))
+            check_index(sensitive_features, X)
             features = read_new_features(self.training_, data, sensitive_features)
         penalty = None
         if flag("refine", refine):
@@ -181,8 +183,8 @@ class FittedCP(
                         "model has it, or pass the new people's entries"
                     )
             return training_release(self)
-        check_order(sensitive_features, index_of(X))
-        data = self._validate(X, reset=False)
+        check_index(sensitive_features, X)
+        data = self._validate(X)
         if sensitive_features is None:
             raise ValueError(
                 "sensitive_features of the new people are missing; pass one row per person of X_new"
@@ -219,7 +221,7 @@ class FittedCP(
             y: Ignored; for compatibility with scikit-learn.
         """
         check_is_fitted(self)
-        given = self._validate(X, reset=False)
+        given = self._validate(X)
         data = self.training_.center(given)
         check_scale(data)
         rows = self._embed(data, None, None)
@@ -338,8 +340,17 @@ class FittedCP(
         tags.input_tags.allow_nan = True
         return tags
 
-    def _validate(self, X: Any, *, reset: bool) -> TensorData:
+    def _validate(self, X: Any) -> TensorData:
+        """Return data of new people with the dtype and on the device of the model."""
+        data = self._as_given(X, reset=False).to(self.device, self.dtype)
+        data = self.training_.align(data, self.cp_.shape)
+        self.training_.check_new(data.shape)
+        return data
+
+    def _as_given(self, X: Any, *, reset: bool) -> TensorData:
         """Return the data as a `TensorData`, with scikit-learn's bookkeeping for matrices."""
+        if isinstance(X, HandedOver):
+            X = X.take()
         known = isinstance(X, (Tensor, TensorData, np.ma.MaskedArray))
         first = isinstance(self.mode, Integral) and self.mode == 0
         if first and not (known or is_sparse(X) or has_labels(X)):
@@ -348,11 +359,9 @@ class FittedCP(
                 order = to_numpy(X, "X").ndim
             if order <= 2:
                 X = validate_matrix(self, X, reset=reset)
-        data = as_data(X, dtype=self.dtype, device=self.device)
-        if not reset:
-            data = self.training_.align(data, self.cp_.shape)
-            self.training_.check_new(data.shape)
-        return data
+        check_device(self.device)
+        resolve_dtype(self.dtype)
+        return as_data(X)
 
     def _keep(self, fits: Sequence[Fit], record: Record, training: Training) -> None:
         """Set the attributes of a fitted model."""

@@ -12,11 +12,10 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from parafair.audits import STAGES
+from parafair.audits import STAGES, Verdict
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.errors import Interrupted, shown
-from parafair.guarantees import certify_rows
 from parafair.guarantees.advantage import advantage_without_noise, explained_without_noise
 from parafair.guarantees.groups import codes_of
 from parafair.model.checks import AUDIT, POPULATION, RELEASE
@@ -190,6 +189,8 @@ def _certified(
 
     All trials together have the confidence.
     """
+    from parafair.guarantees import certify_rows  # here, because few fits need it
+
     problem = task.problem
     confidence = 1 - (1 - CONFIDENCE) / trials
     found = []
@@ -267,7 +268,12 @@ def not_found(selection: Selection, most: float) -> str:
         )
     near, remedy = f"certifies {chosen.certified:.3g}", "more people or held-out people"
     if chosen.leakage is not None:
-        near += f" but leaks {chosen.leakage:.3g} in the audit"
+        inconclusive = chosen.verdict == Verdict.INCONCLUSIVE.value
+        near += (
+            " but its audit is inconclusive"
+            if inconclusive
+            else f" but leaks {chosen.leakage:.3g} in the audit"
+        )
         remedy = "more people, whom noise hides better"
     return (
         f"nothing has the wanted guarantee at max_leakage={most}: the nearest trial, with noise "

@@ -29,14 +29,16 @@ from parafair.arguments import real_number
 from parafair.data.tensor_data import TensorData
 from parafair.dependence.whitening import spread_basis
 from parafair.errors import warn
-from parafair.losses import Loss, is_squared
+from parafair.losses import Loss, has_link, is_squared
 from parafair.model.draws import normals_of_people
 from parafair.penalties import NoisyPenalty
 from parafair.solvers.decomposition import Decomposition
 from parafair.solvers.fitting import fill_empty
 from parafair.solvers.non_negative import project
+from parafair.solvers.parameters import parameter_of, to_factors, to_parameters
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
+from parafair.solvers.sharing import own_rows
 from parafair.team import ALONE, Share, Team
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def warn_without_noise(noise: float, usual: float, *, stacklevel: int) -> None:
 
 
 def warn_of_costly_noise(fit: Fit, loss: Loss, *, stacklevel: int) -> None:
-    """Warn if noise makes predictions worse than a constant, as it can with a link.
+    """Warn if noise makes predictions worse than a constant, as it often does with a link.
 
     Args:
         fit: The fit, as released.
@@ -97,10 +99,11 @@ def warn_of_costly_noise(fit: Fit, loss: Loss, *, stacklevel: int) -> None:
     before = fit.before_noise.residual
     if is_squared(loss) or not fit.noise or before >= 1 or fit.residual <= 1:
         return
+    larger = ", and a link makes it larger" if has_link(loss) else ""
     warn(
         f"noise raises the {loss.measure} from {before:.3g} to {fit.residual:.3g}, so predictions "
-        "are worse than a constant: rows far from the others make everybody's noise large, and a "
-        "link makes it larger. Embeddings, audits and certificates are not affected; for "
+        f"are worse than a constant: rows far from the others make everybody's noise large{larger}"
+        ". Embeddings, audits and certificates are not affected; for "
         "predictions use less noise, or a larger ridge",
         stacklevel=stacklevel + 1,
     )
@@ -167,7 +170,11 @@ class Noise:
         """
         if not self.level or not problem.sensitive_modes:
             return _with_shifts(problem, fit)
-        exact = {mode: fit.cp.factors[mode] for mode in problem.sensitive_modes}
+        # Only sensitive modes of a structure need its bases.
+        structure = problem.structure if problem.other_sensitive else None
+        parts = list(to_parameters([factor[None] for factor in fit.cp.factors], structure))
+        places = {mode: parameter_of(mode, structure) for mode in problem.sensitive_modes}
+        exact = {mode: parts[place][0] for mode, place in places.items()}
         shares = {problem.mode: problem.share}
         matrices = {
             mode: self.of_people(problem, fit)
@@ -175,10 +182,10 @@ class Noise:
             else self.matrix(problem.penalized_rows(rows, mode))
             for mode, rows in exact.items()
         }
-        factors = list(fit.cp.factors)
         for mode, rows in exact.items():
             noise = self._of_training(rows, mode, matrices[mode], shares.get(mode))
-            factors[mode] = rows + noise
+            parts[places[mode]] = (rows + noise)[None]
+        factors = [factor[0] for factor in to_factors(parts, structure)]
         cp = fill_empty(problem, CPTensor.from_factors(factors))
         broken = not all(torch.isfinite(factor).all() for factor in cp.factors)
         if problem.team.count(broken):
@@ -202,12 +209,16 @@ class Noise:
         """Return a released fit as it was before noise, up to rounding errors.
 
         Args:
-            problem: The problem that was solved, with the same data.
-            fit: The fit, with noise of this seed and data, or without noise; on any device.
+            problem: The problem that was solved, with the same data; without penalties on bases.
+            fit: The fit, with noise of this seed and data, or without noise; on any device. Several
+                processes pass the rows of everybody, and get those of their own people.
         """
-        factors = [factor.to(problem.prototype) for factor in fit.cp.factors]
+        everybody = [factor.to(problem.prototype) for factor in fit.cp.factors]
+        factors = list(own_rows(problem, everybody))
+        shares = {problem.mode: problem.share}
         for mode, matrix in fit.noise.items():
-            factors[mode] = factors[mode] - self._of_training(factors[mode], mode, matrix)
+            drawn = self._of_training(factors[mode], mode, matrix, shares.get(mode))
+            factors[mode] = factors[mode] - drawn
         # Rounding errors must not make them negative.
         factors = list(project(problem.non_negative, factors))
         exact = replace(

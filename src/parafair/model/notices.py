@@ -1,8 +1,9 @@
-"""Warnings about people in a fit, and about new people and their sensitive features."""
+"""Warnings about fits and their people, and about new people and their sensitive features."""
 
 from __future__ import annotations
 
 from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parafair.data.labels import preview
@@ -13,8 +14,11 @@ from parafair.data.tensor_data import TensorData
 from parafair.encoders.base import Encoder
 from parafair.encoders.kernel import KernelEncoder
 from parafair.errors import ParafairWarning, warn
+from parafair.model.record import Record
 from parafair.model.side import NewSide, observed_of
 from parafair.model.training import Training
+from parafair.model.unfolding import Unfolding
+from parafair.solvers import Fit, Status
 from parafair.solvers.problem import Problem
 
 if TYPE_CHECKING:
@@ -26,25 +30,62 @@ UNUSED_BY_ENCODERS: tuple[str, ...] = ("solver",)
 UNUSED_BY_REDUCTIONS = ("solver", "init", "n_init", "max_iter", "tol")
 
 
-def warn_empty(problem: Problem) -> None:
+def warn_of_data(problem: Problem, settings: Settings, unfolding: Unfolding | None) -> None:
+    """Warn about data and settings of a fit that are likely not meant so.
+
+    Args:
+        problem: What is minimized.
+        settings: The resolved arguments of the model.
+        unfolding: How the data was unfolded; None if it was not.
+    """
+    _warn_empty(problem)
+    _warn_full_rank(problem, unfolding)
+    _warn_without_effect(settings, problem.order)
+
+
+def _warn_empty(problem: Problem) -> None:
     """Warn about rows without observed entries."""
     # A structured factor has rows of its own at indices without entries.
     modes = range(problem.order) if problem.structure is None else (problem.mode,)
-    found = {mode: len(problem.empty[mode]) for mode in modes if len(problem.empty[mode])}
-    if found:
+    found = {mode: len(problem.empty[mode]) for mode in modes}
+    found[problem.mode] = problem.team.count(found[problem.mode])
+    if any(found.values()):
         places = ", ".join(
             f"{count} of {problem.shape[mode]} indices of mode {mode}"
             for mode, count in found.items()
+            if count
         )
         warn(
             f"no observed entries for {places}; their rows are the mean of the other rows, and "
             "people among them are not penalized",
             ParafairWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
-def warn_without_effect(settings: Settings, order: int) -> None:
+def _warn_full_rank(problem: Problem, unfolding: Unfolding | None) -> None:
+    """Warn about sensitive modes of a Tucker model whose factors span everything.
+
+    Columns can be mixed, so a factor is the space of its columns. Rows of a full space are equally
+    far from each other once they are whitened: the criterion is the same for all of them.
+    """
+    if unfolding is None or problem.penalty is None:
+        return
+    own = {unfolding.number_of(m): m for m in range(len(unfolding.shape)) if m != unfolding.mode}
+    own[problem.mode] = unfolding.mode
+    for mode in (own[number] for number in problem.sensitive_by_mode):
+        rank, size = unfolding.ranks[mode], unfolding.shape[mode]
+        if rank >= size - 1:
+            warn(
+                f"ranks has {rank} for {unfolding.modes[mode]}, which has {size} indices: with so "
+                "many columns every index has a direction of its own, and no strength hides "
+                f"anything; lower it to less than {size - 1}",
+                ParafairWarning,
+                stacklevel=4,
+            )
+
+
+def _warn_without_effect(settings: Settings, order: int) -> None:
     """Warn about arguments that were given and that the fit does not use.
 
     Args:
@@ -71,7 +112,7 @@ def warn_without_effect(settings: Settings, order: int) -> None:
             f"{', '.join(given)} {'has' if len(given) == 1 else 'have'} no effect: {why}; leave "
             f"{'it' if len(given) == 1 else 'them'} out",
             ParafairWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -86,7 +127,7 @@ def warn_of_leaks(features: SensitiveFeatures | None) -> None:
         "transform embeds new people without regard to fairness, so their rows may "
         f"reveal the sensitive features; {remedy}, or audit them before use",
         ParafairWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 
@@ -117,6 +158,21 @@ def warn_empty_people(data: TensorData, mode: int, side: NewSide | None = None) 
             ParafairWarning,
             stacklevel=3,
         )
+
+
+def warn_of_interruption(fit: Fit, record: Record, folder: Path) -> None:
+    """Warn if the fit of a stored model was interrupted; the record is that of the fit."""
+    if fit.status is not Status.INTERRUPTED:
+        return
+    what = "it may reveal more, and fit worse, than a finished one"
+    if record.strength == 0 and record.params.get("strength") != 0:
+        what = "its embedding is that of a plain decomposition, without the penalty"
+    warn(
+        f"the fit in {folder} was interrupted after {fit.n_iter} iterations: {what}; audit it, or "
+        "fit it again",
+        ParafairWarning,
+        stacklevel=3,
+    )
 
 
 def read_new_features(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from parafair.arguments import flag
 from parafair.audits import check_max_leakage
-from parafair.audits.features import check_groups
-from parafair.audits.run import check_count
+from parafair.audits.features import check_count, check_groups
 from parafair.data.centering import Offsets
-from parafair.data.checks import check_values
+from parafair.data.checks import check_scale, check_values
+from parafair.data.devices import resolve_dtype
 from parafair.data.modes import is_labeled
 from parafair.data.randomness import as_seed
 from parafair.data.raw_features import check_order
@@ -43,14 +43,18 @@ from parafair.penalties.base import moves_scale
 from parafair.progress import check_verbose
 from parafair.solvers import (
     LBFGS,
+    BlockDescent,
     Solver,
     Stop,
 )
+from parafair.solvers.deviance import check_loss as check_loss_of_entries
 from parafair.solvers.deviance import check_zeros
 from parafair.solvers.init import RANDOM_INITS
+from parafair.solvers.penalized import check_length
 from parafair.solvers.problem import Problem
 from parafair.solvers.ranks import check_rank
 from parafair.solvers.registry import resolve_solver
+from parafair.solvers.sharing import share_data
 from parafair.solvers.side import check_side_loss
 from parafair.team import ALONE, Team
 
@@ -169,13 +173,16 @@ class Settings:
         side: Any = None,
         team: Team = ALONE,
     ) -> Task:
-        """Return the fit to run on this data, of all people.
+        """Return the fit to run on this data: of all people, or of those of this process.
+
+        Streamed data is not shared yet; see `Task.share`.
 
         Args:
-            data: The data, with the dtype and on the device of the fit.
+            data: The data of all people, with the dtype and on the device of the fit; as it was
+                given if it is in memory and several processes share it.
             sensitive_features: As in `FairCP.fit`.
             side: As in `FairCP.fit`.
-            team: All processes that will share it.
+            team: All processes that share it.
         """
         model = self.model
         if side is not None:
@@ -216,27 +223,33 @@ class Settings:
         squared = is_squared(self.loss)
         unfolding = model.unfolding_of(data)
         if unfolding is not None:
-            if other:
-                raise ValueError(
-                    "FairTucker supports one sensitive mode, but sensitive_features has several; "
-                    "pass those of the people, or use FairCP"
-                )
+            for m, own in other.items():
+                check_length(own, m, data.shape[m])
+            if not squared:  # while places have the names of their modes
+                check_values(data, self.loss)
+            other = {unfolding.number_of(m): own for m, own in other.items()}
             data, mode = unfolding.unfold(data), 0
         rank = self._rank(features) if unfolding is None else unfolding.rank
         structure = None if unfolding is None else unfolding.structure
         check_rank(rank, data.shape)
         if data.zeros_count:
             check_zeros(self.loss, data.shape)
+        whole, share, precision = data, None, resolve_dtype(model.dtype)
+        if not team.is_alone and not data.is_streamed:
+            like = data.values[:0].to(model.device, precision)
+            data, share = share_data(data, mode, team, features, self.penalty, like)
+            features = None if features is None else features.take(share.places)
         if not squared:
-            check_values(data, self.loss)
+            with team.checking():
+                check_values(data, self.loss)
         offsets = Offsets.fit(data, mode, self.loss, team) if model.center else None
         centered = offsets.subtract(data, team) if offsets is not None and squared else data
         # Noise is for people with sensitive features alone. One process reads for all.
-        secret = "" if features is None or team.rank else secret_of(data, table)
+        secret = "" if features is None or team.rank else secret_of(whole, table, dtype=precision)
         if not team.is_alone:
             secret = team.tell(secret)[0]
         automatic = model.ridge == "auto"
-        given = usual_ridge(data, self.loss) if automatic else float(model.ridge)
+        given = usual_ridge(self.loss) if automatic else float(model.ridge)
         problem = Problem(
             centered,
             rank,
@@ -252,15 +265,23 @@ class Settings:
             None
             if table is None or columns is None
             else side_of(table, columns, float(model.side_weight)),
+            share,
         )
+        if share is not None:
+            check_scale(centered, team)
+            check_loss_of_entries(self.loss, problem.deviance)
+        if isinstance(self.solver, BlockDescent):
+            self.solver.check(problem)
         if self.automatic:
             # What an audit would refuse, before any work.
             check_count(len(problem.penalized_features), name="sensitive_features")
             check_groups(problem.penalized_features)
-        if model.ridge != "auto" or is_complete(data) or self.reduction is not None:
+        if model.ridge != "auto" or is_complete(whole) or self.reduction is not None:
             return Task(self, problem, offsets, secret, None, unfolding, columns)
         selected = select_ridge(
-            sample_of(data, self.seed, team) if isinstance(data, StreamedData) else data,
+            sample_of(data, self.seed, team)
+            if isinstance(data, StreamedData)
+            else whole.to(model.device, precision),
             rank,
             mode,
             center=model.center,

@@ -261,9 +261,9 @@ class Recommender:
             )
         if not isinstance(rated, Tensor):
             raise ValueError(
-                "a model that was loaded does not have the entries it was fitted to; pass them as "
-                "exclude (for a sorted folder, TensorData.from_parquet(folder)), or exclude=None "
-                "to recommend them too"
+                "a model that was loaded does not have the entries it was fitted to, nor does one "
+                "that several processes have fitted; pass them as exclude (for a sorted folder, "
+                "TensorData.from_parquet(folder)), or exclude=None to recommend them too"
             )
         cells = rated.cpu().numpy()
         if unfolding is None:

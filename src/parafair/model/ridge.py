@@ -20,10 +20,9 @@ from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.losses import (
     Loss,
-    Numbers,
     deviances,
+    has_link,
     is_squared,
-    needs_non_negative,
     resolve_loss,
 )
 from parafair.solvers import LBFGS, BlockDescent, Solver, Stop, solve_batch
@@ -93,14 +92,14 @@ def is_complete(data: TensorData) -> bool:
     return data.zeros_count or data.observed == prod(data.shape)
 
 
-def usual_ridge(data: TensorData, loss: Loss) -> float:
-    """Return the ridge that data has if none is given or selected.
+def usual_ridge(loss: Loss) -> float:
+    """Return the ridge of complete data, whose zeros may be listed or not, if none is given.
 
-    With a link, no finite row fits a person best who has zeros alone: the row would grow until the
-    fit ends, and with it the spread of all rows, of which everybody's noise is a share.
+    With a link, no finite row fits a person best who has zeros alone, or events alone in the cells
+    of a component: the row would grow until the fit ends, and with it the spread of all rows, of
+    which everybody's noise is a share.
     """
-    linked = not isinstance(loss, Numbers) and not needs_non_negative(loss)
-    return LINK_RIDGE if linked and not data.zeros_count else 0.0
+    return LINK_RIDGE if has_link(loss) else 0.0
 
 
 def select_ridge(

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from parafair.algebra.cp_tensor import CPTensor
-from parafair.audits import STAGES, Verdict, audit, panel
+from parafair.audits import STAGES, Verdict
 from parafair.audits.attacker import Stage
 from parafair.encoders.result import encoder_of
 from parafair.errors import Interrupted
@@ -51,8 +51,8 @@ NEARLY_AT_CHANCE = 0.75
 # of their number.
 GROWTH = 1 / 3
 
-# The search audits fewer people than an audit does by default.
-MAX_PEOPLE = 2000
+# As many people as an audit has by default: attackers find more with more of them.
+MAX_PEOPLE = 5000
 # Most fits that leak fail at the quick attackers with few folds, so the slow ones run rarely, and
 # only they have as many folds as an audit does by default.
 Round = tuple[Stage, int]
@@ -314,6 +314,8 @@ class Search:
             trial: Its trial, not audited.
             rounds: Panels of attackers with numbers of folds, up to the first that finds a leak.
         """
+        from parafair.audits import audit, panel  # here, because fits of a given strength need none
+
         problem, settings = self.task.problem, self.task.settings
         rows = problem.penalized_rows(released.cp.factors[problem.mode]).cpu()
         for stage, folds in rounds:
@@ -328,7 +330,7 @@ class Search:
                 on_progress=self.on_audit,
             )
             verdict = result.verdict(float(settings.model.max_leakage))
-            if verdict is not Verdict.PASSES:
+            if verdict is Verdict.LEAKS:
                 break
         return replace(trial, leakage=result.leakage, verdict=verdict.value, panel=stage)
 

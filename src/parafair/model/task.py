@@ -76,7 +76,9 @@ class Task:
         return Training.of(self.problem, self.offsets, secret, self.unfolding, self.columns)
 
     def share(self, team: Team) -> Task:
-        """Return the part of the fit that this process runs."""
+        """Return the part of the fit that this process runs; itself if it is that."""
+        if self.problem.share is not None:
+            return self
         return replace(self, problem=share_problem(self.problem, team))
 
     def seen(self, data: TensorData) -> TensorData:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from parafair.data.devices import resolve_dtype
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.side_columns import read_side
 from parafair.data.streamed import StreamedData
@@ -78,7 +79,9 @@ def identity_of(
         **params,
         "seed": settings.seed,
         "shape": list(data.shape),
-        "data": _listed(data) if isinstance(data, StreamedData) else secret_of(data),
+        "data": _listed(data)
+        if isinstance(data, StreamedData)
+        else secret_of(data, dtype=resolve_dtype(settings.model.dtype)),
         "sensitive_features": "none" if features is None else _digest(features),
         "side": "none" if table is None else secret_of(table),
         "versions": current_versions(),

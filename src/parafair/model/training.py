@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -67,7 +67,8 @@ class Training(Axes):
         absent: What entries were that the data, if sparse, did not have: "missing" or "zero".
         rated: The cells that `recommend` leaves out, shape (order, count): the observed ones, or
             the listed ones if absent entries are zeros; None if no entry is missing, and in a
-            loaded model. They are not saved: which cells people have may reveal their features.
+            loaded model and one that several processes have fitted to data in memory. They are
+            not saved: which cells people have may reveal their features.
             Those of streamed data are read again.
     """
 
@@ -105,14 +106,13 @@ class Training(Axes):
         side = None
         if columns is not None and problem.side is not None:
             side = SideTraining.of(problem.side, columns, problem.total)
-        penalized = problem.penalized
         return cls(
             mode=problem.mode,
             modes=problem.data.modes,
-            labels=problem.data.labels,
+            labels=problem.labels,
             offsets=offsets,
             features=problem.penalized_features if problem.sensitive else None,
-            penalized=None if penalized is None else penalized.cpu().numpy(),
+            penalized=problem.penalized_of_all,
             entries=problem.count,
             ridge=problem.ridge,
             loss=problem.loss,
@@ -121,7 +121,8 @@ class Training(Axes):
             unfolding=unfolding,
             absent=problem.data.absent,
             side=side,
-            rated=_rated(problem.data),
+            # Those of the people of this process alone would be misleading.
+            rated=_rated(problem.data) if problem.share is None else None,
         )
 
     @property
@@ -144,19 +145,16 @@ class Training(Axes):
         return embedding if self.penalized is None else embedding[self.penalized]
 
     def center(self, data: TensorData) -> TensorData:
-        """Return new people's data without its offsets; intercepts stay in it.
-
-        Values that the loss cannot take are an error.
-        """
-        if not is_squared(self.loss):
-            check_values(data, self.loss)
+        """Return new people's data without its offsets; intercepts stay in it."""
+        if self.offsets is None or not is_squared(self.loss):
             return data
-        return data if self.offsets is None else self.offsets.subtract(data)
+        return self.offsets.subtract(data)
 
     def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
         """Return new people's data as the model sees it; see `Axes.align`.
 
-        Lists without zeros that count are an error if those of the training people have them.
+        Lists without zeros that count are an error if those of the training people have them, and
+        so are values that the loss cannot take.
         """
         if self.absent == "zero" and data.is_sparse and not data.zeros_count:
             raise ValueError(
@@ -164,9 +162,14 @@ class Training(Axes):
                 "are zeros; pass TensorData.from_table(..., absent='zero'), or X.to_dense() if "
                 "they are missing"
             )
-        if self.unfolding is None:
-            return super().align(data, shape)
-        return self.unfolding.unfold(self.unfolding.align(data, self.unfolding.shape))
+        unfolding = self.unfolding
+        if unfolding is None:
+            aligned = super().align(data, shape)
+        else:
+            aligned = unfolding.align(data, unfolding.shape)
+        if not is_squared(self.loss):
+            check_values(aligned, self.loss)
+        return aligned if unfolding is None else unfolding.unfold(aligned)
 
     def find_cells(
         self, cells: Any, *, argument: str = "cells", allow_unknown: bool = False
@@ -326,6 +329,13 @@ class Training(Axes):
             )
             found.check(sizes if shape is None else shape)
             return found
+
+    def check_noise(self, noise: Mapping[int, Tensor]) -> None:
+        """Raise unless the noise of a fit is that of the modes of this data."""
+        if self.unfolding is not None:
+            self.unfolding.check_noise(noise)
+        elif not set(noise) <= set(range(len(self.modes))):
+            raise ValueError(f"its noise has the modes {sorted(noise)}, but the data {self.modes}")
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Raise unless the metadata fits a model of this shape."""

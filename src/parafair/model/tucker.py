@@ -38,7 +38,8 @@ class FairTucker(FairModel):
     A tensor is a core multiplied by a factor in every mode. The rows of the people's factor are the
     embedding. Its columns can be mixed by any invertible matrix without a change to the model, so
     they have no meaning of their own, and the criterion of "invariant" is the part that mixing does
-    not change: whole whitened rows. Methods and attributes are those of `FairCP`.
+    not change: whole whitened rows. Other modes may have sensitive features too; their factors are
+    those of `tucker_`. Methods and attributes are those of `FairCP`.
 
     Args:
         ranks: Number of columns of each factor, one per mode; each at most the size of its mode,
@@ -56,7 +57,8 @@ class FairTucker(FairModel):
             Predictions add it again.
         side_weight: As in `FairCP`.
         side_loss: As in `FairCP`.
-        solver: "auto", "block" or "lbfgs", as in `FairCP`.
+        solver: "auto", "block" or "lbfgs", as in `FairCP`; several sensitive modes need "lbfgs",
+            the default.
         init: "svd" (singular vectors, then a few passes of HOOI; for dense data), "uniform" or
             "normal".
         n_init: As in `FairCP`; "svd" has one.

@@ -20,7 +20,9 @@ from parafair.audits.evaluation import root_mean_square
 from parafair.data.checks import as_data
 from parafair.data.frames import frame_of
 from parafair.data.randomness import RandomState
+from parafair.data.raw_features import check_index
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.side_columns import match_index
 from parafair.data.splits import Split
 from parafair.data.tensor_data import TensorData
 from parafair.display import view
@@ -36,7 +38,7 @@ from parafair.errors import (
 from parafair.model.estimator import FairCP
 from parafair.model.fair_model import FairModel
 from parafair.model.preparation import Settings
-from parafair.model.ridge import grid_for, is_complete
+from parafair.model.ridge import grid_for, is_complete, usual_ridge
 from parafair.model.strength import MAX_PEOPLE
 from parafair.model.tucker import FairTucker
 from parafair.model.validation import check_validation, validation_splits
@@ -147,7 +149,7 @@ def tune(  # noqa: PLR0913  (each argument is a setting of its own)
 
     Error alone would always select the weakest penalty. With `max_leakage`, candidates are audited
     in order of their error, and the first that passes is selected (see `Audit.verdict`). If none
-    passes, the one with the least leakage is.
+    passes, an inconclusive one with the smallest error is, or the one with the least leakage.
 
     Args:
         model: Has all settings that are not in the grid; it is not fitted itself.
@@ -180,9 +182,10 @@ def tune(  # noqa: PLR0913  (each argument is a setting of its own)
     if max_leakage is not None:
         _check_audit(max_leakage, sensitive_features)
     check_validation(validation, cv)
+    check_index(sensitive_features, X)
     grids = [] if grid is None else _check_grid(grid, max_leakage, type(model))
-    data = as_data(X)
     Settings.of(model).check_side(side)
+    data, side = as_data(X), match_index(side, X)
     grids = grids or list(ParameterGrid(default_grid(model, data)))
     models = [_candidate(model, settings, data) for settings in grids]
     splits = validation_splits(data, validation, cv, random_state)
@@ -283,11 +286,12 @@ def _check_grid(grid: Grid, max_leakage: float | None, kind: type) -> list[dict[
 def _candidate(model: Model, settings: Mapping[str, Any], data: TensorData) -> Model:
     """Return the model with some settings, checked."""
     candidate: Model = clone(model).set_params(**settings)
-    Settings.of(candidate)
+    loss = Settings.of(candidate).loss
     if candidate.unfolding_of(data) is None:
         check_rank(candidate.rank, data.shape)
     if candidate.ridge == "auto" and is_complete(data):
-        candidate.ridge = 0.0  # held-out entries are missing only for the comparison
+        # Held-out entries are missing only for the comparison.
+        candidate.ridge = usual_ridge(loss)
     return candidate
 
 
@@ -298,8 +302,10 @@ def _by_error(candidates: Sequence[Candidate]) -> list[int]:
 def _preference(candidate: Candidate) -> tuple[float, ...]:
     """Return a sort key: the verdict, then leakage if it leaks, then error."""
     # Candidates without a verdict: one with a smaller error passed, or there are no audits.
+    order = (None, Verdict.PASSES, Verdict.INCONCLUSIVE, Verdict.LEAKS)
     leaks = candidate.verdict is Verdict.LEAKS
-    return (float(leaks), (candidate.leakage or 0.0) if leaks else 0.0, candidate.rmse)
+    place = max(1, order.index(candidate.verdict))
+    return (place, (candidate.leakage or 0.0) if leaks else 0.0, candidate.rmse)
 
 
 def _judge(model: Model, max_leakage: float, random_state: Any) -> Verdict:
@@ -310,7 +316,7 @@ def _judge(model: Model, max_leakage: float, random_state: Any) -> Verdict:
         warn(
             f"the selected settings, fitted to all entries, do not pass at max_leakage="
             f"{max_leakage} ({verdict.value}, leakage {result.leakage:.3f}); try other "
-            "strengths, or a larger max_leakage",
+            "strengths, more people, or a larger max_leakage",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -16,6 +16,7 @@ from parafair.algebra.tucker_tensor import Multilinear, TuckerTensor
 from parafair.data.modes import default_modes, is_labeled
 from parafair.data.tensor_data import TensorData
 from parafair.model.axes import Axes
+from parafair.solvers.parameters import mode_of_basis
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,20 @@ class Unfolding(Axes):
     def rank(self) -> int:
         """Number of columns of the rows of people."""
         return self.ranks[self.mode]
+
+    def number_of(self, mode: int) -> int:
+        """Return the number that another mode than that of the people has in the problem."""
+        return mode_of_basis(mode - (mode > self.mode))
+
+    def check_noise(self, noise: Mapping[int, Tensor]) -> None:
+        """Raise unless the noise of all modes but that of the people has the rank of a basis."""
+        ranks = {mode_of_basis(number): r for number, r in enumerate(self.structure.ranks)}
+        for mode, matrix in noise.items():
+            if mode and ranks.get(mode) != len(matrix):
+                raise ValueError(
+                    f"its noise of mode {mode} has the shape {tuple(matrix.shape)}, but the bases "
+                    f"have the ranks {ranks}"
+                )
 
     def unfold(self, data: TensorData) -> TensorData:
         """Return data of any people as a matrix."""

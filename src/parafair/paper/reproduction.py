@@ -20,7 +20,7 @@ from parafair.paper.table import SETTINGS_FILE
 from parafair.paper.verdict import Claim
 from parafair.paper.work import OnProgress
 from parafair.pictures import FORMATS
-from parafair.storage import read_json
+from parafair.storage import check_new_file, read_json
 
 PAGE = "reproduction.md"
 
@@ -42,7 +42,7 @@ class Reproduction:
     left_out: Mapping[str, str]
 
 
-def reproduce(
+def reproduce(  # noqa: PLR0913  (each argument is a setting of its own)
     names: Sequence[str] = NAMES,
     *,
     out: str | Path,
@@ -53,6 +53,7 @@ def reproduce(
     n_jobs: int | None = None,
     formats: Sequence[str] = FORMATS,
     page: str | Path | None = None,
+    overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Reproduction:
     """Reproduce figures of the paper: tables, pictures and a page with verdicts.
@@ -70,11 +71,14 @@ def reproduce(
         n_jobs: Processes for fits and audits.
         formats: Formats of the pictures, some of "png", "pdf" and "svg".
         page: The page to write; by default reproduction.md in the folder.
+        overwrite: Whether `page` may replace a file.
         on_progress: As in `make_tables`.
     """
     for name in formats:
         if name not in FORMATS:
             raise unknown_choice("formats", name, FORMATS)
+    if page is not None:
+        check_new_file(page, overwrite=overwrite)
     tables = make_tables(
         names, out=out, readings=readings, scale=scale, data=data, device=device,
         n_jobs=n_jobs, on_progress=on_progress,

@@ -11,7 +11,13 @@ from typing import Any
 
 from parafair.paper.config import Item, Setup
 from parafair.paper.readings import OPTIONS, WHOLE_NUMBERS
-from parafair.storage import check_same_settings, read_json, write_json, write_text
+from parafair.storage import (
+    check_new_folder,
+    check_same_settings,
+    read_json,
+    write_json,
+    write_text,
+)
 
 Row = dict[str, Any]
 
@@ -82,12 +88,15 @@ def key(row: Mapping[str, Any]) -> tuple[str, ...]:
 def open_settings(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Create the record of a folder, or check that its settings are the same; return it.
 
+    A folder with files and without such a record is refused: they are somebody else's.
+
     Args:
         folder: The folder of the tables.
         settings: The settings that determine the tables.
     """
     file = folder / SETTINGS_FILE
     if not file.exists():
+        check_new_folder(folder, overwrite=True, ours=frozenset())
         folder.mkdir(parents=True, exist_ok=True)
         write_settings(folder, {"settings": settings, "runs": []})
     record = read_json(file)

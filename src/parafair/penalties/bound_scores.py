@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.devices import identity
 from parafair.algebra.group_scores import BlockScores, GroupScores, Moments
 from parafair.algebra.least_squares import Block
 
@@ -103,6 +102,9 @@ class BlockMeans(BlockPenalty):
         With ``D`` the curvature of the loss and ``y_g = <C_g, A> + d_g``, the minimizer is that of
         the loss minus ``2 v sum_g y_g D^-1 C_g``. By Woodbury's identity, ``y`` solves ``(I + 2 v
         K) y = y_0`` with ``K = <C_g, D^-1 C_h>``, a system of the size of the number of groups.
+        Strengths, and rows that the loss hardly holds, can make ``v K`` so large that nothing is
+        left of ``I``. So its eigenvectors are used, and the constant one, along which ``K`` and
+        ``y_0`` are zero, gets an eigenvalue like the others.
         """
         free = block.solve(block.target)
         counts, groups = self.scores.counts, len(self.scores.counts)
@@ -115,8 +117,10 @@ class BlockMeans(BlockPenalty):
         # `solve` inverts G, and the curvature of the loss is 2 G / |X|.
         weight = torch.as_tensor(self.strength, dtype=torch.float64, device=inner.device)
         weight = (weight * block.entries / (groups - 1)).expand(len(free))[:, None]
-        system = identity(groups, inner) + weight[..., None] * inner
-        held = weight * torch.linalg.solve(system, apart.unsqueeze(-1)).squeeze(-1)
+        trace = inner.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None]
+        sizes, vectors = torch.linalg.eigh((inner + inner.mT) / 2 + trace / groups)
+        along = torch.einsum("bgk,bg->bk", vectors, apart) / (1 + weight * sizes.clamp_min(0))
+        held = weight * torch.einsum("bgk,bk->bg", vectors, along)
         return free - torch.einsum("bg,bgnr->bnr", held.to(free), solved)
 
 

@@ -19,7 +19,7 @@ from parafair.frontiers.choice import Wanted
 from parafair.frontiers.pictures import limit_of, measure_of, off_chance
 from parafair.guarantees.certificate import LETTERS, describe
 from parafair.guarantees.exposure import PERCENTILE
-from parafair.report.summary import name_of, summarize
+from parafair.report.summary import lead_with, name_of, summarize
 
 # People drawn in a picture, rows of a factor, iterations of a history: more cannot be told apart.
 MOST_PEOPLE, MOST_ROWS, MOST_ITERATIONS = 1000, 300, 200
@@ -93,6 +93,7 @@ def content(
         points.append(shown | judged | picture | _details(frontier, point))
     return {
         "title": title,
+        "lead": lead_with(frontier, picked, wanted),
         "summary": summarize(frontier, picked, wanted),
         "settings": dict(_settings(frontier)),
         "versions": _versions(frontier),

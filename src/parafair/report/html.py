@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -15,6 +15,7 @@ from parafair.records import plain
 
 PARTS = (
     "title",
+    "lead",
     "summary",
     "settings",
     "versions",
@@ -52,7 +53,8 @@ def render(data: Mapping[str, Any]) -> str:
     Args:
         data: Plain values, as from JSON, under these names:
 
-            - ``title``: the heading; ``summary``: paragraphs.
+            - ``title``: the heading; ``lead``: what matters most, in one sentence; ``summary``:
+              headings and their paragraphs.
             - ``settings``, ``versions``, ``coverage``: names and values as text.
             - ``groups``: names of the groups; empty if the sensitive feature is a number.
             - ``measure``: None for the relative residual, or what else ``residual`` is; may be left
@@ -74,10 +76,10 @@ def render(data: Mapping[str, Any]) -> str:
     Returns:
         The text of the page, to be written as UTF-8.
 
-    >>> data = {"title": "A < B", "summary": [], "settings": {}, "versions": {}, "coverage": {}}
-    >>> data |= {"groups": [], "limit": None, "limit_note": "", "max_leakage": 0.05, "before": None}
+    >>> data = {"title": "A < B", "lead": "", "summary": {}, "settings": {}, "versions": {}}
+    >>> data |= {"coverage": {}, "groups": [], "limit": None, "limit_note": "", "before": None}
     >>> point = {"id": "a", "method": "khsic", "residual": 0.5, "leakage": float("nan")}
-    >>> page = render({**data, "points": [point]})
+    >>> page = render({**data, "points": [point], "max_leakage": 0.05})
     >>> "<title>A &lt; B</title>" in page
     True
     """
@@ -85,7 +87,8 @@ def render(data: Mapping[str, Any]) -> str:
     style, script = _part("page.css"), _script()
     return Template(_part("page.html")).substitute(
         title=escape(str(data["title"])),
-        summary=_paragraphs(data["summary"]),
+        lead=escape(str(data["lead"])),
+        summary=_headed(data["summary"]),
         limit_note=escape(str(data["limit_note"])),
         settings=_listing(data["settings"]),
         versions=_listing(data["versions"]),
@@ -132,11 +135,12 @@ def _embed(data: Mapping[str, Any]) -> str:
     return text.translate(ESCAPES)
 
 
-def _paragraphs(texts: Sequence[str]) -> str:
-    """Return paragraphs, the first of which says what matters most."""
-    looks = [' class="lead"', *[""] * len(texts)]
-    pairs = zip(looks, texts, strict=False)
-    return "\n".join(f"<p{look}>{escape(str(words))}</p>" for look, words in pairs)
+def _headed(texts: Mapping[str, str]) -> str:
+    """Return headings with a paragraph each."""
+    return "\n".join(
+        f"<section><h2>{escape(str(heading))}</h2><p>{escape(str(words))}</p></section>"
+        for heading, words in texts.items()
+    )
 
 
 def _listing(entries: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from parafair.audits import Verdict
 from parafair.frontiers import Frontier, Point
@@ -12,21 +12,51 @@ from parafair.guarantees.statements import RELEASE, rounded_up
 from parafair.solvers.result import Status
 
 
-def summarize(frontier: Frontier, picked: Point | None, wanted: Wanted) -> list[str]:
-    """Return the summary, a few sentences each.
+def lead_with(frontier: Frontier, picked: Point | None, wanted: Wanted) -> str:
+    """Return what matters most, in one sentence: what is certified, beside what was measured.
+
+    The two are about different attackers, so it names both.
 
     Args:
         frontier: The fits.
         picked: The best fit that qualifies; None if there is none.
         wanted: What it had to have.
     """
-    parts = ["The fits were not audited, so it is not known what they reveal."]
+    if not frontier.audited:
+        return "The fits were not audited, so it is not known what they reveal."
+    point = _of_certificate(frontier, picked)
+    if point is None:
+        return (
+            "No fit has a certificate, so no bound holds for every attacker: all that follows was "
+            "measured with the attackers that were tried."
+        )
+    limit, bound = wanted.max_certified, rounded_up(point.certified())
+    which = "The picked fit" if point is picked else f"The fit {name_of(point)}"
+    certified = "is certified" if bound <= limit else "is not certified"
+    tried = (
+        f"attackers who learn from other people were tried, not bounded, and gain "
+        f"{point.leakage:.3f}"
+    )
+    if point.verdict(wanted.max_leakage) is not Verdict.PASSES:
+        tried += ", which does not pass"
+    return (
+        f"{which} {certified} at {limit:g} against someone who holds all exact rows and sees a "
+        f"released one, who gains at most {bound:.4f} over chance; {tried}."
+    )
+
+
+def summarize(frontier: Frontier, picked: Point | None, wanted: Wanted) -> dict[str, str]:
+    """Return the summary, a few sentences under each heading; arguments as in `lead_with`."""
+    parts: dict[str, Iterable[str]] = {}
     if frontier.audited:
-        cost = [*_cost(frontier, picked), *_prediction(frontier, picked)]
-        evidence = _choice(frontier, picked, wanted)
-        parts = [_promise(frontier, picked, wanted), *([" ".join(cost)] if cost else [])]
-        parts += [" ".join(evidence), *_certified(frontier, picked)]
-    return [*parts, _setting(frontier), *_limits(frontier)]
+        parts = {
+            "Certificate": _certified(frontier, picked),
+            "Cost": [*_cost(frontier, picked), *_prediction(frontier, picked)],
+            "Evidence": _choice(frontier, picked, wanted),
+        }
+    parts["About these numbers"] = [_setting(frontier), *_limits(frontier)]
+    texts = {heading: " ".join(sentences) for heading, sentences in parts.items()}
+    return {heading: text for heading, text in texts.items() if text}
 
 
 def name_of(point: Point) -> str:
@@ -78,9 +108,16 @@ def _choice(frontier: Frontier, picked: Point | None, wanted: Wanted) -> Iterato
         yield "None is picked, because no passing fit is certified at this level."
     elif picked is None:
         least = min(frontier.audited, key=lambda point: point.leakage)
+        why = "all of them leak"
+        if Verdict.INCONCLUSIVE in verdicts:
+            count = verdicts.count(Verdict.INCONCLUSIVE)
+            why = (
+                f"no audit passes: {count} of {len(verdicts)} are inconclusive, which means that "
+                "these people are too few to exclude an attacker who is always right"
+            )
         yield (
-            f"None is picked, because all of them leak. The least leakage is "
-            f"{least.leakage:.3f}, of {name_of(least)}."
+            f"None is picked, because {why}. The least leakage is {least.leakage:.3f}, of "
+            f"{name_of(least)}."
         )
 
 
@@ -92,43 +129,17 @@ def _of_certificate(frontier: Frontier, picked: Point | None) -> Point | None:
     return min(certified, key=lambda point: point.certified(), default=None)
 
 
-def _promise(frontier: Frontier, picked: Point | None, wanted: Wanted) -> str:
-    """Return what holds for every attacker, beside the limit and what was measured.
-
-    Without the comparison, a sentence that begins with "No attacker" reads like a success.
-    """
+def _certified(frontier: Frontier, picked: Point | None) -> Iterator[str]:
+    """Yield what is certified, and which attackers that leaves out."""
     point = _of_certificate(frontier, picked)
     if point is None or point.certificate is None:
-        return (
-            "No fit has a certificate, so no bound holds for every attacker: all that follows was "
-            "measured with the attackers that were tried."
-        )
-    own = [each for each in point.certificate.statements if each.kind == RELEASE]
-    sentence = max(own, key=lambda each: each.upper).sentence
-    which = "the picked fit" if point is picked else name_of(point)
-    limit, bound = wanted.max_certified, rounded_up(point.certified())
-    side = "within" if bound <= limit else "above"
-    return (
-        f"{sentence} This is about {which}: a certified leakage of at most {bound:.4f} ({side} the "
-        f"limit of {limit:g}) and a measured leakage of {point.leakage:.3f}."
-    )
-
-
-def _certified(frontier: Frontier, picked: Point | None) -> Iterator[str]:
-    """Yield what is certified beside what was measured: the two are about different attackers."""
-    point = _of_certificate(frontier, picked)
-    if point is None:
         return
-    row = point.row()
-    text = (
-        "Measured and certified numbers are about different attackers. The leakage is measured: it "
-        "is that of the attackers that were tried, who learn from people whose group is known "
-        "(threat a). The certified leakage bounds every attacker who holds all exact rows with "
-        "everybody's group and sees one released row (threat b). It does not cover threat (a)."
-    )
-    if row["vote"] is not None:
-        text += f" The measured advantage of a vote of all others is {row['vote']:.3f}."
-    yield text
+    own = [each for each in point.certificate.statements if each.kind == RELEASE]
+    yield max(own, key=lambda each: each.upper).sentence
+    yield "What those gain who learn from people whose group is known is measured, not certified."
+    vote = point.row()["vote"]
+    if vote is not None:
+        yield f"A vote of all others has a measured advantage of {vote:.3f}."
 
 
 def _cost(frontier: Frontier, picked: Point | None) -> Iterator[str]:

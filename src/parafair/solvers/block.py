@@ -125,8 +125,17 @@ class BlockDescent:
         flag("extrapolate", self.extrapolate)
         whole_number("inner_steps", self.inner_steps)
 
+    def check(self, problem: Problem) -> None:
+        """Raise if a factor has a structure and penalties on its bases: it has one block."""
+        if problem.structure is not None and problem.other_sensitive:
+            raise ValueError(
+                "solver='block' supports one sensitive mode of a Tucker decomposition, but "
+                "sensitive_features has several; use solver='lbfgs', the default"
+            )
+
     def init(self, problem: Problem, factors: tuple[Tensor, ...]) -> BlockState:
         """Move the scale into the sensitive mode and fit that factor to the others."""
+        self.check(problem)
         if not problem.is_squared:
             factors = scale_down(problem, factors)
         sweep = Sweep(problem, carry_scale(factors, problem.mode))

@@ -232,8 +232,8 @@ def check_checkpoint(folder: Path | None, minutes: float) -> None:
     if folder is None:
         if minutes != CHECKPOINT_MINUTES:
             raise ValueError(
-                f"checkpoint_minutes={minutes:g} is for fits with a checkpoint, but none was asked "
-                "for; pass a folder as checkpoint, or leave checkpoint_minutes out"
+                f"checkpoint_minutes={float(minutes):g} is for fits with a checkpoint, but none "
+                "was asked for; pass a folder as checkpoint, or leave checkpoint_minutes out"
             )
         return
     if folder.exists() and not folder.is_dir():

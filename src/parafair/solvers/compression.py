@@ -79,7 +79,9 @@ def compressed_fits(
     for basis in bases:  # each contraction moves the next mode to the front
         moved = tensor.movedim(0, -1)
         tensor = moved if basis is None else moved @ basis
-    small = replace(problem, data=TensorData(tensor.contiguous()), sensitive=None)
+    # Offsets were subtracted, and have the sizes of the data.
+    compressed = TensorData(tensor.contiguous())
+    small = replace(problem, data=compressed, sensitive=None, offsets=None)
     begun = tuple(
         start if basis is None else basis.mT @ start
         for basis, start in zip(bases, starts, strict=True)

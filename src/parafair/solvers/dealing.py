@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from parafair.algebra.cp_tensor import CPTensor, stack_factors
 from parafair.errors import Interrupted
 from parafair.solvers.checkpoints import current_journal, without_journal
 from parafair.solvers.loop import (
@@ -52,7 +53,8 @@ def solve_dealt(
     """Run a solver with chunks that are dealt anew every few iterations, in single precision.
 
     Arguments and fits are those of `solve_batch`; all members end together. The tolerance is about
-    the objective with the problem's own chunks, which are never fitted.
+    the objective with the problem's own chunks, which are never fitted. It may rise, so a fit has
+    the factors of the deal after which it was lowest, or those it began with.
 
     Raises:
         Interrupted: On Ctrl-C, with the best fit after the last finished iteration.
@@ -60,13 +62,14 @@ def solve_dealt(
     counted, rough, lasting = Counted(on_iteration), problem.single, Lasting(solver)
     factors = tuple(factor.to(rough.prototype.dtype) for factor in starts)
     fits: tuple[Fit, ...] = ()
-    judged = [rough.evaluate(factors).value]
+    judged, lowest = [rough.evaluate(factors).value], factors
     journal, first = current_journal(), 1
     key = "" if journal is None else journal.begin()
     stored: Dealt | None = None if journal is None else journal.state(key)
     if stored is not None:
         first, fits, judged, lasting.last = stored.deal + 1, stored.fits, stored.judged, stored.last
-        factors = _stacked(fits)
+        lowest = stored.lowest
+        factors = stack_factors(fit.cp.factors for fit in fits)
     for deal in count(first):
         last = min(deal * ITERATIONS, stop.max_iter)
         try:
@@ -81,8 +84,9 @@ def solve_dealt(
                 )
             if any(fit.status is not Status.OUT_OF_ITERATIONS for fit in fits):
                 lasting.last = None  # it is not the state of all members
-            factors = _stacked(fits)
+            factors = stack_factors(fit.cp.factors for fit in fits)
             judged.append(rough.evaluate(factors).value)
+            lowest = _lower(judged, factors, lowest)
         except Interrupted as interruption:
             raise Interrupted(in_precision_of(interruption.fit, problem)) from interruption
         except KeyboardInterrupt as error:  # between two deals
@@ -96,14 +100,18 @@ def solve_dealt(
             break
         if journal is not None:
             kept = lasting.last if is_packed(lasting.last) else None
-            now = Dealt(deal, fits, list(judged), kept)
+            now = Dealt(deal, fits, list(judged), lowest, kept)
             journal.offer(key, lambda: now)  # noqa: B023
     found = []
     for member, fit in enumerate(fits):
         if settled and fit.status is not Status.DIVERGED:
             fit = replace(fit, status=Status.CONVERGED)
         own = problem.take(torch.tensor([member], dtype=torch.long, device=factors[0].device))
-        fit = in_precision_of(replace(fit, history=fit.history[:-1]), problem)
+        if fit.status is not Status.DIVERGED:
+            fit = replace(fit, cp=CPTensor.from_factors([factor[member] for factor in lowest]))
+        # One that diverged at its start has no other entry.
+        history = fit.history[:-1] or fit.history
+        fit = in_precision_of(replace(fit, history=history), problem)
         seconds = fits[member].seconds - fit.seconds
         found.append(fit.with_factors(own, fit.cp.factors, seconds=seconds))
         if on_fit is not None:
@@ -120,18 +128,15 @@ class Dealt:
         deal: The last deal.
         fits: The fits after it.
         judged: The objective after each deal, and before the first.
+        lowest: The factors of each member after the deal with its lowest objective.
         last: The state of the solver; None to begin anew.
     """
 
     deal: int
     fits: tuple[Fit, ...]
     judged: list[Tensor]
+    lowest: tuple[Tensor, ...]
     last: Any
-
-
-def _stacked(fits: Sequence[Fit]) -> tuple[Tensor, ...]:
-    """Return the factors of fits as one batch."""
-    return tuple(torch.stack(mode) for mode in zip(*(f.cp.factors for f in fits), strict=True))
 
 
 class Lasting:
@@ -160,6 +165,15 @@ class Lasting:
         """Return the state after one more iteration."""
         self.last = self.solver.step(problem, state)
         return self.last
+
+
+def _lower(
+    judged: Sequence[Tensor], factors: tuple[Tensor, ...], lowest: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    """Return the factors of members whose last objective is their lowest, else those before."""
+    before = torch.stack(list(judged[:-1])).nan_to_num(nan=torch.inf).amin(0)
+    is_lower = (judged[-1] < before)[:, None, None]
+    return tuple(torch.where(is_lower, *pair) for pair in zip(factors, lowest, strict=True))
 
 
 def _settled(judged: Sequence[Tensor], stop: Stop) -> bool:

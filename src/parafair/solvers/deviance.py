@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
@@ -43,8 +44,8 @@ class Deviance:
 
     @cached_property
     def null(self) -> float:
-        """The deviance of the best constant for the entries of this process."""
-        return null_deviance(self.loss, self._values, zeros=self._zeros)
+        """The deviance of the best constant for the entries of all processes."""
+        return null_deviance(self.loss, self._values, zeros=self._zeros, team=self.team)
 
     @cached_property
     def saturated(self) -> float:
@@ -137,7 +138,8 @@ def check_loss(loss: Loss, deviance: Deviance) -> None:
     values = deviance.data.observations.values
     if deviance.data.observed > values.numel():  # zeros beside them
         return
-    if bool((values == values.flatten()[0]).all()):
+    ends = deviance.team.largest(torch.stack([values.max(), -values.min()]))
+    if bool(ends[0] == -ends[1]):
         raise ValueError(
             "X has the same value everywhere, so the best constant fits it exactly and there is "
             "nothing to decompose; pass other data"

@@ -3,8 +3,9 @@
 From a random start, a strong penalty destroys the fit and the solver does not recover it. So a fit
 with a scale-free penalty begins at a converged plain decomposition, and also at its transport
 repair, where all groups have the same distribution. The lower objective wins. With many people it
-begins at a fit to a sample of them, from the plain decomposition. A penalty on predicted scores
-begins at the plain decomposition alone.
+begins at a fit to a sample of them, from the plain decomposition, or where the groups were moved to
+the same distribution along random directions. A penalty on predicted scores begins at the plain
+decomposition alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor
+from parafair.algebra.cp_tensor import CPTensor, stack_factors
 from parafair.errors import Interrupted
 from parafair.penalties import Transport
 from parafair.penalties.base import ScorePenalty, moves_scale
@@ -33,6 +34,7 @@ from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop, best
 from parafair.solvers.sampling import LEAST_PEOPLE, solve_sample
 from parafair.solvers.sharing import gather_fit, gather_problem, own_rows
+from parafair.solvers.slicing import can_slice, sliced_start
 
 # The repair of more people takes longer than the fit.
 MOST_REPAIRED = 1000
@@ -64,6 +66,9 @@ class Round:
 # Rough fits decide between starts. Some that are close after the first round end far apart, but
 # none that are after the second.
 ROUNDS = (Round(1e-3, 5, 0.05), Round(2e-4, 10, 0.0))
+
+# Iterations that decide between two starts of many people; see benchmarks/starts.py.
+CONTEST_ITERATIONS = 40
 
 
 def decompose(
@@ -129,9 +134,10 @@ def decompose_from(
     on_iteration: OnIteration | None = None,
     on_fit: OnFit | None = None,
 ) -> tuple[Fit, ...]:
-    """Return one fit per plain decomposition: from it or from its repair.
+    """Return one fit per plain decomposition: from it, or from another start that is made of it.
 
-    Rough fits from both come first; the lower objective wins. See `ROUNDS`.
+    Rough fits from both come first; the lower objective wins. See `ROUNDS`, and
+    `CONTEST_ITERATIONS` for many people.
 
     Args:
         problem: What to minimize; its members may differ in strength.
@@ -200,10 +206,10 @@ def _winners(
     problem: Problem, solver: Solver[Any], *, plain: Sequence[Fit], stop: Stop, counted: Counted
 ) -> list[Contender]:
     """Return the best start of each member, of those that the number of people allows."""
-    # Rows that move like others would leave the constraints, or overflow in a link.
+    # Rows that are moved would leave the constraints, or overflow in a link.
     free = problem.is_squared and not problem.constrained
-    if free and problem.in_chunks and len(problem.penalized_features) >= LEAST_PEOPLE:
-        return _sampled(problem, solver, plain=plain, stop=stop, counted=counted)
+    if free and problem.people_in_chunks:
+        return _winners_of_many(problem, solver, plain=plain, stop=stop, counted=counted)
     of_members = [[Contender(member, fit.cp.factors)] for member, fit in enumerate(plain)]
     for member, factors in enumerate(_repairs(problem, plain)):
         if factors is not None:
@@ -224,6 +230,50 @@ def _winners(
             own = [contender for contender in tried if contender.member == member]
             of_members[member] = _close(own, current.close)
     return [contenders[0] for contenders in of_members]
+
+
+def _winners_of_many(
+    problem: Problem, solver: Solver[Any], *, plain: Sequence[Fit], stop: Stop, counted: Counted
+) -> list[Contender]:
+    """Return the best start of each member, of people who are compared in chunks.
+
+    One is the plain decomposition or a fit to a sample. At the other, the groups have the same
+    distribution. The objective after some iterations decides, with chunks that were not fitted.
+    """
+    first = [Contender(member, fit.cp.factors) for member, fit in enumerate(plain)]
+    if len(problem.penalized_features) >= LEAST_PEOPLE:
+        first = _sampled(problem, solver, plain=plain, stop=stop, counted=counted)
+    again = _worth_another(problem, plain) if can_slice(problem) else []
+    if not again:
+        return first
+    sliced = {id(plain[member]): sliced_start(problem, plain[member]) for member in again}
+    second = [Contender(member, sliced[id(plain[member])]) for member in again]
+    tried = [
+        _few_iterations(problem, solver, contenders, stop=stop, counted=counted)
+        for contenders in ([first[member] for member in again], second)
+    ]
+    for member, pair in zip(again, zip(*tried, strict=True), strict=True):
+        first[member] = _close(list(pair), 0.0)[0]
+    return first
+
+
+def _few_iterations(
+    problem: Problem,
+    solver: Solver[Any],
+    contenders: Sequence[Contender],
+    *,
+    stop: Stop,
+    counted: Counted,
+) -> list[Contender]:
+    """Return contenders after the iterations that decide between starts of many people."""
+    found = solve_dealt(
+        _of_members(problem, [contender.member for contender in contenders]),
+        solver,
+        starts=stack_factors([contender.factors for contender in contenders]),
+        stop=replace(stop, max_iter=min(stop.max_iter, CONTEST_ITERATIONS)),
+        on_iteration=counted.later(),
+    )
+    return [contender.after(fit) for contender, fit in zip(contenders, found, strict=True)]
 
 
 def _sampled(
@@ -275,24 +325,16 @@ def _of_members(problem: Problem, members: Sequence[int]) -> Problem:
     return problem.take(torch.tensor(members, dtype=torch.long, device=device))
 
 
-def stack_factors(factors: Sequence[Sequence[Tensor]]) -> tuple[Tensor, ...]:
-    """Return a batch of factors, one (batch, size, rank) per mode."""
-    return tuple(torch.stack(mode) for mode in zip(*factors, strict=True))
-
-
 def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] | None]:
     """Return the repaired factors of each member, or None where a fit need not begin there."""
     if not _repairable(problem):
         return [None] * len(plain)
-    assert problem.penalty is not None
-    strengths = [problem.penalty.strength] * len(plain)
-    if problem.strengths is not None:
-        strengths = problem.strengths.tolist()
     unpenalized = gather_problem(replace(problem, penalty=None, other_sensitive={}))
     repaired: dict[int, tuple[Tensor, ...]] = {}
     found: list[tuple[Tensor, ...] | None] = []
-    for fit, strength in zip(plain, strengths, strict=True):
-        if not strength or fit.status is Status.DIVERGED:
+    worth = _worth_another(problem, plain)
+    for member, fit in enumerate(plain):
+        if member not in worth:
             found.append(None)
             continue
         if id(fit) not in repaired:
@@ -300,6 +342,19 @@ def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] 
             repaired[id(fit)] = own_rows(problem, repair(unpenalized, factors))
         found.append(repaired[id(fit)])
     return found
+
+
+def _worth_another(problem: Problem, plain: Sequence[Fit]) -> list[int]:
+    """Return the members that have a second start: with a penalty, and a plain decomposition."""
+    assert problem.penalty is not None
+    strengths = [problem.penalty.strength] * len(plain)
+    if problem.strengths is not None:
+        strengths = problem.strengths.tolist()
+    return [
+        member
+        for member, (fit, strength) in enumerate(zip(plain, strengths, strict=True))
+        if strength and fit.status is not Status.DIVERGED
+    ]
 
 
 def _repairable(problem: Problem) -> bool:

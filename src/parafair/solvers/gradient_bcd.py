@@ -120,7 +120,7 @@ class GradientBCD:
             sweep.replace(mode, factor)
         # The last block gives the loss without reading the tensor again.
         factors, value = tuple(sweep.factors), block.value(factor)
-        objective = problem.objective(factors, value, problem.penalties(factors))
+        objective = problem.objective(factors, value, problem.penalty_of(factors))
         return GradientState(factors, objective, state.blocks + problem.order, capped)
 
     def _descend_in_parts(

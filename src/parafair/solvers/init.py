@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor
+from parafair.algebra.cp_tensor import CPTensor, stack_factors
 from parafair.arguments import items, one_of, to_numpy, whole_number
 from parafair.data.arrays import to_tensor
 from parafair.errors import shown
@@ -67,7 +67,7 @@ def make_starts(
         ]
         for _ in range(count)
     ]
-    stacked = [torch.stack(mode).to(problem.prototype) for mode in zip(*drawn, strict=True)]
+    stacked = [factor.to(problem.prototype) for factor in stack_factors(drawn)]
     return _allowed(problem, own_rows(problem, stacked))
 
 

@@ -20,8 +20,8 @@ from parafair.solvers.non_negative import held, project
 from parafair.solvers.objective import Objective
 from parafair.solvers.packing import packed
 from parafair.solvers.parameters import (
+    parameter_of,
     parameter_shapes,
-    pull_back,
     to_factors,
     to_parameters,
 )
@@ -164,7 +164,7 @@ class LBFGS:
             restarts=zero,
             # Moving one of n standardized rows by 1 changes the penalty by about this much.
             curvature={
-                mode: point.objective.penalty.to(factor).clamp_min(least) / problem.shape[mode]
+                mode: point.objective.penalty.to(factor).clamp_min(least) / problem.sizes[mode]
                 for mode in problem.bound_by_mode
             },
             stalled=zero > 0,
@@ -222,9 +222,10 @@ class LBFGS:
         after = unflatten(state.point.vector, state.shapes)
         curvature = {}
         for mode, value in state.curvature.items():
-            step = after[mode] - before[mode]
-            change = state.point.slopes[mode] - start.slopes[mode]
-            curvature[mode] = parts[mode].estimate(step, change, value)
+            place = parameter_of(mode, state.structure)
+            step = after[place] - before[place]
+            change = state.point.slopes[place] - start.slopes[place]
+            curvature[mode] = parts[place].estimate(step, change, value)
         state = replace(state, curvature=curvature, age=state.age + 1)
         return self._remember(state, start, inner)
 
@@ -323,14 +324,8 @@ def evaluate(problem: Problem, vector: Tensor) -> Point:
     if problem.non_negative:
         parameters = project(problem.non_negative, parameters)
         vector = flatten(parameters)
-    factors = to_factors(parameters, problem.structure)
-    value, gradients = problem.loss_and_gradients(factors)
-    penalty, slopes = problem.penalty_and_gradients(factors)
-    for mode, slope in slopes.items():
-        gradients[mode] += slope
-    side = problem.add_side(factors, gradients)
-    gradient = flatten(pull_back(parameters, gradients, problem.structure))
-    return Point(vector, problem.objective(factors, value, penalty, side), gradient, slopes)
+    objective, gradients, slopes = problem.value_and_gradients(parameters)
+    return Point(vector, objective, flatten(gradients), slopes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from torch import Tensor
 from parafair.algebra.coupled import SHRINKAGE, unit_columns
 from parafair.algebra.least_squares import Squares
 from parafair.algebra.row_grams import RowGrams
-from parafair.losses import Numbers, is_squared
+from parafair.losses import has_link, is_squared
 from parafair.solvers.deviance import Deviance
 from parafair.solvers.rows import minimize_rows
 from parafair.solvers.tangent import tangent_squares
@@ -116,7 +116,7 @@ class LinkedTable:
     @cached_property
     def share(self) -> float:
         """The share ``s``."""
-        if isinstance(self.deviance.loss, Numbers):
+        if not has_link(self.deviance.loss):
             return SHRINKAGE
         curved = self.deviance.entries.margins(
             self.deviance.loss, [0 * self._none.fixed[0], self._none.factor], self._none.fixed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
@@ -10,7 +10,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import khatri_rao
+from parafair.algebra.cp_tensor import khatri_rao, stack_factors
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.losses import Squared, needs_non_negative
@@ -20,7 +20,7 @@ from parafair.solvers.init import make_starts
 from parafair.solvers.lbfgs import LBFGS
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import Fit, Stop
+from parafair.solvers.result import Stop
 from parafair.team import ALONE
 
 # A start need not have converged.
@@ -67,18 +67,19 @@ def linked_starts(problem: Problem, starts: tuple[Tensor, ...]) -> tuple[Tensor,
             factor - (problem.team if mode == problem.mode else ALONE).mean(factor)[0]
             for mode, factor in enumerate(starts)
         )
-    found = stack_factors(_least_squares(linked, starts))
+    found = _least_squares(linked, starts)
     if needs_non_negative(problem.loss):
         return tuple(map(_inside, found))
     plain = problem.offsets is None
     return _with_level(problem, found) if problem.data.zeros_count and plain else found
 
 
-def _least_squares(linked: Problem, starts: tuple[Tensor, ...]) -> tuple[Fit, ...]:
-    """Return rough fits of a problem with the squared error."""
+def _least_squares(linked: Problem, starts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return the factors of rough fits of a problem with the squared error."""
     with _computing_starts():
         fits = compressed_fits(linked, starts, stop=STOP)
-        return fits or solve_single(linked, BlockDescent(), starts=starts, stop=STOP)
+        fits = fits or solve_single(linked, BlockDescent(), starts=starts, stop=STOP)
+        return stack_factors(fit.cp.factors for fit in fits)
 
 
 @contextmanager
@@ -105,12 +106,13 @@ def structured_starts(
         starts: Rows and second factors, each (batch, size, rank).
     """
     count = len(starts[0])
-    given = stack_factors(_least_squares(linked, starts))
+    given = _least_squares(linked, starts)
     found = tuple(map(torch.cat, zip(given, _folded_starts(problem, linked, given), strict=True)))
     plain = replace(problem, penalty=None, sensitive=None, other_sensitive={})
     with _computing_starts():
         fits = solve_single(plain, LBFGS(), starts=found, stop=ROUGH)
-    return stack_factors(sorted(fits, key=lambda fit: fit.objective)[:count])
+    best = sorted(fits, key=lambda fit: fit.objective)[:count]
+    return stack_factors(fit.cp.factors for fit in best)
 
 
 def _folded_starts(
@@ -127,7 +129,8 @@ def _folded_starts(
     folded = Problem(fold(own.data, sizes), rank, loss=own.loss, ridge=own.ridge)
     begin = linked_starts(folded, make_starts(folded, "uniform", count=CP_STARTS, seed=0))
     with _computing_starts():
-        rows, *others = stack_factors(solve_single(folded, LBFGS(), starts=begin, stop=ROUGH))
+        fits = solve_single(folded, LBFGS(), starts=begin, stop=ROUGH)
+    rows, *others = stack_factors(fit.cp.factors for fit in fits)
     more = (factor[:1, :, rank:].expand(CP_STARTS, -1, -1) for factor in given)
     found = zip((rows, khatri_rao(others)), more, strict=True)
     return tuple(torch.cat(pair, -1) for pair in found)
@@ -141,11 +144,6 @@ def fold(data: TensorData, sizes: tuple[int, ...]) -> TensorData:
     cells = torch.unravel_index(data.indices[1], sizes)
     indices = torch.stack([data.indices[0], *cells])
     return TensorData(data.values, indices, shape, absent=data.absent)
-
-
-def stack_factors(fits: Sequence[Fit]) -> tuple[Tensor, ...]:
-    """Return the factors of fits as a batch, one (batch, size, rank) per mode."""
-    return tuple(torch.stack(own) for own in zip(*(fit.cp.factors for fit in fits), strict=True))
 
 
 def linked_data(problem: Problem) -> TensorData:

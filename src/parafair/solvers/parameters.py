@@ -1,7 +1,8 @@
 """The free parameters of a model's factors, which a solver of all factors at once moves.
 
 They are the factors themselves, unless a factor is constrained to a set of low multilinear rank:
-then they are its bases and its coordinates, after the rows of the people.
+then they are its bases and its coordinates, after the rows of the people. The modes of such a
+problem are the people, the cells, and then the modes that the cells are made of.
 """
 
 from __future__ import annotations
@@ -22,6 +23,16 @@ def parameter_shapes(
         return tuple((size, rank) for size in shape)
     bases = zip(structure.sizes, structure.ranks, strict=True)
     return ((shape[0], rank), *bases, (prod(structure.ranks), rank))
+
+
+def mode_of_basis(number: int) -> int:
+    """Return the mode of a basis of a structure: after those of the people and of the cells."""
+    return 2 + number
+
+
+def parameter_of(mode: int, structure: Multilinear | None) -> int:
+    """Return which parameter holds the rows of a mode; that of the cells has no rows of its own."""
+    return mode if structure is None or mode == 0 else mode - 1
 
 
 def to_parameters(factors: Factors, structure: Multilinear | None) -> tuple[Tensor, ...]:

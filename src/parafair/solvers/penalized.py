@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from parafair.algebra.coupled import Table
+from parafair.algebra.observed import Observations
+from parafair.algebra.tucker_tensor import Multilinear
 from parafair.arguments import instance_of
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
@@ -33,7 +36,7 @@ class SharedPeople(Share):
         penalized: Rows of the penalized people of this process; None for all of them.
         among: Their positions among the penalized people of all processes, in ascending order.
         everybody: Positions of the penalized people among all; None if everybody is.
-        null: The deviance of the best constant for all entries; 0 for the squared error.
+        labels: Labels of the people of all processes.
     """
 
     sensitive: SensitiveFeatures | None
@@ -41,7 +44,7 @@ class SharedPeople(Share):
     penalized: Tensor | None
     among: Tensor
     everybody: NDArray[np.intp] | None
-    null: float
+    labels: NDArray[Any]
 
     def position_of_penalized(self, people: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return positions among all people from those among the penalized ones."""
@@ -63,6 +66,7 @@ class PenalizedPeople:
         sensitive: Their sensitive features.
         other_sensitive: Those of other modes.
         share: The people of this process; None for everybody.
+        structure: The set of the second factor; None for any.
     """
 
     data: TensorData
@@ -70,11 +74,52 @@ class PenalizedPeople:
     sensitive: SensitiveFeatures | None
     other_sensitive: Mapping[int, SensitiveFeatures]
     share: SharedPeople | None
+    structure: Multilinear | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes, the people of all processes included."""
+        raise NotImplementedError
+
+    @cached_property
+    def observations(self) -> Observations:
+        """The observed entries of the people of this process."""
+        raise NotImplementedError
+
+    @cached_property
+    def table(self) -> Table | None:
+        """The side information; None if it has no effect."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the modes, those that the cells of a structure are made of included."""
+        return self.shape if self.structure is None else (*self.shape, *self.structure.sizes)
+
+    @cached_property
+    def present(self) -> dict[int, Tensor]:
+        """For each mode, who has observed entries or side information, shape (n,)."""
+        counts = [self.observations.counts(mode) for mode in range(len(self.shape))]
+        if self.table is not None:
+            counts[self.mode] = counts[self.mode] + self.table.counts
+        if self.structure is not None:
+            cells = counts[1].reshape(self.structure.sizes)
+            sizes = enumerate(cells.shape)
+            counts += [cells.movedim(mode, 0).reshape(size, -1).sum(1) for mode, size in sizes]
+        return {mode: count > 0 for mode, count in enumerate(counts)}
 
     @cached_property
     def empty(self) -> dict[int, Tensor]:
-        """For each mode, the positions without anything observed."""
-        raise NotImplementedError
+        """For each mode, the positions without observed entries, and without side information."""
+        return {mode: (~own).nonzero().flatten() for mode, own in self.present.items()}
+
+    @property
+    def labels(self) -> tuple[NDArray[Any], ...]:
+        """Labels of each mode, those of the people of all processes."""
+        own = self.data.labels
+        if self.share is None:
+            return own
+        return (*own[: self.mode], self.share.labels, *own[self.mode + 1 :])
 
     @property
     def sensitive_modes(self) -> tuple[int, ...]:
@@ -88,12 +133,24 @@ class PenalizedPeople:
         return {**own, **self.other_sensitive}
 
     @property
+    def sensitive_of_all(self) -> SensitiveFeatures | None:
+        """The sensitive features of the people of all processes."""
+        return self.sensitive if self.share is None else self.share.sensitive
+
+    @property
     def penalized(self) -> Tensor | None:
         """Positions of the penalized people; None for everybody.
 
         People without sensitive features or without observed entries are not penalized.
         """
         return self._penalized[0]
+
+    @property
+    def penalized_of_all(self) -> NDArray[np.intp] | None:
+        """Positions of the penalized people of all processes among all; None for everybody."""
+        if self.share is not None:
+            return self.share.everybody
+        return None if self.penalized is None else self.penalized.cpu().numpy()
 
     @property
     def penalized_features(self) -> SensitiveFeatures:
@@ -104,8 +161,8 @@ class PenalizedPeople:
     @cached_property
     def _penalized(self) -> tuple[Tensor | None, SensitiveFeatures | None]:
         if self.sensitive is None:
-            empty = len(self.empty[self.mode]) > 0
-            return (has_entries(self, self.mode).nonzero().flatten() if empty else None), None
+            counted = self.present[self.mode]
+            return (None if counted.all() else counted.nonzero().flatten()), None
         return penalized_of(self, self.mode, self.sensitive)
 
     def penalized_rows(self, factor: Tensor, mode: int | None = None) -> Tensor:
@@ -138,13 +195,40 @@ def check_sensitive(problem: Problem) -> None:
             f"method='invariant', got {problem.penalty!r}: other penalties depend on the scale, "
             "which only one mode can carry"
         )
+    mixed = problem.structure is not None and not getattr(problem.penalty, "rotation_free", False)
+    if problem.other_sensitive and mixed:
+        raise ValueError(
+            "sensitive features of the modes of a structure need a penalty that does not depend on "
+            "rotations, because their bases are determined up to a matrix; got "
+            f"{problem.penalty!r}: use Invariant(rotation_free=True)"
+        )
     for mode, features in problem.sensitive_by_mode.items():
         instance_of("sensitive", features, SensitiveFeatures, "use SensitiveFeatures.of")
-        if len(features) != problem.shape[problem.data.find_mode(mode)]:
-            raise ValueError(
-                f"sensitive_features has {len(features)} rows but mode {mode} of the tensor "
-                f"has {problem.shape[mode]}; pass one row per index, in the same order"
-            )
+        # Of the people, those of this process.
+        sizes = (*problem.data.shape, *problem.sizes[problem.order :])
+        check_length(features, mode, sizes[_check_mode(problem, mode)])
+
+
+def check_length(features: SensitiveFeatures, mode: int, size: int) -> None:
+    """Raise unless features have one row for each index of a mode."""
+    if len(features) != size:
+        raise ValueError(
+            f"sensitive_features has {len(features)} rows but mode {mode} of the tensor "
+            f"has {size}; pass one row per index, in the same order"
+        )
+
+
+def _check_mode(problem: Problem, mode: int) -> int:
+    """Return the number of a mode with sensitive features; raise if there is none."""
+    if problem.structure is None or mode == problem.mode:
+        return problem.data.find_mode(mode)
+    if isinstance(mode, int) and problem.order <= mode < len(problem.sizes):
+        return mode
+    raise ValueError(
+        f"mode {mode!r} of a structure has no rows that a penalty is about; give sensitive "
+        f"features of mode {problem.mode}, or of {problem.order} to {len(problem.sizes) - 1} for "
+        "its bases"
+    )
 
 
 def select_penalized(
@@ -181,12 +265,4 @@ def penalized_of(
     if problem.share is not None and mode == problem.mode:
         assert problem.share.features is not None
         return problem.share.penalized, problem.share.features
-    return select_penalized(has_entries(problem, mode), sensitive)
-
-
-def has_entries(problem: PenalizedPeople, mode: int) -> Tensor:
-    """Tell which rows of a mode have observed entries, shape (n,)."""
-    empty = problem.empty[mode]
-    present = torch.ones(problem.data.shape[mode], dtype=torch.bool, device=empty.device)
-    present[empty] = False
-    return present
+    return select_penalized(problem.present[mode], sensitive)

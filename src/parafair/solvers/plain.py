@@ -7,11 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
+from parafair.algebra.cp_tensor import stack_factors
 from parafair.errors import Interrupted
 from parafair.losses import needs_non_negative
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.compression import compressed_fits
-from parafair.solvers.fitting import ROUNDS, stack_factors
+from parafair.solvers.fitting import ROUNDS
 from parafair.solvers.lbfgs import LBFGS
 from parafair.solvers.loop import Counted, OnIteration, Solver
 from parafair.solvers.precision import solve_single, solve_twice

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor
+from parafair.algebra.cp_tensor import CPTensor, stack_factors
 from parafair.errors import Interrupted
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
 from parafair.solvers.problem import Problem
@@ -83,7 +82,7 @@ def solve_twice(
     return solve_batch(
         problem,
         solver,
-        starts=tuple(torch.stack(mode) for mode in zip(*begun, strict=True)),
+        starts=stack_factors(begun),
         stop=stop,
         on_iteration=counted.later(),
         on_fit=on_fit,

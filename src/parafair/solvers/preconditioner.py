@@ -15,7 +15,7 @@ from parafair.dependence.whitening import RIDGE, Standardized
 from parafair.penalties import BoundInvariant
 from parafair.solvers.inner import sum_people
 from parafair.solvers.packing import packed
-from parafair.solvers.parameters import to_factors
+from parafair.solvers.parameters import mode_of_basis, to_factors
 from parafair.solvers.problem import Problem
 from parafair.team import ALONE, Team
 
@@ -203,25 +203,47 @@ def preconditioner(
         loss = cross_gram(grams, mode) * level
         if problem.table is not None and mode == problem.mode:
             loss = loss + problem.table.mean_gram(factor).to(loss) * (2 / problem.count)
-        bound = problem.bound_by_mode.get(mode)
-        basis = bound.basis(factor) if isinstance(bound, BoundInvariant) else _scales(loss)
-        basis, values = _diagonalized(basis, loss)
-        own = weights.rows[mode]
-        rows = values if own is None else own * values
-        if bound is None:
-            parts.append(Part(basis, rows))
-            continue
-        more = STIFFNESS * curvature[mode][:, None, None]
-        team = problem.team if mode == problem.mode else ALONE
-        span = _span(factor, team)
-        parts.append(Part(basis, rows + more, values + MIXING * more, values, span, team))
+        parts.append(_part(problem, mode, factor, loss, curvature, weights.rows[mode]))
     if problem.structure is not None:
-        parts += _structured_parts(problem.structure, parameters, weights.level)
+        parts += _structured_parts(problem, problem.structure, parameters, curvature, level)
     return tuple(parts)
 
 
+def _part(
+    problem: Problem,
+    mode: int,
+    factor: Tensor,
+    loss: Tensor,
+    curvature: Mapping[int, Tensor],
+    weights: Tensor | None = None,
+) -> Part:
+    """Return the curvature in the rows of a mode, with that of its penalty.
+
+    Args:
+        problem: The problem.
+        mode: The mode.
+        factor: Its rows, shape (batch, n, rank).
+        loss: The curvature of the loss in a row, shape (batch, rank, rank).
+        curvature: That of the penalty of each mode with one.
+        weights: The share of each row in the curvature of the loss; None if all are 1.
+    """
+    bound = problem.bound_by_mode.get(mode)
+    basis = bound.basis(factor) if isinstance(bound, BoundInvariant) else _scales(loss)
+    basis, values = _diagonalized(basis, loss)
+    rows = values if weights is None else weights * values
+    if bound is None:
+        return Part(basis, rows)
+    more = STIFFNESS * curvature[mode][:, None, None]
+    team = problem.team if mode == problem.mode else ALONE
+    return Part(basis, rows + more, values + MIXING * more, values, _span(factor, team), team)
+
+
 def _structured_parts(
-    structure: Multilinear, parameters: Factors, level: Tensor | None
+    problem: Problem,
+    structure: Multilinear,
+    parameters: Factors,
+    curvature: Mapping[int, Tensor],
+    level: Tensor | float,
 ) -> list[Part]:
     """Return the curvature in the bases and in the coordinates of a second factor.
 
@@ -229,20 +251,20 @@ def _structured_parts(
     orthogonal.
 
     Args:
-        structure: The set of the second factor.
+        problem: The problem.
+        structure: The set of its second factor.
         parameters: Each (batch, size, rank).
-        level: As in `RowWeights`.
+        curvature: That of the penalty of each mode with one.
+        level: What is multiplied with ``G``.
     """
     rows, *bases, core = parameters
-    count = len(rows[0]) * prod(structure.sizes)
     grams, wide, parts = [gram(basis) for basis in bases], core.unflatten(1, structure.ranks), []
-    scale = 2 / count if level is None else 2 / count * level[:, None, None]
-    for mode in range(len(bases)):
-        other = multiply(wide, grams, skip=mode) @ _wide(gram(rows), wide)
-        own, other = (part.movedim(1 + mode, 1).flatten(2) for part in (wide, other))
-        loss = scale * own @ other.mT
-        parts.append(Part(*_diagonalized(_scales(loss), loss)))
-    loss = scale * gram(rows)
+    for number, basis in enumerate(bases):
+        other = multiply(wide, grams, skip=number) @ _wide(gram(rows), wide)
+        own, other = (part.movedim(1 + number, 1).flatten(2) for part in (wide, other))
+        loss = level * own @ other.mT
+        parts.append(_part(problem, mode_of_basis(number), basis, loss, curvature))
+    loss = level * gram(rows)
     basis, values = _diagonalized(_scales(loss), loss)
     weights = khatri_rao([own.diagonal(dim1=-2, dim2=-1).unsqueeze(-1) for own in grams])
     return [*parts, Part(basis, values * weights)]

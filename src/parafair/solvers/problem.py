@@ -27,11 +27,12 @@ from parafair.losses import Loss, is_squared, needs_non_negative, resolve_loss
 from parafair.penalties import BoundPenalty, BoundScores, Penalty, ScorePenalty
 from parafair.penalties.base import moves_scale
 from parafair.penalties.bound import deal_chunks, is_in_chunks, scale_strength
-from parafair.solvers.binding import bind_penalty
+from parafair.solvers.binding import bind_penalty, penalty_and_gradients, penalty_of
 from parafair.solvers.deviance import Deviance, check_loss
 from parafair.solvers.linked_table import FixedTable
 from parafair.solvers.non_negative import check_non_negative, project
 from parafair.solvers.objective import Objective
+from parafair.solvers.parameters import pull_back, to_factors
 from parafair.solvers.penalized import PenalizedPeople, SharedPeople, check_sensitive
 from parafair.solvers.ranks import check_rank
 from parafair.solvers.ridge import ridge_diagonal, ridge_value
@@ -68,7 +69,9 @@ class Problem(PenalizedPeople):
         ridge: Shrinkage equal to this many extra zero entries per person; rows with few entries
             overfit less.
         other_sensitive: Sensitive features of other modes, by mode, with the same penalty. It must
-            be a `ScaleFreePenalty`, because only one mode can carry the scale.
+            be a `ScaleFreePenalty`, because only one mode can carry the scale. The modes of a
+            structure follow after those of people and cells, and their rows are those of its bases;
+            see `parafair.solvers.parameters`.
         loss: One of `parafair.losses.LOSSES` by name, or an object of a loss, which it becomes.
         offsets: Part of a predicted score; None for nothing. They were subtracted from the data if
             the loss is the squared error, and are intercepts on the scale of its link otherwise.
@@ -97,9 +100,10 @@ class Problem(PenalizedPeople):
 
     def __post_init__(self) -> None:
         instance_of("data", self.data, TensorData, "use TensorData.from_array")
-        if self.share is not None:  # all was checked before it was shared
+        if self.share is not None:
             remedy = "use parafair.solvers.sharing.share_problem, or None"
             instance_of("share", self.share, SharedPeople, remedy)
+            check_sensitive(self)  # all else was checked for the people of all processes
             return
         check_scale(self.data)
         check_rank(self.rank, self.shape)
@@ -182,9 +186,7 @@ class Problem(PenalizedPeople):
 
         That is ``||X||**2``, or the deviance of the best constant.
         """
-        if self.is_squared:
-            return self.norm_squared
-        return self.deviance.null if self.share is None else self.share.null
+        return self.norm_squared if self.is_squared else self.deviance.null
 
     @cached_property
     def deviance(self) -> Deviance:
@@ -227,20 +229,9 @@ class Problem(PenalizedPeople):
         assert isinstance(self.penalty, ScorePenalty)
         return bind_scores(self, self.penalty)
 
-    def penalties(self, factors: Factors) -> Tensor | None:
+    def penalty_of(self, factors: Factors) -> Tensor | None:
         """Return the sum of the penalties of all modes, shape (batch,); None without any."""
-        if self.scores is not None:
-            return self.scores.value(factors)
-        values = [bound.value(factors[mode]) for mode, bound in self.bound_by_mode.items()]
-        return torch.stack(values).sum(0) if values else None
-
-    @cached_property
-    def empty(self) -> dict[int, Tensor]:
-        """For each mode, the positions without observed entries, and without side information."""
-        counts = [self.observations.counts(mode) for mode in range(self.order)]
-        if self.table is not None:
-            counts[self.mode] = counts[self.mode] + self.table.counts
-        return {mode: (count == 0).nonzero().flatten() for mode, count in enumerate(counts)}
+        return penalty_of(self, factors)
 
     def with_strengths(self, strengths: Tensor) -> Problem:
         """Return this problem for a batch whose members differ in strength; sums are shared."""
@@ -256,6 +247,12 @@ class Problem(PenalizedPeople):
     def in_chunks(self) -> bool:
         """Whether a penalty compares people in several chunks."""
         return any(map(is_in_chunks, self.bound_by_mode.values()))
+
+    @property
+    def people_in_chunks(self) -> bool:
+        """Whether that of the people does."""
+        bound = self.bound_by_mode.get(self.mode)
+        return bound is not None and is_in_chunks(bound)
 
     def with_deal(self, deal: int) -> Problem:
         """Return this problem with chunks of other people."""
@@ -305,7 +302,7 @@ class Problem(PenalizedPeople):
         # What noise has made negative counts as zero if the loss allows nothing else.
         if needs_non_negative(self.loss):
             factors = project(self.non_negative, factors)
-        return self.objective(factors, self.loss_of(factors), self.penalties(factors))
+        return self.objective(factors, self.loss_of(factors), self.penalty_of(factors))
 
     def loss_of(self, factors: Factors) -> Tensor:
         """Return loss and ridge in double precision, shape (batch,)."""
@@ -314,18 +311,25 @@ class Problem(PenalizedPeople):
             return sweep.value(sweep.block(self.mode), self.mode)
         return self.deviance.value(factors) / self.count + self._held_back(factors)
 
-    def value_and_gradients(self, factors: Factors) -> tuple[Objective, tuple[Tensor, ...]]:
-        """Return the objective of factors of shape (batch, size, rank), and all its gradients.
+    def value_and_gradients(
+        self, parameters: Factors
+    ) -> tuple[Objective, tuple[Tensor, ...], dict[int, Tensor]]:
+        """Return the objective, its gradients, and the part of the penalties in these by parameter.
 
         For squared errors, the gradient in the factor ``A`` of a mode is ``2 (A G - M) / |X|``. The
         ridge, the side information and the penalties of all modes are included.
+
+        Args:
+            parameters: Each (batch, size, rank); the factors, unless one of them has a structure.
         """
+        factors = to_factors(parameters, self.structure)
         value, gradients = self.loss_and_gradients(factors)
-        penalty, slopes = self.penalty_and_gradients(factors)
-        for mode, slope in slopes.items():
-            gradients[mode] += slope
         side = self.add_side(factors, gradients)
-        return self.objective(factors, value, penalty, side), tuple(gradients)
+        found = pull_back(parameters, gradients, self.structure)
+        penalty, slopes = self.penalty_and_gradients(parameters)
+        for place, slope in slopes.items():
+            found[place].add_(slope)
+        return self.objective(factors, value, penalty, side), found, slopes
 
     def loss_and_gradients(self, factors: Factors) -> tuple[Tensor, list[Tensor]]:
         """Return loss and ridge in double precision, shape (batch,), and their gradients."""
@@ -354,16 +358,9 @@ class Problem(PenalizedPeople):
             return None
         return self.side.at(rows, self.side.multiple(self.total))
 
-    def penalty_and_gradients(self, factors: Factors) -> tuple[Tensor | None, dict[int, Tensor]]:
-        """Return the sum of the penalties, None without any, and its gradient by mode."""
-        if self.scores is not None:
-            value, found = self.scores.value_and_gradients(factors)
-            return value, dict(enumerate(found))
-        values, gradients = [], {}
-        for mode, bound in self.bound_by_mode.items():
-            value, gradients[mode] = bound.value_and_gradient(factors[mode])
-            values.append(value)
-        return torch.stack(values).sum(0) if values else None, gradients
+    def penalty_and_gradients(self, parameters: Factors) -> tuple[Tensor | None, dict[int, Tensor]]:
+        """Return the sum of the penalties, None without any, and its gradients by parameter."""
+        return penalty_and_gradients(self, parameters)
 
     def _held_back(self, factors: Factors) -> Tensor:
         """Return the value of the ridge in double precision, shape (batch,)."""

@@ -142,7 +142,8 @@ class Fit:
         history: One entry per iteration, after one for the start; if noise was added, one more.
         counts: Counters of the solver, such as the number of shortened steps.
         noise: The matrix that standard normal rows were multiplied with, shape (rank, rank), by
-            mode; empty without noise.
+            mode; empty without noise. Those of the modes of a structure follow after
+            people and cells, with the rank of their basis; see `parafair.solvers.parameters`.
         shifts: Rows of the sensitive mode before noise minus `plain`, with noise of their own if
             the rows have noise. None without sensitive features.
         plain: The rows of the sensitive mode with the least loss, with all other factors fixed and
@@ -150,7 +151,8 @@ class Fit:
             was written without exact rows.
         noiseless: The rows of the sensitive mode before noise was added; None without noise, and
             after such a `load`.
-        noiseless_others: The same for every other mode with sensitive features, by mode.
+        noiseless_others: The same for every other mode with sensitive features, by mode; of a
+            structure, its bases.
         side: The factor of the table of side information, shape (columns, rank): its least-squares
             fit to the rows of the people, as released. None without side information.
         side_intercepts: The intercepts of its columns; None if they have none.
@@ -349,17 +351,26 @@ def _pop_modes(arrays: dict[str, Tensor], name: str) -> dict[int, Tensor]:
 def _check_modes(cp: CPTensor, noise: Mapping[int, Tensor], rows: Mapping[int, Tensor]) -> None:
     """Raise unless matrices of noise and rows before noise belong to factors."""
     for mode, found in noise.items():
-        if mode not in range(len(cp.factors)) or found.shape != (cp.rank, cp.rank):
+        known = mode in range(len(cp.factors)) and found.shape == (cp.rank, cp.rank)
+        square = found.ndim == 2 and found.shape[0] == found.shape[1]
+        if not known and not (square and mode >= len(cp.factors) == 2):
             raise ValueError(
                 f"its noise of mode {mode} has the shape {tuple(found.shape)}, not "
                 f"{(cp.rank, cp.rank)}, or there is no such mode"
             )
     for mode, found in rows.items():
-        if mode not in range(len(cp.factors)) or found.shape != cp.factors[mode].shape:
+        known = mode in range(len(cp.factors)) and found.shape == cp.factors[mode].shape
+        if not known and not _may_be_basis(cp, mode, found):
             raise ValueError(
                 f"its rows before noise of mode {mode} have the shape {tuple(found.shape)}, which "
                 "its factor does not have"
             )
+
+
+def _may_be_basis(cp: CPTensor, mode: int, rows: Tensor) -> bool:
+    """Whether rows may be those of a basis: a fit's file has the number of cells alone."""
+    sized = rows.ndim == 2 and rows.numel() > 0 and len(cp.factors[-1]) % len(rows) == 0
+    return bool(sized and mode >= len(cp.factors) == 2)
 
 
 def best(fits: Sequence[Fit]) -> Fit:

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import CPTensor, Factors
+from parafair.algebra.cp_tensor import CPTensor, Factors, stack_factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.neighbors import nearest_trained
@@ -61,7 +61,7 @@ def solve_sample(
     """
     places, few = take_sample(problem)
     mode = problem.mode
-    starts = [torch.stack(own) for own in zip(*(fit.cp.factors for fit in plain), strict=True)]
+    starts = list(stack_factors(fit.cp.factors for fit in plain))
     starts[mode] = rows_of(problem, starts[mode], places)
     try:
         found = solve_single(

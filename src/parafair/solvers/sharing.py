@@ -8,6 +8,7 @@ are in one process: each has whole parts, and the parts do not depend on the num
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor, Factors
+from parafair.data.arrays import pieces
+from parafair.data.checks import converted
+from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
-from parafair.penalties import Penalty
+from parafair.penalties import Penalty, ScorePenalty
 from parafair.penalties.bound import BoundShared
-from parafair.solvers.binding import reference_of
-from parafair.solvers.penalized import SharedPeople
+from parafair.solvers.penalized import SharedPeople, check_length, select_penalized
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit
 from parafair.team import Share, Team
@@ -39,7 +42,92 @@ def share_problem(problem: Problem, team: Team) -> Problem:
     if team.is_alone:
         return problem
     check_shareable(problem.data, problem.side)
-    parts = parts_of(problem)
+    share = deal_people(
+        team,
+        problem.present[problem.mode].cpu(),
+        problem.sensitive,
+        problem.penalty,
+        labels=problem.labels[problem.mode],
+        like=problem.prototype,
+    )
+    sensitive = problem.sensitive
+    return replace(
+        problem,
+        data=_of_people(problem, share.places),
+        sensitive=None if sensitive is None else sensitive.take(share.places),
+        share=share,
+    )
+
+
+def share_data(
+    data: TensorData,
+    mode: int,
+    team: Team,
+    sensitive: SensitiveFeatures | None,
+    penalty: Penalty | ScorePenalty | None,
+    like: Tensor,
+) -> tuple[TensorData, SharedPeople]:
+    """Return the entries of the people of this process, and who they are.
+
+    Nothing of the size of the whole data is made on the way: it may be in a file that is mapped.
+
+    Args:
+        data: The data of all people, in memory or mapped.
+        mode: The mode of the people.
+        team: All processes.
+        sensitive: The sensitive features of all people; None without any.
+        penalty: The penalty of the fit; None without any.
+        like: A tensor with the dtype and device of the fit, which the entries get.
+
+    Raises:
+        ValueError: If the penalty cannot be shared, or there are too few people or parts.
+    """
+    if sensitive is not None:
+        check_length(sensitive, mode, data.shape[mode])
+    present = _observed_people(data, mode, team)
+    share = deal_people(team, present, sensitive, penalty, labels=data.labels[mode], like=like)
+    with team.checking():
+        own = converted(data.take(mode, share.places), like.device, like.dtype)
+    return own, share
+
+
+def _observed_people(data: TensorData, mode: int, team: Team) -> Tensor:
+    """Tell who has observed entries, shape (n,); each process looks at some of a dense tensor."""
+    if data.is_sparse:
+        return torch.from_numpy(data.observed_per(mode) > 0)
+    n = data.shape[mode]
+    turn = slice(team.rank * n // team.size, (team.rank + 1) * n // team.size)
+    rows = pieces(data.values.movedim(mode, 0)[turn])
+    found = [(~piece.isnan()).flatten(1).any(1).byte().cpu() for piece in rows]
+    own = torch.cat([torch.zeros(0, dtype=torch.uint8, device="cpu"), *found])
+    return torch.cat(team.collect(own)).bool()
+
+
+def deal_people(
+    team: Team,
+    present: Tensor,
+    sensitive: SensitiveFeatures | None,
+    penalty: Penalty | ScorePenalty | None,
+    *,
+    labels: NDArray[Any],
+    like: Tensor,
+) -> SharedPeople:
+    """Return the people of this process: whole parts, about as many in each process.
+
+    Args:
+        team: All processes.
+        present: Who of all people has observed entries, shape (n,).
+        sensitive: Their sensitive features; None without any.
+        penalty: The penalty of the fit; None without any.
+        labels: Their labels.
+        like: A tensor with the dtype and device of the fit.
+    """
+    everybody = None if bool(present.all()) else present.nonzero().flatten()
+    features = None
+    if sensitive is not None:
+        everybody, features = select_penalized(present, sensitive)
+    n, among_all = len(present), slice(None) if everybody is None else everybody.numpy()
+    parts = _parts_of(n, penalty, features, among_all, like)
     count = int(parts.max()) + 1
     if count < team.size:
         raise ValueError(
@@ -48,31 +136,20 @@ def share_problem(problem: Problem, team: Team) -> Problem:
             "of people who are compared with each other; use fewer processes, or a smaller "
             "chunk_size of parafair.penalties.Invariant"
         )
-    owners = parts * team.size // count
-    own = np.flatnonzero(owners == team.rank)
-    everybody = None if problem.penalized is None else problem.penalized.cpu().numpy()
-    penalized = np.full(problem.shape[problem.mode], everybody is None)
-    if everybody is not None:
-        penalized[everybody] = True
+    own = np.flatnonzero(parts * team.size // count == team.rank)
+    penalized = np.zeros(n, bool)
+    penalized[among_all] = True
     among = np.flatnonzero(penalized[own])
-    device = problem.prototype.device
-    share = SharedPeople(
+    return SharedPeople(
         team=team,
-        people=problem.shape[problem.mode],
+        people=n,
         places=own,
-        sensitive=problem.sensitive,
-        features=None if problem.sensitive is None else problem.penalized_features,
-        penalized=None if len(among) == len(own) else torch.from_numpy(among).to(device),
+        sensitive=sensitive,
+        features=features,
+        penalized=None if len(among) == len(own) else torch.from_numpy(among).to(like.device),
         among=torch.from_numpy((np.cumsum(penalized) - 1)[own[among]]),
-        everybody=everybody,
-        null=0.0 if problem.is_squared else problem.total,
-    )
-    sensitive = problem.sensitive
-    return replace(
-        problem,
-        data=_of_people(problem, own),
-        sensitive=None if sensitive is None else sensitive.take(own),
-        share=share,
+        everybody=None if everybody is None else everybody.numpy(),
+        labels=labels,
     )
 
 
@@ -101,27 +178,31 @@ def check_shareable(data: TensorData, side: object) -> None:
             )
 
 
-def parts_of(problem: Problem) -> NDArray[np.intp]:
+def _parts_of(
+    n: int,
+    penalty: Penalty | ScorePenalty | None,
+    features: SensitiveFeatures | None,
+    penalized: slice | NDArray[np.intp],
+    like: Tensor,
+) -> NDArray[np.intp]:
     """Return the part of each person, shape (n,); any people may be apart from each other.
 
     People who are compared in chunks stay together. Without chunks, every person is a part.
     """
-    n = problem.shape[problem.mode]
-    if not isinstance(problem.penalty, Penalty):
+    if not isinstance(penalty, Penalty) or features is None:
         return np.arange(n)
-    bound = problem.penalty.bind(problem.penalized_features, reference_of(problem))
+    bound = penalty.bind(features, like.new_ones(1))
     if not isinstance(bound, BoundShared):
         raise ValueError(
             f"process_group is for penalties whose statistics are sums over people or chunks, got "
-            f"{problem.penalty!r}, which compares all pairs of people; use method='invariant', "
+            f"{penalty!r}, which compares all pairs of people; use method='invariant', "
             "'hsic', 'fatr' or 'none', or leave process_group out"
         )
     if bound.parts is None:
         return np.arange(n)
-    penalized = problem.penalized
     # Others are compared with nobody.
     found = np.arange(n) * (int(bound.parts.max()) + 1) // n
-    found[slice(None) if penalized is None else penalized.cpu().numpy()] = bound.parts.numpy()
+    found[penalized] = bound.parts.numpy()
     return found
 
 

@@ -29,7 +29,7 @@ class Point:
         vector: All factors, shape (batch, N).
         objective: The objective.
         gradient: Its gradient, shape (batch, N).
-        slopes: The part of the gradient from the penalty of each mode with one, by mode.
+        slopes: The part of the gradient from the penalty of each parameter with one, by number.
     """
 
     vector: Tensor

@@ -36,13 +36,13 @@ class ScorePenaltyContract:
     def test_value_is_finite_and_at_least_zero(self, penalty: ScorePenalty) -> None:
         """Each member of a batch has a value of its own."""
         problem, factors = self.problem(penalty), self.factors()
-        values = problem.penalties(factors)
+        values = problem.penalty_of(factors)
         assert values is not None
         assert values.shape == (2,)
         assert torch.isfinite(values).all()
         assert (values > -1e-12).all()
         for member, value in enumerate(values):
-            alone = problem.penalties([factor[member : member + 1] for factor in factors])
+            alone = problem.penalty_of([factor[member : member + 1] for factor in factors])
             torch.testing.assert_close(alone, value[None])
 
     def test_gradients_match_finite_differences(self, penalty: ScorePenalty) -> None:
@@ -52,7 +52,7 @@ class ScorePenaltyContract:
         for mode, factor in enumerate(factors):
             step = width * example_rows(self.shape[mode], self.rank, seed=40 + mode)
             ahead, behind = (
-                problem.penalties([*factors[:mode], factor + sign * step, *factors[mode + 1 :]])
+                problem.penalty_of([*factors[:mode], factor + sign * step, *factors[mode + 1 :]])
                 for sign in (1, -1)
             )
             slope = (ahead - behind) / 2  # type: ignore[operator]
@@ -62,5 +62,5 @@ class ScorePenaltyContract:
     def test_scale_moves_between_the_factors(self, penalty: ScorePenalty) -> None:
         """Predicted scores do not depend on which factor carries the scale."""
         problem, (first, second, third) = self.problem(penalty), self.factors()
-        moved = problem.penalties([first * 5, second / 5, third])
-        torch.testing.assert_close(moved, problem.penalties([first, second, third]))
+        moved = problem.penalty_of([first * 5, second / 5, third])
+        torch.testing.assert_close(moved, problem.penalty_of([first, second, third]))
