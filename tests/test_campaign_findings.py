@@ -139,7 +139,7 @@ def test_a_target_in_tiny_units_has_scores():
 @pytest.mark.parametrize(
     ("index", "remedy"),
     [
-        (["b", "a", "c"], r"reorder it with sensitive_features\.loc\[labels\], or pass"),
+        (["b", "a", "c"], r"reorder it with sensitive_features\.loc\[\.\.\.\], by the labels of "),
         (["a", "a", "a"], "pass the features of these people, or pass"),
         (["a", "b", "x"], "pass the features of these people, or pass"),
     ],
