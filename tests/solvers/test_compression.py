@@ -3,7 +3,7 @@ import torch
 
 from parafair.algebra.cp_tensor import reconstruct
 from parafair.data.tensor_data import TensorData
-from parafair.solvers import BlockDescent, Stop, solve_batch
+from parafair.solvers import BlockDescent, Stop, compression, solve_batch
 from parafair.solvers.compression import compressed_fits
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
@@ -54,6 +54,26 @@ def test_further_starts_are_normal_and_come_last():
     assert [fit.objective for fit in other[1:]] == pytest.approx(
         [fit.objective for fit in found[2:]]
     )
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_many_people_with_few_entries_each_are_compressed(noise, monkeypatch):
+    problem = problem_of(noise, sizes=(300, 8, 6))
+    starts = make_starts(problem, "normal", count=4, seed=0)
+    monkeypatch.setattr(compression, "MOST_INDICES", 100)  # below the number of people
+    few = compressed_fits(problem, starts, stop=STOP)
+    monkeypatch.setattr(compression, "MOST_INDICES", 1000)
+    usual = compressed_fits(problem, starts, stop=STOP)
+    both = zip(few, usual, strict=True)
+    assert all(one.residual == pytest.approx(two.residual, rel=1e-4, abs=1e-4) for one, two in both)
+    best = min(few, key=lambda fit: fit.objective)
+    exact = problem.evaluate([factor[None] for factor in best.cp.factors])
+    # What is left of the noise in other directions is not in the compressed tensor.
+    assert float(exact.residual) >= best.residual - 1e-6
+    (fit,) = solve_batch(
+        problem, BlockDescent(), starts=tuple(f[None] for f in best.cp.factors), stop=STOP
+    )
+    assert float(exact.residual) == pytest.approx(fit.residual, rel=0.02, abs=1e-3)
 
 
 def test_what_would_not_become_small_is_left_alone():

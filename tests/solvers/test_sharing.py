@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from parafair import Problem, SensitiveFeatures, Stop, TensorData
+from parafair.algebra.cp_tensor import reconstruct
 from parafair.dependence.chunks import PART_CHUNKS, parts_of_chunks
 from parafair.dependence.criterion import Criterion
 from parafair.penalties import HSIC, KHSIC, Invariant, Orthogonality
@@ -167,6 +168,22 @@ def test_a_fit_with_the_criterion_takes_the_same_way(tmp_path, people):
         assert found.n_iter == expected.n_iter
         # A fit amplifies rounding errors, by some orders of magnitude in its first iterations.
         assert found.objective == pytest.approx(expected.objective, rel=1e-5)
+
+
+def plainly(problem, group):
+    own = shares(problem, group)
+    starts = make_starts(own, "uniform", count=2, seed=0)
+    (fit,) = decompose_plain(own, starts=starts, stop=Stop(max_iter=100), each=2)
+    return gather_fit(own, fit)
+
+
+def test_plain_decompositions_of_many_people_are_those_of_one_process(tmp_path):
+    # So many that their mode is compressed from the other side, in all processes together.
+    problem = problem_of("complete", Double(chunk_size=CHUNK), people=2400)
+    expected = plainly(problem, None)
+    for found in together(tmp_path, 2, lambda group: plainly(problem, group)):
+        assert found.objective == pytest.approx(expected.objective, rel=1e-6)
+        check_equal([reconstruct(found.cp.factors)], [reconstruct(expected.cp.factors)], 1e-2)
 
 
 def test_an_evaluation_takes_few_messages_whose_sizes_do_not_depend_on_the_people(tmp_path):

@@ -26,7 +26,9 @@ from parafair.solvers.sharing import gather_problem, own_rows
 # Directions kept of each mode, for each component.
 DIRECTIONS = 3
 
-# A mode with more indices is not compressed: the time for its directions grows with their square.
+# A mode is compressed if its unfolding has at most so many rows or columns: the time for its
+# directions grows with the square of the smaller number. Many people with few entries each have
+# few columns.
 MOST_INDICES = 2000
 
 # A tensor is compressed if it becomes smaller by at least this factor.
@@ -55,13 +57,12 @@ def compressed_fits(
             their fits come last.
         on_iteration: Called after each iteration, as in `solve_batch`.
     """
-    directions = DIRECTIONS * problem.rank
-    kept = [directions if directions < n <= MOST_INDICES else n for n in problem.shape]
+    kept = [_kept(problem, mode) for mode in range(problem.order)]
     complete = problem.count == prod(problem.shape) and not problem.data.is_sparse
     free = not problem.ridge and not problem.constrained and problem.table is None
     if not complete or not free or LEAST_GAIN * prod(kept) > prod(problem.shape):
         return None
-    if problem.share is not None and kept[problem.mode] < problem.shape[problem.mode]:
+    if problem.share is not None and problem.shape[problem.mode] <= MOST_INDICES:
         # So few people that every process can have all of them.
         rows = problem.share.whole(starts[problem.mode].movedim(1, 0)).movedim(0, 1)
         begun = (*starts[: problem.mode], rows, *starts[problem.mode + 1 :])
@@ -76,15 +77,17 @@ def compressed_fits(
         None if count == n else _directions(problem, mode, count)
         for mode, (count, n) in enumerate(zip(kept, problem.shape, strict=True))
     ]
-    for basis in bases:  # each contraction moves the next mode to the front
+    for mode, basis in enumerate(bases):  # each contraction moves the next mode to the front
         moved = tensor.movedim(0, -1)
-        tensor = moved if basis is None else moved @ basis
-    # Offsets were subtracted, and have the sizes of the data.
+        tensor = moved if basis is None else _over(problem, mode, moved @ basis)
+    # Every process has the whole tensor if the people are compressed. Offsets were subtracted, and
+    # have the sizes of the data.
     compressed = TensorData(tensor.contiguous())
-    small = replace(problem, data=compressed, sensitive=None, offsets=None)
+    share = problem.share if bases[problem.mode] is None else None
+    small = replace(problem, data=compressed, sensitive=None, offsets=None, share=share)
     begun = tuple(
-        start if basis is None else basis.mT @ start
-        for basis, start in zip(bases, starts, strict=True)
+        start if basis is None else _over(problem, mode, basis.mT @ start)
+        for mode, (basis, start) in enumerate(zip(bases, starts, strict=True))
     )
     if more:
         others = make_starts(small, "normal", count=more, seed=0)
@@ -113,10 +116,32 @@ def _expanded(cp: CPTensor, bases: list[Tensor | None]) -> CPTensor:
     )
 
 
+def _kept(problem: Problem, mode: int) -> int:
+    """Return how many directions of a mode are kept; its size if it is not compressed."""
+    n, directions = problem.shape[mode], DIRECTIONS * problem.rank
+    few = min(n, prod(problem.shape) // n) <= MOST_INDICES
+    return directions if few and directions < n else n
+
+
+def _over(problem: Problem, mode: int, sums: Tensor) -> Tensor:
+    """Return sums over the indices of a mode, over the people of all processes."""
+    return problem.team.sum(sums) if mode == problem.mode else sums
+
+
 def _directions(problem: Problem, mode: int, count: int) -> Tensor:
-    """Return the first left singular vectors of an unfolding, shape (size, count)."""
+    """Return the first left singular vectors of an unfolding, shape (size, at most count)."""
     unfolded = problem.data.values.movedim(mode, 0).flatten(1)
-    # That of the people is of one process alone.
-    gram = problem.team.sum(unfolded @ unfolded.mT)
-    vectors: Tensor = torch.linalg.eigh(gram)[1]
-    return vectors[:, -count:]
+    if problem.shape[mode] <= MOST_INDICES:
+        # Its columns belong to the people of all processes.
+        return _leading(problem.team.sum(unfolded @ unfolded.mT), count)[1]
+    # Its rows are those people.
+    values, vectors = _leading(problem.team.sum(unfolded.mT @ unfolded), count)
+    # Directions that the data do not have would be rounding errors.
+    kept = values > values[-1] * torch.finfo(values.dtype).eps ** 0.5
+    return unfolded @ (vectors[:, kept] / values[kept].sqrt())
+
+
+def _leading(gram: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the largest eigenvalues of a Gram matrix, ascending, and their vectors."""
+    values, vectors = torch.linalg.eigh(gram)
+    return values[-count:], vectors[:, -count:]

@@ -8,6 +8,7 @@ distribution does not end there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -29,6 +30,11 @@ MOVES = 2
 
 # Parts move one after the other, which would take a GPU longer than a fit of more people.
 MOST_PEOPLE = 200_000
+
+# Binary digits of the factors from which people are moved. Ranks of people decide how they move, so
+# rounding errors of the factors would grow until the start differs between numbers of processes.
+# With so few digits there are none. The loss hardly grows, because rows are fitted to them.
+DIGITS = 10
 
 # Losses of directions below this share of the largest count as that much.
 LEAST_LOSS_SHARE = 1e-12
@@ -56,10 +62,21 @@ def sliced_start(problem: Problem, plain: Fit) -> tuple[Tensor, ...]:
     """
     found = Decomposition(problem, tuple(factor[None] for factor in plain.cp.factors))
     groups, parts = _groups(problem), _parts(problem)
-    found = _moved(found, groups, parts)
+    found = _moved(_coarse(found), groups, parts)
     for _ in range(MOVES - 1):
-        found = _moved(found.refit(), groups, parts)
+        found = _moved(_coarse(found.refit()), groups, parts)
     return tuple(factor[0] for factor in found.factors)
+
+
+def _coarse(found: Decomposition) -> Decomposition:
+    """Return a decomposition whose factors have few digits; its rows are fitted again anyway."""
+    factors = list(found.factors)
+    for mode, factor in enumerate(factors):
+        if mode != found.problem.mode:
+            largest = factor.abs().amax(-2, keepdim=True)
+            step = torch.exp2(largest.log2().ceil() - DIGITS)
+            factors[mode] = torch.where(largest > 0, (factor / step).round() * step, 0.0)
+    return replace(found, factors=tuple(factors))
 
 
 def _moved(plain: Decomposition, groups: Tensor, parts: Sequence[Tensor]) -> Decomposition:
