@@ -103,7 +103,9 @@ def _moved(plain: Decomposition, groups: Tensor, parts: Sequence[Tensor]) -> Dec
     rows = _move_in(
         torch.linalg.inv(Standardized.of(rows, problem.team).basis), rows, groups, parts
     )
-    return plain.with_rows(rows.to(everybody.dtype))
+    factors = list(plain.factors)
+    factors[mode] = everybody[None]  # also of people who are not moved
+    return replace(plain, factors=tuple(factors)).with_rows(rows.to(everybody.dtype))
 
 
 def _move_in(coordinates: Tensor, rows: Tensor, groups: Tensor, parts: Sequence[Tensor]) -> Tensor:
