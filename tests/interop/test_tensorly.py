@@ -27,7 +27,7 @@ def test_a_fit_begins_at_the_tensor_of_tensorly():
 
 
 def test_what_a_fit_gives_is_a_tensor_of_tensorly():
-    model = FairCP(2, method="none", max_iter=30, tol=1e-3).fit(TENSOR)
+    model = FairCP(2, method="none", n_init=1, max_iter=30, tol=1e-3).fit(TENSOR)
     theirs = CPTensor(model.cp_.to_numpy())
     assert (theirs.rank, theirs.shape) == (2, (10, 4, 3))
     np.testing.assert_allclose(tensorly.cp_to_tensor(theirs), model.cp_.reconstruct())

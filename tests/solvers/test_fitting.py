@@ -18,7 +18,8 @@ from parafair.solvers import (
     repair,
     solve_batch,
 )
-from parafair.solvers.fitting import ROUNDS, starts_plain
+from parafair.solvers.contest import ROUNDS
+from parafair.solvers.fitting import starts_plain
 from parafair.solvers.init import make_starts
 from parafair.solvers.problem import Problem
 from tests.reference.kinds import KINDS, draw
@@ -138,7 +139,7 @@ def test_an_interruption_during_a_repair_leaves_the_plain_decomposition(monkeypa
     def interrupt(*arguments, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("parafair.solvers.fitting.repair", interrupt)
+    monkeypatch.setattr("parafair.solvers.contest.repair", interrupt)
     with pytest.raises(Interrupted, match="the embedding is that of a plain") as caught:
         decompose_from(problem, LBFGS(), plain=[plain], stop=STOP)
     assert caught.value.strength == 0

@@ -83,7 +83,7 @@ def test_numbers_are_cut_into_groups():
 def test_a_member_without_a_penalty_or_that_diverged_has_one_start(halves, monkeypatch):
     task, seen = make_task(halves), []
     monkeypatch.setattr(
-        "parafair.solvers.fitting.sliced_start",
+        "parafair.solvers.contest.sliced_start",
         lambda problem, fit: seen.append(fit) or sliced_start(problem, fit),
     )
     plain = task.fit_plain()
@@ -108,7 +108,7 @@ def test_the_lower_objective_wins(halves, monkeypatch):
         return fit.objective
 
     both = objective()
-    monkeypatch.setattr("parafair.solvers.fitting.can_slice", lambda problem: False)
+    monkeypatch.setattr("parafair.solvers.contest.can_slice", lambda problem: False)
     assert both <= objective()
 
 

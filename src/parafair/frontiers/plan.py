@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from parafair.algebra.cp_tensor import stack_factors
 from parafair.arguments import instance_of, items, one_of, real_number, whole_number
 from parafair.audits import audit
 from parafair.audits.run import check_settings
@@ -190,11 +191,14 @@ class Plan:
                 stop=settings.stop,
                 on_fit=on_fit,
             )
+        rough = self.task.rough(seeds)
+        starts = [fit.cp.factors for fit in rough]
         return decompose(
             problem,
             settings.solver,
-            starts=self.task.starts_of(seeds),
+            starts=stack_factors(starts) if starts else self.task.starts_of(seeds),
             stop=settings.stop,
+            rough=rough,
             postprocessing=settings.postprocessing,
             seeds=seeds,
             on_fit=on_fit,
@@ -213,7 +217,7 @@ class Plan:
         if prototype.is_cuda:
             free = torch.cuda.mem_get_info(prototype.device)[0] // 2
         # A member begins as several starts, and later as two contenders.
-        together = max(2, self.task.settings.n_init) if starts_plain(problem) else 1
+        together = max(2, self.task.settings.n_init)
         found = max(1, free // (together * numbers * prototype.element_size()))
         own = torch.tensor(-found, dtype=torch.long, device="cpu")
         return -int(problem.team.largest(own))
@@ -296,7 +300,7 @@ def make_plan(
             f"name must be a valid folder name of at most {LONGEST_NAME} characters, got "
             f"{shown(name)}"
         )
-    if settings.n_init != 1 and not moves_scale(settings.penalty):
+    if model.n_init not in ("auto", 1) and not moves_scale(settings.penalty):
         raise ValueError(f"n_init must be 1 in a frontier, got {model.n_init!r}; use seeds instead")
     if not isinstance(model.init, str):
         raise ValueError(

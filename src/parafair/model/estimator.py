@@ -86,9 +86,11 @@ class FairCP(FairModel):
         init: "uniform" as in the paper, "normal", "svd", or initial factors.
         n_init: Number of random starts, run as one batch; the best is kept. A fit with "invariant"
             or for predicted scores continues from the best plain decomposition of all starts.
-            "auto" is 5 for them and 1 for all others.
+            "auto" is 5 for them and 1 for all others. It is 5 without a penalty too, where the fit
+            continues from the best of as many rough fits.
         max_iter: Maximum number of iterations of each stage of a fit. With "invariant" there are
-            three: plain decompositions, rough fits and the final fit; others have one.
+            three: plain decompositions, rough fits and the final fit. Without a penalty there are
+            two, and others have one.
         tol: Stop when the objective decreases by less than this share per iteration.
         random_state: Seed of the initial factors and of the noise; None draws a new seed for each
             fit.

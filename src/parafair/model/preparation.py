@@ -143,7 +143,18 @@ class Settings:
         if given != "auto":
             return given
         random = isinstance(self.model.init, str) and self.model.init in RANDOM_INITS
-        return PLAIN_STARTS if random and moves_scale(self.penalty) else 1
+        return PLAIN_STARTS if random and (moves_scale(self.penalty) or self._is_plain) else 1
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether exact blocks minimize the loss alone."""
+        penalized = self.penalty is not None or self.reduction is not None
+        return not penalized and isinstance(self.solver, BlockDescent)
+
+    @property
+    def chooses_start(self) -> bool:
+        """Whether a fit without a penalty begins at the best of several rough fits."""
+        return self._is_plain and self.model.n_init == "auto" and self.n_init > 1
 
     @property
     def needs_features(self) -> bool:
@@ -272,6 +283,8 @@ class Settings:
             check_loss_of_entries(self.loss, problem.deviance)
         if isinstance(self.solver, BlockDescent):
             self.solver.check(problem)
+        if self.postprocessing is not None:
+            self.postprocessing.check(problem.penalized_features)
         if self.automatic:
             # What an audit would refuse, before any work.
             check_count(len(problem.penalized_features), name="sensitive_features")

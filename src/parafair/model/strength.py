@@ -18,7 +18,8 @@ from parafair.model.task import Task
 from parafair.model.trials import OnTrial, Selection, Trial
 from parafair.penalties import CalibratedPenalty, Dependence
 from parafair.solvers import Fit, Status, decompose_from
-from parafair.solvers.fitting import ROUNDS, complete
+from parafair.solvers.contest import ROUNDS
+from parafair.solvers.fitting import complete
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parafair.algebra.cp_tensor import stack_factors
 from parafair.data.centering import Offsets
 from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
@@ -36,6 +37,7 @@ from parafair.solvers.fitting import starts_plain
 from parafair.solvers.init import make_starts
 from parafair.solvers.linking import linked_starts
 from parafair.solvers.loop import Counted, OnIteration
+from parafair.solvers.plain import rough_fits
 from parafair.solvers.problem import Problem
 from parafair.solvers.sharing import share_problem
 from parafair.team import Team
@@ -145,7 +147,8 @@ class Task:
         """Return the fits of the model, without noise.
 
         There is one for each start. But a scale-free penalty continues from the best of their plain
-        decompositions alone, unless the model has given factors.
+        decompositions alone, unless the model has given factors, and a fit without a penalty from
+        the best of their rough fits.
 
         Args:
             on_iteration: Called after each iteration, as in `solve_batch`.
@@ -177,15 +180,36 @@ class Task:
                 stop=settings.stop,
                 on_iteration=on_iteration,
             )
-        starts = self.starts()
+        counted = Counted(on_iteration)
+        rough = self.rough([settings.seed], counted.later())
+        starts = stack_factors([fit.cp.factors for fit in rough]) if rough else self.starts()
         return decompose(
             problem,
             settings.solver,
             starts=starts,
             stop=settings.stop,
+            rough=rough,
             postprocessing=settings.postprocessing,
             seeds=[settings.seed] * len(starts[0]),
-            on_iteration=on_iteration,
+            on_iteration=counted.later(),
+        )
+
+    def rough(self, seeds: list[int], on_iteration: OnIteration | None = None) -> tuple[Fit, ...]:
+        """Return where fits without a penalty begin: the best rough fit from each seed's starts.
+
+        There is none for other fits, and if the model has a number of starts.
+        """
+        settings = self.settings
+        if not settings.chooses_start or self.problem.data.is_streamed:
+            return ()
+        return stage(
+            lambda: rough_fits(
+                self.problem,
+                starts=self.starts_of(seeds),
+                stop=settings.stop,
+                each=settings.n_init,
+                on_iteration=on_iteration,
+            )
         )
 
     def learn(

@@ -12,7 +12,7 @@ from parafair.errors import Interrupted
 from parafair.losses import needs_non_negative
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.compression import compressed_fits
-from parafair.solvers.fitting import ROUNDS
+from parafair.solvers.contest import ROUNDS
 from parafair.solvers.lbfgs import LBFGS
 from parafair.solvers.loop import Counted, OnIteration, Solver
 from parafair.solvers.precision import solve_single, solve_twice
@@ -64,28 +64,51 @@ def decompose_plain(
     """
     plain = replace(problem, penalty=None, other_sensitive={})
     counted, stop = Counted(on_iteration), replace(stop, enough=max(stop.enough, EXACT))
-    solver = plain_solver(problem)
     try:
-        rough, count = None, len(starts[0])
-        if problem.is_squared:
-            rough = compressed_fits(
-                plain,
-                starts,
-                stop=stop,
-                more=MORE_STARTS if each > 1 else 0,
-                on_iteration=counted.later(),
-            )
-        if rough is None and each > 1:
-            rough = solve_single(
-                plain,
-                solver,
-                starts=starts,
-                stop=ROUNDS[-1].stop(stop),
-                on_iteration=counted.later(),
-            )
-        if rough is not None:
-            own = [rough[first : first + each] for first in range(0, count, each)]
-            starts = stack_factors([best([*fits, *rough[count:]]).cp.factors for fits in own])
+        rough = rough_fits(plain, starts=starts, stop=stop, each=each, on_iteration=counted.later())
+        if rough:
+            starts = stack_factors([fit.cp.factors for fit in rough])
+        solver = plain_solver(problem)
         return solve_twice(plain, solver, starts=starts, stop=stop, on_iteration=counted.later())
     except Interrupted as interruption:
         raise Interrupted(interruption.fit, strength=0.0) from interruption
+
+
+def rough_fits(
+    problem: Problem,
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    each: int,
+    on_iteration: OnIteration | None = None,
+) -> tuple[Fit, ...]:
+    """Return the best rough fit of every decomposition; none if there is nothing to gain.
+
+    Fits are to the compressed tensor, whose objectives they have, if it becomes small. A single
+    start often ends in a poor local optimum, or seems to have converged on its way out of one.
+
+    Args:
+        problem: The problem, without a penalty.
+        starts: One factor (batch, size, rank) per mode.
+        stop: When a fit stops; those to the whole tensor stop earlier.
+        each: How many starts, one after the other, there are for every decomposition.
+        on_iteration: Called after each iteration, as in `solve_batch`.
+    """
+    stop = replace(stop, enough=max(stop.enough, EXACT))
+    found = None
+    if problem.is_squared:
+        more = MORE_STARTS if each > 1 else 0
+        found = compressed_fits(problem, starts, stop=stop, more=more, on_iteration=on_iteration)
+    if found is None and each > 1:
+        found = solve_single(
+            problem,
+            plain_solver(problem),
+            starts=starts,
+            stop=ROUNDS[-1].stop(stop),
+            on_iteration=on_iteration,
+        )
+    if found is None:
+        return ()
+    count = len(starts[0])
+    own = [found[first : first + each] for first in range(0, count, each)]
+    return tuple(best([*fits, *found[count:]]) for fits in own)

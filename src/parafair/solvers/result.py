@@ -213,6 +213,11 @@ class Fit:
     def _repr_html_(self) -> str:
         return view(f"Fit of rank {self.cp.rank}", *fit_parts(self))
 
+    def after(self, seconds: float, counts: Mapping[str, int]) -> Fit:
+        """Return the fit with the time of fits before it, and with their iterations as counts."""
+        history = tuple(replace(each, seconds=each.seconds + seconds) for each in self.history)
+        return replace(self, history=history, counts={**self.counts, **counts})
+
     def with_factors(self, problem: Problem, factors: Factors, *, seconds: float = 0.0) -> Fit:
         """Return this fit with other factors and one more history entry.
 
