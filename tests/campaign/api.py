@@ -38,7 +38,7 @@ LONGEST = 60.0
 LONG = {"max_iter", "inner_steps", "epochs", "hidden", "permutations", "repeats", "window", "draws"}
 
 # Arguments that are files and folders; a message may name these alone.
-PATHS = {"path", "folder", "out", "table", "checkpoint"}
+PATHS = {"path", "folder", "out", "source", "table", "checkpoint"}
 
 NAMES = {name: getattr(namespace, name) for name in namespace.__all__}
 
