@@ -6,15 +6,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import parafair
-from parafair import FairCP, Measure, SensitiveFeatures, TensorData
+from parafair import Certificate, FairCP, Measure, SensitiveFeatures, TensorData
 from parafair.audits.evaluation import Score
 from parafair.data.randomness import as_seed
+from parafair.guarantees.exposure import Exposure
 from tests.campaign import __main__ as campaign
 from tests.campaign import api, parallel, shell
 from tests.campaign.counts import Counts
@@ -198,6 +201,18 @@ def test_only_clear_messages_of_parafair_itself_are_refusals():
     assert raised(np.zeros, -1)[0] is Kind.RAW
 
 
+def test_a_message_names_an_argument_or_a_given_path(tmp_path, monkeypatch):
+    assert raised(as_seed, "x", names=[""])[0] is Kind.UNCLEAR
+    monkeypatch.chdir(tmp_path)
+    strange = "\u202e\x1b[31m"
+    Path(strange).write_text("{}")
+    assert raised(Certificate.read, strange, names=[strange])[0] is Kind.REFUSED
+    target = next(target for target in TARGETS if target.name == "certificate.write")
+    given = api.names_of(api.Case(target, ({},)), {"_0_path": "a.json", "_0_overwrite": "b"})
+    assert "a.json" in given
+    assert "b" not in given
+
+
 def test_undefined_numbers_are_found_in_results():
     model = FairCP(1, method="none", max_iter=1, tol=0.0).fit(np.ones((3, 2)))
     assert not undefined(model)
@@ -234,3 +249,9 @@ def test_undefined_numbers_with_a_reason_are_not_silent():
     assert undefined(Measure("s", "leakage", "leakage", nan, about="undefined: it overflows"))
     assert not undefined(Score("rmse", "s", "a", nan, 0))
     assert undefined(Score("rmse", "s", "a", nan, 3))
+    exposures = (Exposure("s", "b", 0.5, 0.9, 0.9, values=np.array([0.9, nan])),)
+    note = "1 of 2 people had no entries in the fit; nothing is certified about them."
+    said = Certificate((), exposures, 0.95, 1, 100, people=1, notes=(note,))
+    assert not undefined(said)
+    assert undefined(replace(said, notes=()))
+    assert undefined(replace(said, people=2))

@@ -80,6 +80,17 @@ def put_back(path: Path) -> None:
                 _remove(inside)
 
 
+def is_there(path: Path) -> bool:
+    """Whether a file or folder exists; one that a killed process was replacing is put back first.
+
+    Args:
+        path: The file or folder.
+    """
+    if not path.exists():
+        put_back(path)
+    return path.exists()
+
+
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)

@@ -37,6 +37,9 @@ LONGEST = 60.0
 # Numbers of steps: a large one is a long wait, which is what was asked for.
 LONG = {"max_iter", "inner_steps", "epochs", "hidden", "permutations", "repeats", "window", "draws"}
 
+# Arguments that are files and folders; a message may name these alone.
+PATHS = {"path", "folder", "out", "source", "table", "checkpoint"}
+
 NAMES = {name: getattr(namespace, name) for name in namespace.__all__}
 
 
@@ -182,7 +185,7 @@ def _attempt(case: Case, values: dict[str, Any], filters: str) -> tuple[tuple[Ki
         except ParafairWarning:  # if warnings are errors
             kind, detail = Kind.FINE, ""
         except (Exception, SystemExit) as error:
-            kind, detail = judge_exception(error, _names(case, values))
+            kind, detail = judge_exception(error, names_of(case, values))
             message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -197,10 +200,13 @@ def _attempt(case: Case, values: dict[str, Any], filters: str) -> tuple[tuple[Ki
     return (kind, detail, message), result
 
 
-def _names(case: Case, values: dict[str, Any]) -> list[str]:
+def names_of(case: Case, values: dict[str, Any]) -> list[str]:
     """What a message may call an argument: its name, or the path that was given."""
     names = [name for place in range(len(case.arguments)) for name in case.target.names(place)]
-    return names + [str(value) for value in values.values() if isinstance(value, (str, Path))]
+    given = ((name.split("_", 2)[2], value) for name, value in values.items())
+    return names + [
+        str(value) for name, value in given if name in PATHS and isinstance(value, (str, Path))
+    ]
 
 
 def summary(result: Any) -> str | None:

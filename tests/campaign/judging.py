@@ -7,7 +7,7 @@ import linecache
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from parafair import FairCP, FairTucker, SensitiveFeatures, TensorData
 from parafair.audits.evaluation import Score
 from parafair.audits.rankings import RankingScore
 from parafair.errors import ParafairWarning
+from parafair.guarantees.exposure import Exposure
 from tests.campaign.outcomes import Kind
 
 SOURCE = str(Path(parafair.__file__).parent)
@@ -80,7 +81,8 @@ def judge_exception(error: BaseException, arguments: Iterable[str]) -> tuple[Kin
 def _is_named(name: str, said: str) -> bool:
     if "/" in name:  # a path
         return name.lower().replace("_", " ") in said
-    return re.search(rf"\b{re.escape(name.replace('_', ' ').lower())}\b", said) is not None
+    whole = rf"(?<!\w){re.escape(name.replace('_', ' ').lower())}(?!\w)"
+    return bool(name) and re.search(whole, said) is not None
 
 
 def raised_by_parafair(trace: TracebackType | None) -> bool:
@@ -156,9 +158,24 @@ def _says_why(value: Any) -> bool:
     return isinstance(value, Score) and value.count == 0
 
 
+def _of_certified_people(found: parafair.Certificate) -> parafair.Certificate:
+    """The certificate without the exposures of people of whom it says that it is not about them."""
+    if not any("nothing is certified about them" in note for note in found.notes):
+        return found
+    return replace(found, exposures=tuple(_asked(e, found.people) for e in found.exposures))
+
+
+def _asked(found: Exposure, people: int) -> Exposure:
+    if found.values is None or np.count_nonzero(~np.isnan(found.values)) != people:
+        return found
+    return replace(found, values=found.values[~np.isnan(found.values)])
+
+
 def _undefined(value: Any, where: str, depth: int) -> Iterator[str]:
     if depth > 6 or isinstance(value, (TensorData, SensitiveFeatures, str, type)):
         return  # NaN is a missing entry there
+    if isinstance(value, parafair.Certificate):
+        value = _of_certified_people(value)
     if isinstance(value, (FairCP, FairTucker)):
         value = {key: each for key, each in vars(value).items() if key.endswith("_")}
     if isinstance(value, (bool, int)) or value is None:

@@ -139,6 +139,7 @@ def test_a_frontier_is_continued_and_does_not_mix(arrays):
             ("frontier", "tensor.npy", "--out", "run"),
             "--sensitive is missing; give the table of people, which audits need",
         ),
+        ((*FRONTIER, "--out", "x" * 400), "--out must be a path that can be looked up, got a str"),
         (("report", "nowhere"), "nowhere is no folder"),
         (("report", ".", "--format", "gif"), "--format must be one of png, pdf, svg; got 'gif'"),
         (("pick", "nowhere", "--out", "r"), "nowhere is no folder"),

@@ -5,6 +5,7 @@ import pandas
 import pytest
 
 from tests.cli.conftest import run as run_words
+from tests.test_temporaries import name_of_killed
 
 pytest.importorskip("pyarrow")
 
@@ -45,6 +46,16 @@ def test_sorted_entries_are_fitted_like_a_file(files):
     assert recommended[["user", "film"]].equals(others[["user", "film"]])
 
 
+def test_a_sorted_folder_that_a_killed_process_was_replacing_is_fitted(files, working):
+    run(SORT)
+    beside = working / name_of_killed("sorted")
+    beside.mkdir()
+    (working / "sorted").rename(beside / "old")
+    common = "--method none --ridge 1 --max-iter 1 --tol 0.5 --n-init 1"
+    run(f"{FIT} {common} --memory 2GB --out m")
+    assert (working / "sorted").is_dir()
+
+
 def test_bad_options_are_named(files):
     run(SORT)
     assert "already holds files" in run(SORT, code=2)
@@ -57,6 +68,12 @@ def test_bad_options_are_named(files):
     files.to_csv("entries.csv", index=False)
     table = FIT.replace("sorted", "entries.csv")
     assert "--memory is for folders" in run(f"{table} --memory 1GB --out r", code=2)
+
+
+def test_a_file_without_a_column_is_named_as_one_of_the_source(files, working):
+    pandas.DataFrame({"label": [1], "entries": [2]}).to_parquet("log/c.parquet", index=False)
+    said = run(SORT, code=2)
+    assert "source file log/c.parquet has no column 'user'; it has label, entries" in said
 
 
 def test_a_csv_file_must_be_converted(files):

@@ -69,6 +69,11 @@ def test_values_of_different_types_are_categories():
     assert column.categories == ("1", str(10**30), "a")
 
 
+def test_a_column_without_any_number_says_so():
+    assert Column("age", "numeric", np.full(3, np.nan)).summary == "age: no values"
+    assert Column("age", "numeric", np.array([2, np.nan])).summary == "age: 2 to 2"
+
+
 def test_large_whole_numbers_are_told_apart():
     column = Column.of("id", np.arange(12) + 2**62, "numeric")
     small = Column.of("id", np.arange(12), "numeric")

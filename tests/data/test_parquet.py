@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from parafair import TensorData, sort_parquet
+from tests.test_temporaries import name_of_killed
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -51,6 +52,15 @@ def any_bytes(monkeypatch):
 def test_a_folder_that_is_not_sorted_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="make one with parafair.sort_parquet"):
         TensorData.from_parquet(tmp_path)
+
+
+def test_a_folder_that_a_killed_process_was_replacing_is_put_back(folder):
+    before = TensorData.from_parquet(folder)
+    beside = folder.with_name(name_of_killed("s"))
+    beside.mkdir()
+    folder.rename(beside / "old")
+    assert TensorData.from_parquet(folder).observed == before.observed
+    assert not beside.exists()
 
 
 def test_a_file_of_another_size_is_refused(folder):

@@ -294,3 +294,12 @@ def test_a_factor_that_can_be_any_rows_hides_nothing_and_says_so(tensor):
     assert values[0] == pytest.approx(values[1], rel=1e-3)
     # A full basis of a mode without sensitive features is nothing special.
     FairTucker((4, 7, 2), **QUICK).fit(tensor, sensitive_features=GROUPS)
+
+
+@pytest.mark.filterwarnings("ignore::parafair.errors.ParafairWarning")
+def test_a_ridge_that_makes_rows_vanish_leaves_a_model():
+    tensor = np.random.default_rng(1).normal(size=(12, 2, 4))
+    groups = np.stack([np.arange(12) % 2, np.arange(12) % 3], 1).astype(str)
+    data = np.ma.array(tensor, mask=tensor > 1)
+    model = FairTucker(ridge=1e300, max_iter=2).fit(data, sensitive_features=groups)
+    assert np.isfinite(model.embedding_).all()

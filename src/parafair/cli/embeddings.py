@@ -17,7 +17,7 @@ from parafair.errors import unknown_choice
 from parafair.model.estimator import FairCP
 from parafair.model.tucker import FairTucker, load_model
 from parafair.storage import read_tensor
-from parafair.temporaries import put_back
+from parafair.temporaries import is_there
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,7 @@ def read_embedding(path: Path, key: str | None) -> Embedding:
         path: A run, or a file of rows.
         key: The column of a table of rows with the labels of the people; None if it has none.
     """
-    if not path.exists():
-        put_back(path)
-    if path.is_dir():
+    if is_there(path) and path.is_dir():
         return _embedding_of(load_model(path), Inputs.read(path))
     if path.suffix in ARRAYS:
         if key is not None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from parafair.arguments import as_path
 from parafair.audits import check_max_leakage
 from parafair.cli.command import command
 from parafair.cli.held_out import HeldOutOptions
@@ -231,7 +232,7 @@ def report(
 
 def _check_folder(out: Path, methods: Iterable[str]) -> None:
     """Raise if files in the folder would be lost that are no frontier's."""
-    put_back(out.resolve())
+    put_back(as_path("out", out).resolve())
     begun = method_folders(out) or _is_begun(out)
     if (out / INPUTS_FILE).exists() and not begun:
         raise FileExistsError(

@@ -19,6 +19,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.storage import check_file, read_tensor
 from parafair.stored import warn_if_changed
 from parafair.team import process_count
+from parafair.temporaries import is_there
 
 ARRAYS, LISTS = (".npy", ".npz"), (".tns", ".gz")
 
@@ -75,7 +76,7 @@ class TensorOptions:
 
     def read(self) -> TensorData:
         """Read the tensor; an error names the file or the option."""
-        if as_path("tensor", self.tensor).is_dir():
+        if is_there(as_path("tensor", self.tensor)) and self.tensor.is_dir():
             return self._open_sorted()
         check_file(self.tensor, (*SUFFIXES, *ARRAYS, *LISTS))
         warn_if_changed(self.tensor)
@@ -145,7 +146,7 @@ class StreamOptions(TensorOptions):
         """Read the tensor; a limit of memory is for sorted folders."""
         if self.memory is None:
             return super().read()
-        if not self.tensor.is_dir():
+        if is_there(self.tensor) and not self.tensor.is_dir():
             raise ValueError(
                 f"--memory is for folders that parafair sort wrote, but {self.tensor} is a file; "
                 "sort it first, or leave --memory out"

@@ -97,7 +97,10 @@ class Column:
         """The feature in a few words: its name and its groups, or the range of its numbers."""
         if self.kind == "categorical":
             return f"{self.name}: {len(self.categories)} groups ({preview(self.categories)})"
-        return f"{self.name}: {np.nanmin(self.values):g} to {np.nanmax(self.values):g}"
+        known = self.values[self.has_value]
+        if not known.size:
+            return f"{self.name}: no values"
+        return f"{self.name}: {known.min():g} to {known.max():g}"
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Column:

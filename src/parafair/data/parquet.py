@@ -20,7 +20,7 @@ from parafair.arguments import as_path
 from parafair.data.frames import check_parquet
 from parafair.data.labels import as_labels
 from parafair.stored import check_digest, read_record, reading
-from parafair.temporaries import MANIFEST_FILE
+from parafair.temporaries import MANIFEST_FILE, is_there
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
@@ -126,7 +126,7 @@ class ParquetSource:
         folder = as_path("folder", folder)
         check_parquet(folder)
         file = folder / RECORD_FILE
-        if not file.is_file():
+        if not is_there(folder) or not file.is_file():
             raise FileNotFoundError(
                 f"{file} is missing, so {folder} is not a folder of sorted entries; make one with "
                 "parafair.sort_parquet"

@@ -107,7 +107,7 @@ class Table:
                 names = file.schema_arrow.names
                 for name in (*self.modes, self.value):
                     if name not in names:
-                        raise missing_column(path, name, names)
+                        raise missing_column(f"source file {path}", name, names)
                 total += file.metadata.num_rows
         if not total:
             raise ValueError(f"{self.files[0]} and the other files hold no rows")

@@ -67,8 +67,8 @@ class Certificate:
     def exposure(self) -> NDArray[np.float64] | None:
         """How sure the holder of the exact rows is about each person, shape (n,).
 
-        This is the largest over all features. None without exact rows of these people, and after
-        `read`: files do not contain it.
+        This is the largest over all features, and NaN for people who are not certified. None
+        without exact rows of these people, and after `read`: files do not contain it.
         """
         found = [e.values for e in self.exposures if e.threat == "b" and e.values is not None]
         return np.max(found, axis=0) if found else None

@@ -42,7 +42,8 @@ class MultilinearBlock(ConstrainedBlock):
 
         If rows share ``G``, the squared error is the squared distance from ``M G^-1`` in the metric
         of ``G``, so bases are those of ``M G^-1/2``. Otherwise they are those of the factor after
-        a gradient step of the size that the largest curvature allows.
+        a gradient step of the size that the largest curvature allows; without curvature, as of rows
+        that vanish, there is no step.
         """
         if isinstance(self.free, SharedBlock):
             values, vectors = self.free.spectrum
@@ -57,7 +58,8 @@ class MultilinearBlock(ConstrainedBlock):
         curvature = self.free.curvature(QuadraticForm.zero(factor)) * (self.free.entries / 2)
         slope = self.free.grams.products(factor) - self.target
         bases, _ = self.structure.split(factor)
-        ahead = factor - slope / curvature[:, None, None]
+        size = torch.where(curvature > 0, 1 / curvature, 0.0)
+        ahead = factor - slope * size[:, None, None]
         return self.structure.join(*self.structure.improve(ahead, bases, PASSES))
 
     def minimizer(self, form: QuadraticForm) -> Tensor:
