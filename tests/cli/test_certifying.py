@@ -122,6 +122,7 @@ def test_a_stored_certificate_has_no_exposures_to_write(fitted, monkeypatch):
     monkeypatch.setattr(certifying, "certify", lambda *_, **__: stored)
     text = run("certify", "run", "--exposure", "exposed.csv", code=2)
     assert "--exposure needs the rows of the run without noise" in text
+    assert "fit again with --keep-exact" in text
     assert not (fitted / "exposed.csv").exists()
 
 
@@ -160,7 +161,7 @@ def test_held_out_people_are_certified(fitted):
         (("--confidence", 1.0), "confidence must be below 1"),
         (
             ("--new-tensor", "tensor.npy", "--new-sensitive", "people.csv"),
-            "40 of the 40 people of X_new have the same entries as a person of the training",
+            "40 of the 40 people of --new-tensor have the same entries as a person of the training",
         ),
     ],
 )
@@ -173,7 +174,7 @@ def test_wrong_options_are_refused(fitted, arguments, message):
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (["normal", "uniform"] * 49, "has 98 rows"),
+        (["normal", "uniform"] * 49, "--new-sensitive has 98 rows but --new-tensor has 100 people"),
         (["normal"] * 99 + ["uniform"], "has one person in the group 'uniform'"),
         (np.arange(100).astype(str), "'group' must be one of normal, uniform; got '0'"),
     ],

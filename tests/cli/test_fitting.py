@@ -91,6 +91,12 @@ def test_a_strength_found_by_audits_has_a_verdict(arrays, monkeypatch):
     assert f"strength {chosen:.3g} after {len(trials)} trials: {verdict}" in text
 
 
+def test_a_population_is_certified_after_the_fit(arrays):
+    text = run(*FIT, *PEOPLE, "--strength", "auto", "--guarantee", "audit,population", code=2)
+    assert "--guarantee must be audit, release or audit,release; got audit,population" in text
+    assert "use parafair certify with --new-tensor and --new-sensitive" in text
+
+
 def test_a_guarantee_is_asked_for(arrays):
     text = run(*FIT, *PEOPLE, "--strength", "auto", "--guarantee", "release", "--max-leakage", 0.2)
     model = FairCP.load("run")

@@ -77,6 +77,14 @@ def test_settings_of_a_stored_model_are_options_of_fit(running):
     assert text == "pass --unknown offsets to a model with --center, or --include-rated"
 
 
+def test_people_of_a_certificate_are_the_new_ones(running):
+    running("certify")
+    text = in_shell_words("sensitive_features has 5 rows but X has 9 people; 3 people of X_new")
+    assert (
+        text == "--new-sensitive has 5 rows but --new-tensor has 9 people; 3 people of --new-tensor"
+    )
+
+
 def test_nothing_changes_outside_a_command():
     assert in_shell_words("rank must be 1; use strength='auto'") == (
         "rank must be 1; use strength='auto'"

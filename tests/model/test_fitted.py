@@ -320,6 +320,18 @@ class TestCertificates:
         with pytest.raises(ValueError, match="20 of the 20 people of X_new were in the training"):
             certify(FairCP.load(tmp_path / "named"), data.take(0, range(20)), marks[1][:20])
 
+    @pytest.mark.parametrize("settings", [{}, {"method": "transport"}, {"dtype": "float32"}])
+    def test_the_training_data_are_recognized_without_exact_rows(self, marks, settings, tmp_path):
+        tensor, groups = (array[:PEOPLE] for array in marks)
+        model = FairCP(3, noise=0.3, max_iter=5, tol=0, n_init=1, **settings)
+        model.fit(tensor, sensitive_features=groups).save(tmp_path / "model")
+        loaded = FairCP.load(tmp_path / "model")
+        with pytest.raises(ValueError, match="X_new has the entries of the training data"):
+            certify(loaded, tensor, groups)
+        other = tensor.copy()
+        other[0, 0, 0] += 1.0
+        assert certify(loaded, other, groups, draws=200).people == PEOPLE
+
 
 @pytest.mark.parametrize(
     ("name", "written"), [("fit.json", 3), ("model.json", 3), ("training.json", 4)]

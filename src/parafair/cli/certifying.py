@@ -167,7 +167,7 @@ def _with_exposures(model: FairCP | FairTucker, certificate: Certificate) -> pan
     if not columns:
         raise ValueError(
             "--exposure needs the rows of the run without noise, but the run has only its stored "
-            "certificate, which has no numbers of single people; fit again and keep these rows"
+            "certificate, which has no numbers of single people; fit again with --keep-exact"
         )
     axes = model.training_.axes
     table = rows_as_table(model.embedding_, axes.labels[axes.mode], axes.modes[axes.mode])

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from parafair.cli.encoders import EncoderOptions, with_encoder
 from parafair.cli.options import COMPUTE, MODEL, SOLVER, Device, defaults, is_given, numbers, option
 from parafair.losses import LOSSES
+from parafair.model.checks import POPULATION
 from parafair.model.estimator import FairCP
 from parafair.model.methods import METHODS
 from parafair.model.preparation import ENCODER_NOISE
@@ -177,7 +178,7 @@ def _one(name: str, value: Any) -> Any:
     if name == "ranks" and value is not None:
         return tuple(numbers("--ranks", value, int))
     if name == "guarantee" and value is not None:
-        return tuple(value.split(","))
+        return _guarantees(value)
     if name == "non_negative":
         modes = () if value in (None, "all") else value.split(",")
         return tuple(int(m) if m.isdecimal() else m for m in modes) or value == "all"
@@ -193,6 +194,18 @@ def _one(name: str, value: Any) -> Any:
         kind = "a whole number" if NUMBERS[name] is int else "a number"
         kind += " or auto" if name in AUTOMATIC else ""
         raise ValueError(f"--{name.replace('_', '-')} must be {kind}, got {value!r}") from error
+
+
+def _guarantees(value: str) -> tuple[str, ...]:
+    """Return the names of guarantees; that of a population needs people whom no option gives."""
+    names = tuple(value.split(","))
+    if POPULATION in names:
+        raise ValueError(
+            f"--guarantee must be audit, release or audit,release; got {value}. A population needs "
+            "held-out people, whom this command does not read: fit with --noise, then use parafair "
+            "certify with --new-tensor and --new-sensitive"
+        )
+    return names
 
 
 def _several(name: str, value: Any) -> list[Any]:

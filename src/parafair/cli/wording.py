@@ -13,6 +13,13 @@ from parafair.cli.lazy import COMMANDS, Commands
 
 # What arguments are called in Python if the parameter of the command has another name.
 ALIASES = {"sensitive_features": "sensitive", "overwrite": "force", "kinds": "kind"}
+# The same in a command that reads entries of new people.
+OF_NEW_PEOPLE = {
+    "X": "new_tensor",
+    "X_new": "new_tensor",
+    "sensitive_features": "new_sensitive",
+    "side": "new_side",
+}
 # Arguments with one value that is an option of its own.
 VALUES = {"exclude=None": "include_rated"}
 # Options of other commands that messages name, such as the settings of a model that was loaded.
@@ -86,6 +93,8 @@ class Names:
         for name, parameter in ALIASES.items():
             if parameter in found:
                 found[name] = found[parameter]
+        if "new_tensor" in own:
+            found |= {name: own[parameter] for name, parameter in OF_NEW_PEOPLE.items()}
         # The data is what a command reads, if that is a tensor.
         return {**found, "X": own["tensor"]} if "tensor" in own else found
 

@@ -87,6 +87,11 @@ def secret_for_new_people(secret: str) -> str:
     return hashlib.sha256(f"new people {secret}".encode()).hexdigest()
 
 
+def fingerprint_of(secret: str) -> str:
+    """Return what a model may keep to recognize its training data: no noise follows from it."""
+    return hashlib.sha256(f"training data {secret}".encode()).hexdigest()
+
+
 def normals_of_people(
     data: TensorData,
     mode: int,

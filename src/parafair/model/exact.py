@@ -14,6 +14,7 @@ from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.guarantees.releases import Release
+from parafair.model.draws import fingerprint_of, secret_of
 from parafair.model.side import NewSide, observed_of
 
 if TYPE_CHECKING:
@@ -96,7 +97,10 @@ def new_release(
             "none of the people of X_new has both entries and sensitive features; check the data"
         )
     people = np.flatnonzero(present)
-    notes = _check_held_out(model, data.labels[mode], plain[people], _comparable(model))
+    trained = _comparable(model)
+    if trained is None:
+        _check_fingerprint(model, data)
+    notes = _check_held_out(model, data.labels[mode], plain[people], trained)
     if side is not None:
         notes.append(
             "Rows of new people follow from their entries and their side information; nothing is "
@@ -124,6 +128,18 @@ def _comparable(model: FittedCP) -> Tensor | None:
     if model.encoder_ is None:
         return model.fit_.plain
     return exact_rows(model) if model.has_exact_rows else None
+
+
+def _check_fingerprint(model: FittedCP, data: TensorData) -> None:
+    """Raise if X_new is the training data as a whole, which a saved model recognizes too.
+
+    With side information the fingerprint is of both, so the entries alone are not recognized.
+    """
+    if fingerprint_of(secret_of(data)) == model.training_.fingerprint:
+        raise ValueError(
+            "X_new has the entries of the training data, but a statement about a population needs "
+            "people who were not in the training; pass held-out people, for example of split_people"
+        )
 
 
 def _check_held_out(

@@ -74,8 +74,14 @@ class Task:
     @property
     def training(self) -> Training:
         """What a fitted model keeps of its data."""
-        secret = f"{self.secret} {self.method}" if self.method else self.secret
-        return Training.of(self.problem, self.offsets, secret, self.unfolding, self.columns)
+        return Training.of(
+            self.problem,
+            self.offsets,
+            self.secret,
+            self.unfolding,
+            self.columns,
+            method=self.method,
+        )
 
     def share(self, team: Team) -> Task:
         """Return the part of the fit that this process runs; itself if it is that."""

@@ -27,7 +27,7 @@ from parafair.errors import ConvergenceWarning, warn
 from parafair.losses import Loss, is_squared
 from parafair.losses.registry import read_loss, stored_loss
 from parafair.model.axes import Axes
-from parafair.model.draws import secret_for_new_people
+from parafair.model.draws import fingerprint_of, secret_for_new_people
 from parafair.model.new_rows import NewRows
 from parafair.model.out_of_sample import refine_rows
 from parafair.model.side import NewSide, SideTraining, observed_of
@@ -64,6 +64,8 @@ class Training(Axes):
         side: The side information; None without any.
         secret: That of new people, from which their noise follows; the noise of the training
             people does not follow from it. See `parafair.model.draws`.
+        fingerprint: A hash by which the training data is recognized, as a whole; empty if it is
+            not known.
         absent: What entries were that the data, if sparse, did not have: "missing" or "zero".
         rated: The cells that `recommend` leaves out, shape (order, count): the observed ones, or
             the listed ones if absent entries are zeros; None if no entry is missing, and in a
@@ -84,6 +86,7 @@ class Training(Axes):
     absent: Absent = "missing"
     side: SideTraining | None = None
     rated: Tensor | StreamedData | None = None
+    fingerprint: str = ""
 
     @classmethod
     def of(
@@ -93,6 +96,8 @@ class Training(Axes):
         secret: str,
         unfolding: Unfolding | None = None,
         columns: SideColumns | None = None,
+        *,
+        method: str = "",
     ) -> Training:
         """Return the metadata of a solved problem.
 
@@ -102,6 +107,7 @@ class Training(Axes):
             secret: That of the training data; it is not kept.
             unfolding: How the data was unfolded; None if it was not.
             columns: Columns of the side information; None without any.
+            method: What tells fits without a strength apart, for the noise of new people.
         """
         side = None
         if columns is not None and problem.side is not None:
@@ -116,7 +122,8 @@ class Training(Axes):
             entries=problem.count,
             ridge=problem.ridge,
             loss=problem.loss,
-            secret=secret_for_new_people(secret),
+            secret=secret_for_new_people(f"{secret} {method}" if method else secret),
+            fingerprint=fingerprint_of(secret),
             non_negative=problem.mode in problem.non_negative,
             unfolding=unfolding,
             absent=problem.data.absent,
@@ -284,6 +291,7 @@ class Training(Axes):
             "ridge": self.ridge,
             "loss": stored_loss(self.loss),
             "secret": self.secret,
+            "fingerprint": self.fingerprint,
             "non_negative": self.non_negative,
             "unfolding": self.unfolding and self.unfolding.to_record(),
             "absent": self.absent,

@@ -55,9 +55,11 @@ class Transport:
             advantage over chance. Nothing is drawn then: people of all groups share places
             (`parafair.dependence.shared_places`), and those who would move furthest keep their own.
             With noise, `certify` certifies it. Numbers are cut into four parts at their quantiles;
-            places then reveal little of the parts, and a little more of the number. None does not
-            bound it: if groups differ in size,
-            the holder of all rows recognizes many people.
+            the bound is about the parts, and places may reveal several times as much of the number
+            itself. With several columns it is about their combinations, and one column may be
+            revealed more. `certify` says how much, and ``guarantee="release"`` bounds each. None
+            does not bound it: if groups differ in size, the holder of all rows recognizes many
+            people.
     """
 
     seed: int | None = None
