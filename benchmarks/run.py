@@ -15,7 +15,8 @@ Names, the default being all of them:
 * encoders: adult_blind, adult_splits, oulad_blind
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
-  and counts: losses, linked_noise, zeros_time, zeros_fairness; all of these: unseen_data
+  and counts: losses, linked_noise, zeros_time, zeros_fairness; all of these: unseen_data,
+  unseen_strengths
 * the squared loss before other losses existed: squared_before, which needs an earlier version
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
@@ -279,6 +280,7 @@ BENCHMARKS = {
     "linked_noise": losses.linked_noise,
     "squared_before": before_losses.squared_before,
     "unseen_data": unseen.unseen_data,
+    "unseen_strengths": unseen.unseen_strengths,
     "zeros_time": zeros.zeros_time,
     "zeros_fairness": zeros.zeros_fairness,
     "ridge": ratings.ridge,

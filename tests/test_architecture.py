@@ -41,6 +41,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 ABOUT_SEVERAL_MODULES = {
     "test_architecture.py": "the layout",
     "frontiers/test_shared.py": "frontiers whose fits are shared by several processes",
+    "losses/test_fits.py": "every loss with missing entries, several modes, files and reports",
     "model/test_linked_noise.py": "noise and the ridge, with a link",
     "test_core_only.py": "an environment without the extras",
     "test_release.py": "the version, the workflows and the wheel",

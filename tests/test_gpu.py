@@ -23,6 +23,7 @@ from parafair.dependence.kernels import Gaussian
 from parafair.dependence.sliced import move_together
 from parafair.dependence.views import compare_columns, compare_rows, row_sums
 from parafair.dependence.whitening import RowViews
+from parafair.losses import LOSSES, needs_non_negative
 from parafair.paper import compare_readings, make_tables
 from parafair.paper.table import read_rows
 from parafair.penalties import (
@@ -34,9 +35,12 @@ from parafair.penalties import (
     Orthogonality,
 )
 from parafair.solvers import GradientBCD
+from parafair.solvers.init import make_starts
+from parafair.solvers.problem import Problem
 from parafair.testing import example_groups, example_rows
 from tests.one_process import shared_by_one
 from tests.paper.conftest import TINY
+from tests.reference import losses as reference
 
 pytestmark = [
     pytest.mark.gpu,
@@ -88,6 +92,26 @@ def test_all_factors_at_once_agree_with_the_cpu(data, method, share, sparse):
     # Fits with the default penalty begin in single precision.
     digits = 1e-5 if method == "none" else 1e-2
     np.testing.assert_allclose(cuda.embedding_, cpu.embedding_, rtol=digits, atol=digits / 10)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_agree_with_the_cpu(name, share):
+    example = reference.example(name, missing=share)
+    modes = (0, 1, 2) if needs_non_negative(LOSSES[name]) else ()
+    found = []
+    for device in ("cpu", "cuda"):
+        data = TensorData.from_array(example).to(device)
+        problem = Problem(data, 2, loss=name, ridge=0.3, non_negative=modes)
+        factors = make_starts(problem, "uniform", count=2, seed=0)
+        assert all(factor.device.type == device for factor in factors)
+        objective, gradients, _ = problem.value_and_gradients(factors)
+        found.append([part.cpu() for part in (objective.value, *gradients)])
+    torch.testing.assert_close(found[1], found[0])
+    options = {"method": "none", "loss": name, "max_iter": 20, "tol": 0}
+    cpu, cuda = (FairCP(2, **options, device=device).fit(example) for device in ("cpu", "cuda"))
+    assert cuda.cp_.factors[0].is_cuda
+    assert cuda.fit_.residual == pytest.approx(cpu.fit_.residual, rel=1e-2)
 
 
 def test_data_on_the_device_stays_there(data):

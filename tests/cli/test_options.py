@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("typer")
 
-from parafair import FairCP, audit, frontier, parity_limit, tune
+from parafair import FairCP, audit, frontier, losses, parity_limit, tune
 from parafair.audits import ATTACKERS
 from parafair.cli.lazy import Commands
 from parafair.cli.limits import LimitOptions
@@ -120,6 +120,11 @@ def test_the_help_tells_when_there_is_a_ridge(working):
         ),
         (("--method", "hsic", "--strength", "auto"), "--strength auto needs a penalty with a"),
         (("--loss", "absolute"), "--loss must be one of squared, huber, bernoulli"),
+        (("--loss", "poisson:3"), "--loss poisson has no setting, got 'poisson:3'; leave :3 out"),
+        (("--loss", "binomial:x"), "--loss binomial must have a whole number after the colon, its"),
+        (("--loss", "huber:"), "--loss huber must have a number after the colon, its delta, got"),
+        (("--loss", "binomial:0"), "trials must be a whole number of at least 1, got 0"),
+        (("--loss", "binomal:3"), "--loss must be one of squared, huber, bernoulli"),
         (("--init", "ones"), "--init must be one of uniform, normal, svd; got 'ones'"),
         (("--init", "svd", "--n-init", 2), "--n-init 2 needs random starts"),
         (("--random-state", -1), "--random-state must be a whole number between 0 and"),
@@ -146,6 +151,20 @@ def test_a_grid_is_split_into_settings_and_values():
 )
 def test_modes_with_non_negative_factors_are_separated_by_commas(given, expected):
     assert ModelOptions(non_negative=given).settings()["non_negative"] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("binomial:10", losses.Binomial(10)),
+        ("huber:0.5", losses.Huber(0.5)),
+        ("negative-binomial:2", losses.NegativeBinomial(2.0)),
+        ("binomial", "binomial"),
+    ],
+)
+def test_a_loss_may_have_its_setting_after_a_colon(given, expected):
+    found = ModelOptions(loss=given, side_loss=given).settings()
+    assert found["loss"] == found["side_loss"] == expected
 
 
 def test_numbers_are_separated_by_commas():

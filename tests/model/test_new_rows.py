@@ -90,7 +90,7 @@ def test_refinement_and_several_modes_work_with_counts():
         ("poisson", 1.5, "whole numbers of at least 0"),
         ("negative-binomial", 0.5, "whole numbers of at least 0"),
         ("bernoulli", 1.2, "0, 1 or a probability"),
-        ("binomial", 2.0, "whole numbers from 0 to the number of trials"),
+        ("binomial", 2.0, "whole numbers from 0 to its number of trials, 1; pass"),
         ("gamma", 0.0, "numbers above 0"),
     ],
 )

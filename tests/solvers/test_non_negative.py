@@ -130,9 +130,12 @@ def test_negative_entries_are_refused_with_their_place():
     with pytest.raises(ValueError, match="no negative entries .* got -0.5 at mode_0 2, mode_1 1"):
         Problem(data, 1, non_negative=ALL)
     assert Problem(data, 1, non_negative=(0, 1)).non_negative == (0, 1)
+    tensor[3] = -1
+    with pytest.raises(ValueError, match="at mode_0 2, mode_1 1, mode_2 0, and 6 more like it;"):
+        Problem(TensorData.from_array(tensor), 1, non_negative=ALL)
     names, labels = ("who", "what", "day"), (list("abcd"), None, None)
     labeled = TensorData.from_array(tensor, modes=names, labels=labels)
-    with pytest.raises(ValueError, match="at who 'c', what 1, day 0"):
+    with pytest.raises(ValueError, match="got -0.5 at who c, what 1, day 0, and"):
         Problem(labeled, 1, non_negative=ALL)
 
 

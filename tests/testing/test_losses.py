@@ -19,6 +19,12 @@ class TooFlat(Bernoulli):
         return super().weight(values, model) / 4
 
 
+@dataclass(frozen=True)
+class Doubled(Poisson):
+    def mean(self, model):
+        return super().mean(model.double())
+
+
 @pytest.mark.parametrize(
     ("name", "message", "loss"),
     [
@@ -31,6 +37,11 @@ class TooFlat(Bernoulli):
             "test_squares_touch_the_loss_and_lie_above_it",
             "the squares lie below the loss",
             TooFlat(),
+        ),
+        (
+            "test_single_precision_is_kept_and_finite",
+            "mean is not in single precision",
+            Doubled(),
         ),
     ],
 )

@@ -32,6 +32,10 @@ NOISE = (
     f"{Invariant.default_noise:g} for invariant with a strength above 0, {ENCODER_NOISE:g} with an "
     "encoder, 0 for others]"
 )
+SETTING = (
+    "with a setting after a colon, as binomial:10 for 10 trials, huber:0.5 for its delta or "
+    "negative-binomial:2 for its shape"
+)
 SEVERAL = "; or several to choose from, as"
 
 # Settings that `parafair tune` takes lists of.
@@ -57,7 +61,10 @@ class DecompositionOptions:
     ] = None
     ridge: Annotated[str, option(MODEL, f"{RIDGE}.", metavar="<float|auto>")] = FIT["ridge"]
     noise: Annotated[float | None, option(MODEL, NOISE)] = FIT["noise"]
-    loss: Annotated[str, option(MODEL, f"Loss: {', '.join(LOSSES)}.")] = FIT["loss"]
+    loss: Annotated[
+        str,
+        option(MODEL, f"Loss: {', '.join(LOSSES)}; {SETTING}.", metavar="<name[:number]>"),
+    ] = FIT["loss"]
     center: Annotated[
         bool,
         option(
@@ -77,7 +84,11 @@ class DecompositionOptions:
     ] = FIT["side_weight"]
     side_loss: Annotated[
         str,
-        option(MODEL, "Loss of --side, as --loss: such as bernoulli for columns of 0 and 1."),
+        option(
+            MODEL,
+            "Loss of --side, as --loss: such as bernoulli for columns of 0 and 1.",
+            metavar="<name[:number]>",
+        ),
     ] = FIT["side_loss"]
     non_negative: Annotated[
         str | None,
@@ -182,6 +193,8 @@ def _one(name: str, value: Any) -> Any:
     if name == "non_negative":
         modes = () if value in (None, "all") else value.split(",")
         return tuple(int(m) if m.isdecimal() else m for m in modes) or value == "all"
+    if name in ("loss", "side_loss"):
+        return _loss(f"--{name.replace('_', '-')}", value)
     if name not in NUMBERS or value is None or (name in AUTOMATIC and value == "auto"):
         return value
     if name in LISTED and "," in value:
@@ -206,6 +219,25 @@ def _guarantees(value: str) -> tuple[str, ...]:
             "certify with --new-tensor and --new-sensitive"
         )
     return names
+
+
+def _loss(option: str, text: str) -> Any:
+    """Return a loss by its name; with a number after a colon, the loss with this setting."""
+    name, colon, number = text.partition(":")
+    if not colon or name not in LOSSES:
+        return text
+    loss: Any = LOSSES[name]
+    if not vars(loss):
+        raise ValueError(f"{option} {name} has no setting, got {text!r}; leave :{number} out")
+    ((setting, default),) = vars(loss).items()
+    try:
+        value = type(default)(number)
+    except ValueError as error:
+        kind = "a whole number" if isinstance(default, int) else "a number"
+        raise ValueError(
+            f"{option} {name} must have {kind} after the colon, its {setting}, got {text!r}"
+        ) from error
+    return replace(loss, **{setting: value})
 
 
 def _several(name: str, value: Any) -> list[Any]:

@@ -24,7 +24,7 @@ OF_NEW_PEOPLE = {
 VALUES = {"exclude=None": "include_rated"}
 # Options of other commands that messages name, such as the settings of a model that was loaded.
 MODEL_COMMAND = "fit"
-FUNCTIONS = {"parafair.sort_parquet": "parafair sort"}
+CALLS = {"parafair.sort_parquet": "parafair sort", "Binomial(trials=...)": "binomial:TRIALS"}
 
 # The parameters of the running command; set by `parafair.cli.command`.
 PARAMETERS: ContextVar[tuple[Any, ...]] = ContextVar("PARAMETERS", default=())
@@ -63,8 +63,8 @@ def in_shell_words(text: str) -> str:
     for phrase, parameter in VALUES.items():
         if parameter in names.options:
             text = text.replace(phrase, names.options[parameter])
-    for function, command in FUNCTIONS.items():
-        text = text.replace(function, command)
+    for call, typed in CALLS.items():
+        text = text.replace(call, typed)
     text = CALL.sub(lambda found: names.assigned(found[1]), text)
     text = names.assigned(text)
     text = SUBJECT.sub(lambda found: found[1] + names.shown(found[2]), text)

@@ -55,12 +55,12 @@ def converted(
         if not wrong.any():
             raise
         raise ValueError(
-            f"X has {_first_of(data, wrong)}, but the largest number of {wanted} is {limit:.2g}; "
+            f"X has {first_of(data, wrong)}, but the largest number of {wanted} is {limit:.2g}; "
             "rescale the entries, or use dtype='float64'"
         ) from error
 
 
-def _first_of(data: TensorData, wrong: Tensor) -> str:
+def first_of(data: TensorData, wrong: Tensor) -> str:
     """Return the value and the labels of the first of some entries, and how many more there are."""
     first = wrong.nonzero()[0]
     value = float(data.values[tuple(first)])
@@ -108,6 +108,6 @@ def check_values(data: TensorData, loss: Loss, *, name: str = "X", argument: str
     if not wrong.any():
         return
     raise ValueError(
-        f"{name} has {_first_of(data, wrong)}, but {argument}={loss.name!r} is for "
+        f"{name} has {first_of(data, wrong)}, but {argument}={loss.name!r} is for "
         f"{loss.allowed}; {loss.remedy.replace('loss=', f'{argument}=')}"
     )

@@ -36,7 +36,6 @@ class Loss(Protocol):
     Attributes:
         name: The public name.
         measure: What the loss of a model over that of the best constant is called.
-        allowed: The values that an entry may have, in words.
         remedy: What to do with others.
         monotone: Whether the weighted squares lie nowhere below the deviance, so that no step needs
             a check.
@@ -44,9 +43,12 @@ class Loss(Protocol):
 
     name: ClassVar[str]
     measure: ClassVar[str]
-    allowed: ClassVar[str]
     remedy: ClassVar[str]
     monotone: ClassVar[bool]
+
+    @property
+    def allowed(self) -> str:
+        """The values that an entry may have, in words."""
 
     @property
     def bound(self) -> float | None:

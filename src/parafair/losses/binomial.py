@@ -23,13 +23,17 @@ class Binomial:
 
     name: ClassVar[str] = "binomial"
     measure: ClassVar[str] = "deviance ratio"
-    allowed: ClassVar[str] = "whole numbers from 0 to the number of trials"
     remedy: ClassVar[str] = "pass loss=Binomial(trials=...) with the number of trials of an entry"
     monotone: ClassVar[bool] = True
     at_zero: ClassVar[tuple[float, float] | None] = None
 
     def __post_init__(self) -> None:
         whole_number("trials", self.trials)
+
+    @property
+    def allowed(self) -> str:
+        """The values that an entry may have, in words."""
+        return f"whole numbers from 0 to its number of trials, {self.trials}"
 
     @property
     def bound(self) -> float:

@@ -37,9 +37,10 @@ class FairTucker(FairModel):
 
     A tensor is a core multiplied by a factor in every mode. The rows of the people's factor are the
     embedding. Its columns can be mixed by any invertible matrix without a change to the model, so
-    they have no meaning of their own, and the criterion of "invariant" is the part that mixing does
-    not change: whole whitened rows. Other modes may have sensitive features too; their factors are
-    those of `tucker_`. Methods and attributes are those of `FairCP`.
+    they have no meaning of their own, and "invariant" has a criterion that mixing does not change:
+    whole whitened rows, and the directions in which groups differ most. Other modes may have
+    sensitive features too; their factors are those of `tucker_`. Methods and attributes are those
+    of `FairCP`.
 
     Args:
         ranks: Number of columns of each factor, one per mode; each at most the size of its mode,

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
 from parafair.arguments import items
+from parafair.data.checks import first_of
 from parafair.data.tensor_data import TensorData
-from parafair.errors import shown
 
 # Entries below this share of the root mean square of their column count as zero, if the objective
 # falls towards zero: otherwise they would shorten every step.
@@ -23,18 +23,12 @@ def check_non_negative(data: TensorData, modes: Sequence[int]) -> None:
         data.find_mode(mode)
     if set(modes) != set(range(data.order)):
         return
-    below = data.entries < 0 if bool((data.values < 0).any()) else None
-    if below is not None:
-        first = int(below.nonzero()[0])
-        names = zip(data.modes, data.labels, data.cells[:, first].tolist(), strict=True)
-        where = ", ".join(
-            f"{name} {shown(labels[at : at + 1].tolist()[0])}" for name, labels, at in names
-        )
+    below = data.values < 0
+    if below.any():
         raise ValueError(
-            f"X must have no negative entries if all factors are non_negative, got "
-            f"{float(data.entries[first]):g} at {where} (one of {int(below.sum())}); name the "
-            "modes that are to be non-negative, such as non_negative=(0,), or leave non_negative "
-            "out"
+            "X must have no negative entries if all factors are non_negative, got "
+            f"{first_of(data, below)}; name the modes that are to be non-negative, such as "
+            "non_negative=(0,), or leave non_negative out"
         )
 
 

@@ -29,7 +29,7 @@ class LossContract:
         return values[:, None, None], models[:, None], points
 
     def test_it_accepts_some_values(self, loss: Loss) -> None:
-        """At least two values are possible, and NaN counts as none."""
+        """At least two values are possible, and messages can say which."""
         assert self.grid(loss)[0].numel() >= 2
         for text in (loss.name, loss.measure, loss.allowed, loss.remedy):
             assert text.strip() == text != ""
@@ -42,6 +42,23 @@ class LossContract:
         value, slope = loss.value_and_slope(values, at)
         (expected,) = torch.autograd.grad(value.sum(), at)
         torch.testing.assert_close(slope.detach(), expected)
+
+    def test_single_precision_is_kept_and_finite(self, loss: Loss) -> None:
+        """Nothing becomes double precision on the way, which a fit in single precision lacks."""
+        values, models, _ = (part.float() for part in self.grid(loss))
+        both = (values, models + 0.013)
+        found = {
+            "value_and_slope": loss.value_and_slope(*both),
+            "weight": (loss.weight(*both),),
+            "curvature": (loss.curvature(*both),),
+            "saturated": (loss.saturated(values),),
+            "mean": (loss.mean(models),),
+            "linked": (loss.linked(values),),
+        }
+        for name, parts in found.items():
+            for part in parts:
+                assert part.dtype == torch.float32, f"{name} is not in single precision"
+                assert torch.isfinite(part).all(), f"{name} is not finite in single precision"
 
     def test_squares_touch_the_loss_and_lie_above_it(self, loss: Loss) -> None:
         """If the loss is monotone, weighted squares and those of its bound are nowhere below it."""
