@@ -6,7 +6,6 @@ function that forms one takes a team. A team of one adds nothing, and is the def
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from torch import Tensor, distributed
 
 from parafair.errors import ParafairWarning, TeamError, warn
 from parafair.failures import reason_of
+from parafair.torchrun import process_count
 
 T = TypeVar("T")
 
@@ -295,12 +295,6 @@ def team_of(process_group: Any) -> Team:
     cuda = "nccl" in str(distributed.get_backend(process_group))
     device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
     return Team(GroupChannel(process_group), device)
-
-
-def process_count() -> int:
-    """Return how many processes torchrun has started; 1 without torchrun."""
-    size = os.environ.get("WORLD_SIZE", "")
-    return int(size) if "RANK" in os.environ and size.isdigit() else 1
 
 
 def _warn_of_other_processes() -> None:

@@ -17,6 +17,7 @@ from parafair.frontiers import load
 
 pytest.importorskip("typer")
 
+from parafair.cli import app
 from parafair.cli.processes import process_group
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +148,25 @@ def test_processes_without_a_gpu_each_are_refused(monkeypatch, device, gpus, ncc
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: nccl)
     with pytest.raises(ValueError, match=message), process_group(device):
         pass
+
+
+def test_the_report_of_torchrun_ends_with_the_message(data, tmp_path):
+    done = run([*RUN, "-m", "parafair", "fit", *data, "--rank", "2", "--out", "run"], tmp_path)
+    assert done.returncode == 1
+    assert (
+        "torchrun has 2 processes, but the people form 1 part" in done.stderr.split("Root Cause")[1]
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_command_that_shares_no_work_is_refused_to_several_processes(monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SystemExit) as ended:
+        app(["audit", "run"])
+    assert ended.value.code == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "process 1: Error: torchrun started 2 processes, but `parafair audit` is for one" in said
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ ALIASES = {"sensitive_features": "sensitive", "overwrite": "force", "kinds": "ki
 VALUES = {"exclude=None": "include_rated"}
 # Options of other commands that messages name, such as the settings of a model that was loaded.
 MODEL_COMMAND = "fit"
-FUNCTIONS = {"parafair.sort_parquet": "parafair sort"}
+# What has another name in the shell, wherever a message names it without a value.
+NAMES = {"parafair.sort_parquet": "parafair sort", "process_group": "torchrun"}
 
 # The parameters of the running command; set by `parafair.cli.command`.
 PARAMETERS: ContextVar[tuple[Any, ...]] = ContextVar("PARAMETERS", default=())
@@ -56,8 +57,8 @@ def in_shell_words(text: str) -> str:
     for phrase, parameter in VALUES.items():
         if parameter in names.options:
             text = text.replace(phrase, names.options[parameter])
-    for function, command in FUNCTIONS.items():
-        text = text.replace(function, command)
+    for name, other in NAMES.items():
+        text = re.sub(rf"\b{re.escape(name)}\b(?!=)", other, text)
     text = CALL.sub(lambda found: names.assigned(found[1]), text)
     text = names.assigned(text)
     text = SUBJECT.sub(lambda found: found[1] + names.shown(found[2]), text)
