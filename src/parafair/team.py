@@ -6,6 +6,7 @@ function that forms one takes a team. A team of one adds nothing, and is the def
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -113,7 +114,8 @@ def _together(group: Any = None) -> Iterator[None]:
                 f"another process of this fit has ended, {told}. This process ends too; start all "
                 "of them again, and with a checkpoint the fit continues there"
             ) from error
-        reason = str(error).strip().splitlines()[0]
+        # Without the line of code of gloo before it, and its guesses after it.
+        reason = re.sub(r"^\[[^\]]*\] *", "", str(error).strip()).splitlines()[0].split(". ")[0]
         raise TeamError(
             f"another process of this fit has ended or cannot be reached ({reason}); its own "
             "message says why. Start all of them again; with a checkpoint, the fit continues there"
