@@ -235,9 +235,9 @@ def test_a_checkpoint_of_a_fit_that_still_runs_is_refused(tmp_path):
 
 def test_a_fit_that_fails_leaves_no_folder(tmp_path):
     def on_iteration(number, objective):
-        raise RuntimeError("broken")
+        raise RuntimeError("the callback is broken")
 
-    with pytest.raises(RuntimeError, match="broken"):
+    with pytest.raises(RuntimeError, match="the callback is broken"):
         plain().fit(
             TENSOR,
             sensitive_features=GROUPS,
