@@ -14,7 +14,17 @@ TESTS = Path(__file__).parent
 # Lowest first. A module imports only from layers before its own, and those on the same line do not
 # import each other.
 LAYERS = [
-    {"display", "errors", "interrupts", "lazy", "records", "temporaries", "threads", "version"},
+    {
+        "display",
+        "errors",
+        "interrupts",
+        "lazy",
+        "records",
+        "temporaries",
+        "threads",
+        "torchrun",
+        "version",
+    },
     {"environment", "failures"},
     {"arguments", "team"},
     {"progress"},

@@ -84,6 +84,17 @@ def test_two_processes_on_one_gpu_are_told_so():
         Team(Channel(None)).add(1.0)
 
 
+def test_a_lost_process_is_told_without_the_code_of_gloo():
+    lost = (
+        "[/source/gloo/tcp/pair.cc:537] Read error [127.0.0.1]:17: Connection reset by peer. Maybe"
+    )
+    expected = (
+        r"cannot be reached \(Read error \[127.0.0.1\]:17: Connection reset by peer\); its own"
+    )
+    with pytest.raises(TeamError, match=expected), _together():
+        raise RuntimeError(lost)
+
+
 def test_a_forgotten_group_of_torchrun_is_a_warning(monkeypatch):
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")

@@ -6,7 +6,7 @@ function that forms one takes a team. A team of one adds nothing, and is the def
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from torch import Tensor, distributed
 
 from parafair.errors import ParafairWarning, TeamError, warn
 from parafair.failures import reason_of
+from parafair.torchrun import process_count
 
 T = TypeVar("T")
 
@@ -113,7 +114,8 @@ def _together(group: Any = None) -> Iterator[None]:
                 f"another process of this fit has ended, {told}. This process ends too; start all "
                 "of them again, and with a checkpoint the fit continues there"
             ) from error
-        reason = str(error).strip().splitlines()[0]
+        # Without the line of code of gloo before it, and its guesses after it.
+        reason = re.sub(r"^\[[^\]]*\] *", "", str(error).strip()).splitlines()[0].split(". ")[0]
         raise TeamError(
             f"another process of this fit has ended or cannot be reached ({reason}); its own "
             "message says why. Start all of them again; with a checkpoint, the fit continues there"
@@ -295,12 +297,6 @@ def team_of(process_group: Any) -> Team:
     cuda = "nccl" in str(distributed.get_backend(process_group))
     device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
     return Team(GroupChannel(process_group), device)
-
-
-def process_count() -> int:
-    """Return how many processes torchrun has started; 1 without torchrun."""
-    size = os.environ.get("WORLD_SIZE", "")
-    return int(size) if "RANK" in os.environ and size.isdigit() else 1
 
 
 def _warn_of_other_processes() -> None:

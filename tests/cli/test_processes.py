@@ -17,6 +17,9 @@ from parafair.frontiers import load
 
 pytest.importorskip("typer")
 
+from typer.testing import CliRunner
+
+from parafair.cli import app
 from parafair.cli.processes import process_group
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +150,24 @@ def test_processes_without_a_gpu_each_are_refused(monkeypatch, device, gpus, ncc
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: nccl)
     with pytest.raises(ValueError, match=message), process_group(device):
         pass
+
+
+def test_the_report_of_torchrun_ends_with_the_message(data, tmp_path):
+    done = run([*RUN, "-m", "parafair", "fit", *data, "--rank", "2", "--out", "run"], tmp_path)
+    assert done.returncode == 1
+    assert (
+        "torchrun has 2 processes, but the people form 1 part" in done.stderr.split("Root Cause")[1]
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_command_that_shares_no_work_is_refused_to_several_processes(monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = CliRunner().invoke(app, ["audit", "run"])
+    assert done.exit_code == 2
+    said = " ".join(done.output.split())
+    assert "process 1: Error: torchrun started 2 processes, but `parafair audit` is for one" in said
 
 
 @pytest.mark.slow

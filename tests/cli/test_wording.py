@@ -47,6 +47,10 @@ def running():
         ("leave guarantee out and use certify", "leave --guarantee out and use parafair certify"),
         ("X has 13.8 at person 0", "tensor has 13.8 at person 0"),
         ("make one with parafair.sort_parquet", "make one with parafair sort"),
+        (
+            "process_group does not support init='svd'; leave process_group out",
+            "torchrun does not support --init svd; leave torchrun out",
+        ),
     ],
 )
 def test_arguments_of_python_become_options(running, message, expected):

@@ -285,8 +285,10 @@ def test_a_frontier_of_plain_arrays_numbers_its_modes(curve):
     assert things["labels"] == list(map(str, range(8)))
 
 
-def test_the_page_does_not_grow_with_the_number_of_people(curve):
-    n = 30_000
+@pytest.mark.parametrize(
+    "n", [30_000, *(pytest.param(n, marks=pytest.mark.slow) for n in (100_000, 1_000_000))]
+)
+def test_the_page_does_not_grow_with_the_number_of_people(curve, n):
     random = np.random.default_rng(0)
 
     def grown(point):

@@ -210,6 +210,60 @@ def test_what_is_put_into_the_folder_during_the_fit_stays(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
+def test_a_checkpoint_of_a_fit_that_still_runs_is_refused(tmp_path):
+    folder, refused = tmp_path / "state", []
+
+    def on_iteration(number, objective):
+        if number == 3:
+            with pytest.raises(FileExistsError, match=f"in use by process {os.getpid()}") as found:
+                plain().fit(TENSOR, sensitive_features=GROUPS, checkpoint=folder)
+            refused.append(str(found.value))
+
+    model = plain().fit(
+        TENSOR,
+        sensitive_features=GROUPS,
+        checkpoint=folder,
+        checkpoint_minutes=1e-9,
+        on_iteration=on_iteration,
+    )
+    assert refused
+    assert "wait until it has ended" in refused[0]
+    check_same(model, plain().fit(TENSOR, sensitive_features=GROUPS))
+    assert not folder.exists()
+
+
+def test_a_fit_that_fails_leaves_no_folder(tmp_path):
+    def on_iteration(number, objective):
+        raise RuntimeError("the callback is broken")
+
+    with pytest.raises(RuntimeError, match="the callback is broken"):
+        plain().fit(
+            TENSOR,
+            sensitive_features=GROUPS,
+            checkpoint=tmp_path / "a" / "state",
+            on_iteration=on_iteration,
+        )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks of files")
+def test_processes_are_refused_the_checkpoint_of_another_fit(tmp_path):
+    given = {"sensitive_features": GROUPS, "checkpoint": tmp_path / "state"}
+    found = []
+
+    def on_iteration(number, objective):
+        if number == 3:
+            found.extend(
+                together(
+                    tmp_path, 2, lambda group: plain().fit(TENSOR, **given, process_group=group)
+                )
+            )
+
+    plain().fit(TENSOR, **given, on_iteration=on_iteration)
+    assert ["in use by process" in str(each) for each in found] == [True, True]
+
+
 @pytest.mark.parametrize("minutes", [0, -1.0, "soon"])
 def test_checkpoint_minutes_must_be_positive(tmp_path, minutes):
     with pytest.raises((TypeError, ValueError), match="checkpoint_minutes"):

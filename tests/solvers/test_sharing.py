@@ -128,10 +128,14 @@ def fitted(problem, group):
 PENALTIES = {"none": None, "hsic": HSIC(100.0), "fatr": Orthogonality(1e-3, ridge=1e-4)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", PENALTIES)
+FITS = [(kind, name, size) for kind in KINDS for name in PENALTIES for size in (2, 3)]
+QUICK = ("masked", "hsic", 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "size"),
+    [pytest.param(*fit, marks=[pytest.mark.slow] * (fit != QUICK)) for fit in FITS],
+)
 def test_several_processes_find_the_fit_of_one(tmp_path, kind, name, size):
     problem = problem_of(kind, PENALTIES[name])
     expected = fitted(problem, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar, get_type_hints
 
@@ -14,9 +15,12 @@ from parafair.cli.options import TYPED
 from parafair.cli.shell import readable_errors
 from parafair.cli.wording import PARAMETERS
 from parafair.interrupts import Interruptible
+from parafair.torchrun import process_count
 
 # What click calls the source of an option that was typed.
 TYPED_HERE = "COMMANDLINE"
+# Commands that several processes run together; any other would do its work several times.
+TOGETHER = ("fit", "frontier")
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -35,7 +39,8 @@ def command(name: str, *, more: Mapping[str, Any] | None = None) -> Callable[[F]
 
     def add(function: F) -> F:
         alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        alone.command(name=name, cls=PlainCommand)(_noting(flatten(function, more or {})))
+        checked = function if name in TOGETHER else _alone(name, function)
+        alone.command(name=name, cls=PlainCommand)(_noting(flatten(checked, more or {})))
         LOADED[name] = typer.main.get_command(alone)
         return function
 
@@ -73,6 +78,22 @@ def flatten(function: Callable[..., None], more: Mapping[str, Any]) -> Callable[
     run.__signature__ = Signature(flat)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     return run
+
+
+def _alone(name: str, function: F) -> F:
+    """Return a command that raises if torchrun started several processes of it."""
+
+    @wraps(function)
+    def checked(**given: Any) -> None:
+        count = process_count()
+        if count > 1:
+            raise ValueError(
+                f"torchrun started {count} processes, but `parafair {name}` is for one; start it "
+                f"without torchrun, which is for {' and '.join(TOGETHER)}"
+            )
+        function(**given)
+
+    return checked  # type: ignore[return-value]
 
 
 def _noting(run: Callable[..., None]) -> Callable[..., None]:

@@ -17,7 +17,8 @@ from parafair.cli.options import COMPUTE, defaults, is_given, option
 from parafair.cli.shell import output
 from parafair.model.estimator import FairCP
 from parafair.solvers.checkpoints import CURRENT_FILE
-from parafair.team import PATIENCE, process_count
+from parafair.team import PATIENCE
+from parafair.torchrun import process_count
 
 FIT = defaults(FairCP.fit)
 

@@ -27,6 +27,7 @@ from rich.text import Text
 
 from parafair.cli.lazy import LazyGroup
 from parafair.cli.wording import in_shell_words
+from parafair.torchrun import tell_torchrun
 
 app = typer.Typer(
     name="parafair",
@@ -132,9 +133,11 @@ def readable_errors() -> Iterator[None]:
             errors.print(
                 f"{who}[bold red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True
             )
+            tell_torchrun(text)
             raise typer.Exit(BAD_INPUT) from error
         except Terminated as error:
             errors.print(escape(str(error)), highlight=False, soft_wrap=True)
+            tell_torchrun(str(error))
             raise typer.Exit(TERMINATED) from error
         except KeyboardInterrupt as error:
             if os.environ.get("RANK", "0") == "0":  # one line for all processes

@@ -18,8 +18,8 @@ from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.storage import check_file, read_tensor
 from parafair.stored import warn_if_changed
-from parafair.team import process_count
 from parafair.temporaries import is_there
+from parafair.torchrun import process_count
 
 ARRAYS, LISTS = (".npy", ".npz"), (".tns", ".gz")
 

@@ -24,7 +24,12 @@ OF_NEW_PEOPLE = {
 VALUES = {"exclude=None": "include_rated"}
 # Options of other commands that messages name, such as the settings of a model that was loaded.
 MODEL_COMMAND = "fit"
-CALLS = {"parafair.sort_parquet": "parafair sort", "Binomial(trials=...)": "binomial:TRIALS"}
+# What has another name in the shell, wherever a message names it without a value.
+NAMES = {
+    "parafair.sort_parquet": "parafair sort",
+    "process_group": "torchrun",
+    "Binomial(trials=...)": "binomial:TRIALS",
+}
 
 # The parameters of the running command; set by `parafair.cli.command`.
 PARAMETERS: ContextVar[tuple[Any, ...]] = ContextVar("PARAMETERS", default=())
@@ -63,8 +68,8 @@ def in_shell_words(text: str) -> str:
     for phrase, parameter in VALUES.items():
         if parameter in names.options:
             text = text.replace(phrase, names.options[parameter])
-    for call, typed in CALLS.items():
-        text = text.replace(call, typed)
+    for name, other in NAMES.items():
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?![\w=])", other, text)
     text = CALL.sub(lambda found: names.assigned(found[1]), text)
     text = names.assigned(text)
     text = SUBJECT.sub(lambda found: found[1] + names.shown(found[2]), text)

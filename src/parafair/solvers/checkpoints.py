@@ -8,16 +8,18 @@ state.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import torch
 
@@ -29,7 +31,11 @@ from parafair.stored import read_arrays, read_record, reading, write_arrays, wri
 from parafair.team import Team
 from parafair.temporaries import MANIFEST_FILE, put_back
 
+if sys.platform != "win32":
+    import fcntl
+
 CURRENT_FILE, STATE_FILE, ARRAYS_FILE = "current.json", "state.json", "arrays.safetensors"
+LOCK_FILE = ".lock"
 FORMAT = 1
 CHECKPOINT_MINUTES = 10.0
 FILES = frozenset({MANIFEST_FILE, STATE_FILE, ARRAYS_FILE})
@@ -179,7 +185,8 @@ def checkpointing(
     """Store checkpoints of the fit in this block, and continue from one that is there.
 
     SIGTERM stores one more and ends the block, and so does Ctrl-C in a process alone. The folder is
-    removed when the fit is complete: it has rows without noise.
+    removed when the fit is complete: it has rows without noise. A folder that another fit uses is
+    refused.
 
     Args:
         folder: The folder; None for no checkpoints.
@@ -191,26 +198,79 @@ def checkpointing(
     if folder is None:
         yield
         return
-    journal = Journal(folder, seconds=seconds, team=team, settings=settings)
-    journal.read(device)
-    token = _JOURNAL.set(journal)
+    with _held(folder, team):
+        journal = Journal(folder, seconds=seconds, team=team, settings=settings)
+        journal.read(device)
+        token = _JOURNAL.set(journal)
+        try:
+            with _on_sigterm(journal):
+                yield
+        except KeyboardInterrupt:
+            journal.interrupt()
+            raise
+        finally:
+            _JOURNAL.reset(token)
+        team.count(0)
+        if team.rank == 0:
+            _remove(folder)
+
+
+@contextmanager
+def _held(folder: Path, team: Team) -> Iterator[None]:
+    """Hold a folder while its fit runs: two fits would delete each other's checkpoints.
+
+    Process 0 holds it. The system ends that with the process, also if it is killed.
+    """
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    held: list[IO[str]] = []
+
+    def hold() -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if sys.platform != "win32":
+            held.append(_locked(folder))
+
+    team.first(hold)
     try:
-        with _on_sigterm(journal):
-            yield
-    except KeyboardInterrupt:
-        journal.interrupt()
-        raise
+        yield
     finally:
-        _JOURNAL.reset(token)
-    team.count(0)
-    if team.rank == 0:
-        _remove(folder)
+        if team.rank == 0:
+            with suppress(OSError):  # it is not empty, or removed
+                (folder / LOCK_FILE).unlink(missing_ok=True)
+                for path in created:
+                    path.rmdir()
+        for stream in held:
+            stream.close()
+
+
+if sys.platform != "win32":
+
+    def _locked(folder: Path) -> IO[str]:
+        """Return an open file that locks a folder; raise if another process has it."""
+        stream = (folder / LOCK_FILE).open("a+")
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            stream.seek(0)
+            owner = stream.read(20)
+            stream.close()
+            raise FileExistsError(
+                f"checkpoint {folder} is in use by process {owner}, a fit that still runs; wait "
+                "until it has ended, or end it, or choose another folder (if torchrun is killed, "
+                "its processes may go on)"
+            ) from error
+        except OSError:
+            pass  # a file system without locks
+        stream.truncate(0)
+        stream.write(str(os.getpid()))
+        stream.flush()
+        return stream
 
 
 def _remove(folder: Path) -> None:
     """Remove a checkpoint, and its folder unless somebody has put another file there."""
     with suppress(OSError):  # a short fit has stored nothing
-        (folder / CURRENT_FILE).unlink(missing_ok=True)
+        for name in (CURRENT_FILE, LOCK_FILE):
+            (folder / name).unlink(missing_ok=True)
         for path in filter(_is_own, folder.iterdir()):
             shutil.rmtree(path, ignore_errors=True)
         folder.rmdir()
