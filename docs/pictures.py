@@ -84,7 +84,9 @@ def home():
             axis.axvline(places[0].mean(), color=color, linewidth=2)
         axis.set(title=f'{title}: method="{method}"', xticks=[], yticks=[])
         axis.set(xlim=(-3.2, 3.2), ylim=(-3.2, 3.2))
-    axes[0].legend(frameon=False, loc="lower left", title="gender")
+    handles, names = axes[0].get_legend_handles_labels()
+    names = [f"gender {name}" for name in names]
+    figure.legend(handles, names, frameon=False, loc="outside lower center", ncols=2)
     axes[1].set_xlabel("lines: the mean of each gender")
     figure.savefig(DOCS / "images" / "home.png", dpi=130)
 

@@ -54,6 +54,7 @@ ABOUT_SEVERAL_MODULES = {
     "losses/test_fits.py": "every loss with missing entries, several modes, files and reports",
     "model/test_linked_noise.py": "noise and the ridge, with a link",
     "test_core_only.py": "an environment without the extras",
+    "test_recommender_benchmark.py": "the recommender benchmark",
     "test_release.py": "the version, the workflows and the wheel",
     "interop/test_page.py": "the page about other libraries",
     "interop/test_tensorly.py": "TensorLy and tlviz",

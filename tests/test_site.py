@@ -141,6 +141,43 @@ def reference():
     return re.findall(r"^   ~?(parafair[\w.]*)$", (DOCS / "api.md").read_text("utf-8"), re.M)
 
 
+def test_the_decision_on_starts_says_what_was_measured():
+    page = (DOCS / "decisions" / "starts.md").read_text("utf-8")
+    measured = json.loads((ROOT / "benchmarks" / "results" / "many_starts.json").read_text("utf-8"))
+    largest, objectives = {}, {}
+    for row in measured["rows"]:
+        scores = [row[name] for name in row if name.startswith("AUC")]
+        shown = ", ".join(f"{score:.3f}" for score in scores)
+        line = (
+            f"| {row['data']} | {row['starts']} | {row['objective']:.4g} | {row['residual']:.3f} "
+        )
+        assert f"{line}| {shown} | {row['CPU seconds']:.0f} |" in page
+        largest.setdefault(row["data"], {})[row["starts"]] = max(scores)
+        objectives.setdefault(row["data"], {})[row["starts"]] = row["objective"]
+    worse = [name for name, auc in largest.items() if auc["both"] > auc["sample"]]
+    assert (len(largest), worse) == (7, ["profiles, 4000 people"])
+    ratios = [objective["both"] / objective["sample"] for objective in objectives.values()]
+    assert sum(ratio < 1 for ratio in ratios) == 4
+    assert f"at most {max(ratios) - 1:.1%}".replace("%", " %") in " ".join(page.split())
+
+
+def test_import_times_are_the_measured_ones():
+    page = (DOCS / "notebooks.md").read_text("utf-8")
+    measured = json.loads((ROOT / "benchmarks" / "results" / "import_time.json").read_text("utf-8"))
+    seconds = {row["program"]: row["seconds of the processor"] for row in measured["rows"]}
+    shown = dict(re.findall(r"^\| `(.*)` \| (\d+\.\d\d) \|$", page, re.M))
+    assert len(shown) == 6
+    assert shown == {name: f"{seconds[name]:.2f}" for name in shown}
+    own = seconds["from parafair import FairCP"] - seconds["import torch, sklearn.base"]
+    assert f"The library itself takes {own:.2f} seconds" in page
+
+
+def test_the_decision_on_the_site_counts_the_scripts():
+    page = (DOCS / "decisions" / "site.md").read_text("utf-8")
+    assert f"runs the {sum(map(is_run, SCRIPTS))} scripts" in page
+    assert f"{len(SCRIPTS)} scripts with their output" in (ROOT / "README.md").read_text("utf-8")
+
+
 def test_the_reference_has_every_public_name():
     listed = reference()
     assert len(listed) == len(set(listed))
