@@ -178,6 +178,7 @@ CALLS = {
     "FairCP.score": lambda m: m["model"].score(TENSOR),
     "FairCP.transform": lambda m: m["model"].transform(TENSOR, sensitive_features=GROUPS),
     "FairCP.write": lambda m: write(m["model"], m),
+    "Fit.after": lambda m: m["model"].fit_.after(1.0, {"rough iterations": 2}),
     "Fit.load": lambda m: Fit.load(m["folder"] / "model"),
     "Fit.with_factors": lambda m: m["model"].fit_.with_factors(
         m["problem"], [factor[0] for factor in m["factors"]]
