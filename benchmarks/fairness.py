@@ -107,15 +107,14 @@ def drift() -> Iterable[Row]:
 def fair_time() -> Iterable[Row]:
     """Fits with method="invariant" until they converge, each in its own process.
 
-    PARAFAIR_BEFORE may name the ``src`` folder of an earlier version. Few people are measured with
-    it in turn.
+    PARAFAIR_BEFORE may name the ``src`` folder of an earlier version, which is measured in turn.
     """
     small, large = (200, 100, 8), (20_000, 20, 16)
     before = os.environ.get("PARAFAIR_BEFORE")
     for sizes, strength in ((small, 20), (small, 300), (small, "auto"), (large, 20)):
         n, other, rank = sizes
         found = alone("fairness.one_fit", n, other, rank, strength)
-        if before is not None and sizes == small:
+        if before is not None:
             earlier = alone("fairness.one_fit", n, other, rank, strength, source=before)
             found |= {f"{name} before": earlier[name] for name in ("seconds", "residual")}
         shape = f"{n} x {other} x {other}"

@@ -4,7 +4,8 @@
 
 Names, the default being all of them:
 
-* speed: algorithm1, plain_cp, khsic, audit_time, iteration_time, import_time; solvers: all_at_once
+* speed: algorithm1, plain_cp, khsic, audit_time, iteration_time, import_time; solvers: all_at_once,
+  plain_starts, plain_people
 * fairness: chance_auto, chance_random, chance_seeds, chance_new, chance_chunks, many_starts,
   baselines, drift, fair_time
 * frontiers: batch, hypervolume; the paper's figures: reproduction
@@ -59,6 +60,7 @@ from benchmarks import (
     losses,
     marks,
     models,
+    plain,
     power,
     processes,
     ratings,
@@ -256,6 +258,8 @@ BENCHMARKS = {
     "khsic": khsic,
     "audit_time": audits.audit_time,
     "all_at_once": solvers.all_at_once,
+    "plain_starts": plain.plain_starts,
+    "plain_people": plain.plain_people,
     "non_negative_cp": models.non_negative_cp,
     "tucker": models.tucker,
     "chance_auto": chance.chance_auto,
