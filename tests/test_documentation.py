@@ -125,10 +125,11 @@ def test_python_code_on_the_page_runs(page, capsys):
         exec(compile(code, page, "exec"), {})
     printed = capsys.readouterr().out
     assert "leakage" in printed
-    # The page shows this output; other processors end in other local optima.
+    # The page shows this output; other processors end in other local optima. The column after the
+    # attacker, the input on which it gains most, begins at 15.
     shown = (ROOT / page).read_text("utf-8")
     for line in printed.splitlines()[1:20]:
-        assert line[:16] in shown
+        assert line[:15] in shown
 
 
 @pytest.mark.slow
