@@ -3,7 +3,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from parafair import SensitiveFeatures
-from parafair.dependence.neighbors import nearest_trained
+from parafair.dependence.neighbors import NEAR_SHARE, near_rows, near_trained, nearest_trained
 from parafair.testing import example_rows
 
 
@@ -45,3 +45,29 @@ def test_numeric_features_of_the_alike_are_near():
         example_rows(100, 3, seed=1), features.read(new), plain=rows, trained_features=features
     )
     assert np.median(np.abs(age[found] - new)) < 0.2 * np.median(np.abs(age[:100] - new))
+
+
+def test_a_near_person_is_drawn_among_the_nearest():
+    plain, rows = example_rows(100, 2, seed=0), example_rows(40, 2, seed=1)
+    features = SensitiveFeatures.of(np.arange(100) % 2)
+    settings = {"plain": plain, "trained_features": features}
+    new = features.read(np.arange(40) % 2)
+    distances = cdist(rows, plain, "mahalanobis", VI=np.linalg.inv(np.cov(plain.numpy().T)))
+    distances[np.arange(40)[:, None] % 2 != np.arange(100) % 2] = np.inf
+    count = int(NEAR_SHARE * 50)
+    for drawn, expected in [(0.0, 0), (0.55, int(0.55 * count)), (0.999, count - 1)]:
+        found, far = near_trained(rows, new, drawn=np.full(40, drawn), **settings)
+        np.testing.assert_array_equal(found, distances.argsort(1)[:, expected])
+        # Whitened by the covariance over n.
+        np.testing.assert_allclose(far * 0.99**0.5, np.sort(distances)[:, expected], rtol=1e-6)
+    first, _ = near_trained(rows, new, drawn=np.zeros(40), **settings)
+    np.testing.assert_array_equal(first, nearest_trained(rows, new, **settings))
+
+
+def test_rows_next_to_a_row_do_not_depend_on_units():
+    rows, chosen = example_rows(80, 3, seed=2), np.arange(20)
+    drawn = np.random.default_rng(0).random(20)
+    found = near_rows(rows, chosen, drawn=drawn)
+    scaled = near_rows(rows * 1000, chosen, drawn=drawn)
+    np.testing.assert_allclose(scaled / 1000, found, rtol=1e-9)
+    np.testing.assert_array_equal(near_rows(rows, chosen, drawn=np.zeros(20)), rows[:20])

@@ -8,7 +8,7 @@ from parafair import FairCP, Interrupted, ParafairWarning, Status, audit, datase
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.criterion import Criterion
 from parafair.dependence.whitening import Standardized
-from tests.reference.kinds import KINDS, draw, mean_shift, profiles, zero_inflated
+from tests.reference.kinds import KINDS, draw, mean_shift, zero_inflated
 
 # Attackers that find most in little time; the others run in the slow tests.
 QUICK = ("linear", "kernel-vote", "forest")
@@ -102,24 +102,30 @@ def test_the_number_of_threads_changes_little(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [mean_shift, zero_inflated, profiles], ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_random_features_of_new_people_are_not_written_into_their_rows(kind):
-    random = np.random.default_rng(0)
-    tensor, _, rank = draw(kind, 0, 600)
-    groups = random.integers(0, 2, 600)
-    train, new = np.arange(600) < 300, np.arange(600) >= 300
-    model = FairCP(rank, tol=1e-4, random_state=0)
-    model.fit(tensor[train], sensitive_features=groups[train])
-    rows = model.transform(tensor[new], sensitive_features=groups[new])
-    result = audit(
+    """One audit in twenty finds something by chance: two of four do in one case of seventy."""
+    audits = [audit_of_random_features(kind, seed) for seed in range(4)]
+    assert sum(bool(off_chance(known)) for known, _ in audits) <= 1
+    # Few people and no penalty of their own: among themselves they may differ a little.
+    assert np.mean([among.leakage for _, among in audits]) < 0.1
+
+
+def audit_of_random_features(kind, seed):
+    tensor, _, rank = draw(kind, seed, 600)
+    groups = np.random.default_rng(100 + seed).integers(0, 2, 600)
+    model = FairCP(rank, tol=1e-4, random_state=seed)
+    model.fit(tensor[:300], sensitive_features=groups[:300])
+    rows = model.transform(tensor[300:], sensitive_features=groups[300:])
+    settings = {"attackers": ("neighbors", "forest", "kernel-vote"), "permutations": 1}
+    known = audit(
         model.embedding_,
-        sensitive_features=groups[train],
+        sensitive_features=groups[:300],
         new_embedding=rows,
-        new_sensitive_features=groups[new],
-        attackers=("neighbors", "forest", "kernel-vote"),
-        permutations=1,
+        new_sensitive_features=groups[300:],
+        **settings,
     )
-    assert not off_chance(result)
+    return known, audit(rows, sensitive_features=groups[300:], **settings)
 
 
 @pytest.mark.slow

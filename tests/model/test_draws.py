@@ -180,6 +180,18 @@ def test_equal_entries_in_other_cells_are_another_person():
     assert len({same[0], swapped[0], moved[0]}) == 3
 
 
+def test_people_with_equal_entries_can_be_kept_apart():
+    values = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [1.0, 2.0], [3.0, 4.0]])
+    data = TensorData.from_array(values)
+    together = normals_of_people(data, 0, 2, key="k")
+    apart = normals_of_people(data, 0, 2, key="k", apart=True)
+    np.testing.assert_array_equal(apart[:2], together[:2])  # as if they were alone
+    assert len(np.unique(apart)) == apart.size
+    # Another order of the people changes who is the first, and nothing else.
+    swapped = normals_of_people(data.take(0, np.array([1, 0, 2, 4, 3])), 0, 2, key="k", apart=True)
+    np.testing.assert_array_equal(swapped[[1, 0, 2, 4, 3]], apart)
+
+
 def test_people_without_entries_have_numbers_too():
     values = np.array([[np.nan, np.nan], [1.0, 2.0], [np.nan, np.nan]])
     found = normals_of_people(TensorData.from_array(values), 0, 2, key="k")

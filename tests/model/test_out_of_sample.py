@@ -9,6 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from parafair import FairCP, ParafairWarning, SensitiveFeatures, TensorData, audit, frontier
 from parafair.audits.trials import auc
 from parafair.dependence.criterion import Criterion
+from parafair.dependence.neighbors import NEAR, NEAR_SHARE
 from parafair.dependence.whitening import Standardized
 from parafair.penalties import Invariant
 from parafair.testing import example_rows
@@ -258,7 +259,7 @@ def test_refined_people_get_the_same_noise(marks, model):
     np.testing.assert_allclose(refined[0] - refined[1], noise, rtol=1e-6, atol=1e-8)
 
 
-def test_neighbors_are_found_by_released_rows_minus_shifts(marks, model):
+def test_near_people_are_found_by_released_rows_minus_shifts(marks, model):
     tensor, groups = (array[TRAINED:] for array in marks)
     with pytest.warns(ParafairWarning, match="without regard to fairness"):
         plain = model.transform(tensor)
@@ -268,8 +269,13 @@ def test_neighbors_are_found_by_released_rows_minus_shifts(marks, model):
     inverse = np.linalg.inv(np.cov(places.T))
     own = model.exact_release(tensor, groups).rows.numpy() - (rows - plain)  # noise is the same
     distances = cdist(own, places, "mahalanobis", VI=inverse)
-    distances[groups[:, None] != marks[1][:TRAINED]] = np.inf
-    np.testing.assert_allclose(rows - plain, shifts[distances.argmin(1)], atol=1e-9)
+    same = groups[:, None] == marks[1][:TRAINED]
+    distances[~same] = np.inf
+    ranks = distances.argsort(1).argsort(1)
+    near = ranks < np.minimum(NEAR, (NEAR_SHARE * same.sum(1)).astype(int))[:, None]
+    followed = np.isclose((rows - plain)[:, None], shifts, rtol=0, atol=1e-9).all(-1)
+    assert (followed.sum(1) == 1).all() and near[followed].all()
+    assert ranks[followed].max() > 5  # not always the nearest
 
 
 @pytest.mark.filterwarnings("ignore:with noise=0")

@@ -92,7 +92,13 @@ def fingerprint_of(secret: str) -> str:
     return hashlib.sha256(f"training data {secret}".encode()).hexdigest()
 
 
-def normals_of_people(
+def normals_of_people(*args: Any, **settings: Any) -> NDArray[np.float64]:
+    """Return standard normal numbers for each person; arguments as in `uniforms_of_people`."""
+    normals: NDArray[np.float64] = ndtri(uniforms_of_people(*args, **settings))
+    return normals
+
+
+def uniforms_of_people(
     data: TensorData,
     mode: int,
     count: int,
@@ -100,11 +106,12 @@ def normals_of_people(
     key: str,
     side: TensorData | None = None,
     zeros: bool = False,
+    apart: bool = False,
 ) -> NDArray[np.float64]:
-    """Return standard normal numbers for each person, shape (people, count).
+    """Return numbers between 0 and 1 for each person, shape (people, count).
 
     A person's numbers depend on the key and on that person's cells and entries alone, in any order.
-    People with equal entries have equal numbers.
+    People with equal entries have equal numbers, unless they are kept apart.
 
     Args:
         data: Entries of the people.
@@ -114,6 +121,8 @@ def normals_of_people(
         side: Further entries of theirs, people in rows; None for none.
         zeros: Whether a list may leave out zeros. They have no part in the numbers then, listed,
             stored or absent, but missing entries have.
+        apart: Whether the second of several people with equal entries, and further ones, have
+            numbers of their own.
     """
     words = _words_of(key)
     if zeros:
@@ -125,13 +134,27 @@ def normals_of_people(
     if side is not None:
         own = _words_of(f"{key} side")
         found = found + _hash_people(*_observed(side), side.shape[0], 0, own)
+    if apart:
+        before = _equal_before(found)
+        found = np.where(before > 0, _mix(found ^ _mix(before)), found)
     first, second = found[:, :, None]
     steps = STEP * np.arange(1, count + 1, dtype=np.uint64)
     drawn = _mix(_mix(first + steps) ^ second)
     # 53 bits, in the middle of their interval: never 0 or 1.
-    uniform = ((drawn >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    normals: NDArray[np.float64] = ndtri(uniform)
-    return normals
+    uniform: NDArray[np.float64] = ((drawn >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return uniform
+
+
+def _equal_before(words: Words) -> Words:
+    """Return how many people before each one have the same words, shape (people,)."""
+    order = np.lexsort(words)
+    places = np.arange(len(order))
+    ordered = words[:, order]
+    begins = np.ones(len(order), bool)
+    begins[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(0)
+    found = np.empty(len(order), np.uint64)
+    found[order] = places - np.maximum.accumulate(np.where(begins, places, 0))
+    return found
 
 
 def words_of_cells(shape: tuple[int, ...], mode: int, *, key: str) -> tuple[Words, Words]:

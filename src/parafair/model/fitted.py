@@ -105,11 +105,12 @@ class FittedCP(
 
         With other models, each row is the best fit to the person's entries, which may reveal the
         features; there is a warning unless method is "none". With sensitive features, it is
-        shifted like its nearest training neighbor with the same features. If the model has noise,
-        neighbors and shifts have it too, so a saved model needs no rows without noise, and new
-        people get noise of their own, of the same size, which depends on ``random_state``, the
-        training data and the person's entries alone: people with equal entries have equal noise. A
-        person's row does not depend on the other people in X. People without entries get the mean
+        shifted like a training neighbor with the same features: the nearest one, or with noise one
+        that is drawn among the nearest. If the model has noise, neighbors and shifts have it too,
+        so a saved model needs no rows without noise, and new people get noise of their own, of the
+        same size. All of it depends on ``random_state``, the training data and the person's entries
+        alone, so a person's row does not depend on the other people in X; but with features, people
+        with equal entries in one X have noise of their own. People without entries get the mean
         training row. An encoder that was learned from complete entries sees the model's predictions
         where entries of X are missing.
 
@@ -145,8 +146,9 @@ class FittedCP(
                 warn_of_leaks(features)
         more = self._read_side(match_index(side, X), data)
         warn_empty_people(data, self.training_.mode, more)
-        centered = self.training_.center(data)
-        rows = self._add_noise(self._embed(centered, features, penalty, more), data, more)
+        rows = self._embed(data, features, penalty, more)
+        apart = features is not None and not self._encodes(features)
+        rows = self._add_noise(rows, data, more, apart=apart)
         found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
         return found
 
@@ -191,12 +193,12 @@ class FittedCP(
             )
         features = read_new_features(self.training_, data, sensitive_features)
         # Whoever has an encoder uses it for people whose features are not known.
-        centered, encodes = self.training_.center(data), self.encoder_ is not None
+        encodes = self.encoder_ is not None
         if not encodes:
             warn_without_features(features, data, self.training_.mode)
         more = self._required_side(match_index(side, X), data)
-        rows = self._embed(centered, None if encodes else features, None, more)
-        plain = rows if encodes else self._least_squares(centered, None, None, more)
+        rows = self._embed(data, None if encodes else features, None, more)
+        plain = rows if encodes else self._least_squares(data, None, None, more)
         return new_release(self, data, rows=rows, plain=plain, features=features, side=more)
 
     def _labeled(
@@ -224,7 +226,7 @@ class FittedCP(
         given = self._validate(X)
         data = self.training_.center(given)
         check_scale(data)
-        rows = self._embed(data, None, None)
+        rows = self._embed(given, None, None)
         if self.encoder_ is not None:
             rows = self._add_noise(rows, given)
         factors = self._factors(rows)
@@ -248,7 +250,7 @@ class FittedCP(
         """Return rows of new people without noise."""
         if self.encoder_ is None:
             return self._least_squares(data, features, penalty, side)
-        encoded = encode_new(self.encoder_, data, self.fit_)
+        encoded = encode_new(self.encoder_, self.training_.center(data), self.fit_)
         if features is None or self._encodes(features):
             return encoded
         rows = self._least_squares(data, features, penalty)
@@ -272,13 +274,21 @@ class FittedCP(
             features=features,
             penalty=penalty,
             side=side,
+            noise=self.record_.noise if self.training_.mode in self.fit_.noise else 0.0,
         )
 
     def _factors(self, prototype: Tensor) -> list[Tensor]:
         """Return the factors with the dtype and device of a tensor."""
         return [factor.to(prototype) for factor in self.cp_.factors]
 
-    def _add_noise(self, rows: Tensor, data: TensorData, side: NewSide | None = None) -> Tensor:
+    def _add_noise(
+        self,
+        rows: Tensor,
+        data: TensorData,
+        side: NewSide | None = None,
+        *,
+        apart: bool = False,
+    ) -> Tensor:
         """Return rows of new people with noise of their own, if the training rows have noise.
 
         The data is as it was given: offsets differ in the last bit between machines.
@@ -290,7 +300,7 @@ class FittedCP(
         noise = Noise.of_record(self.record_, self.training_.secret)
         table = None if side is None else side.data
         zeros = self.training_.absent == "zero"
-        added = noise.of_new_people(data, mode, matrix, table, zeros=zeros).to(rows)
+        added = noise.of_new_people(data, mode, matrix, table, zeros=zeros, apart=apart).to(rows)
         # Nothing is known of people without entries: they have the mean of the released rows.
         empty = observed_of(data, mode, side) == 0
         return rows + added.masked_fill(empty[:, None], 0.0)

@@ -22,12 +22,12 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.side_columns import SideColumns
 from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
-from parafair.dependence.neighbors import nearest_trained
 from parafair.errors import ConvergenceWarning, warn
 from parafair.losses import Loss, is_squared
 from parafair.losses.registry import read_loss, stored_loss
 from parafair.model.axes import Axes
-from parafair.model.draws import fingerprint_of, secret_for_new_people
+from parafair.model.draws import fingerprint_of, secret_for_new_people, uniforms_of_people
+from parafair.model.moving import move
 from parafair.model.new_rows import NewRows
 from parafair.model.out_of_sample import refine_rows
 from parafair.model.side import NewSide, SideTraining, observed_of
@@ -201,33 +201,45 @@ class Training(Axes):
         features: SensitiveFeatures | None,
         penalty: Penalty | None,
         side: NewSide | None = None,
+        noise: float = 0.0,
     ) -> Tensor:
         """Return rows of new people; with features, shifted like those of the training people.
 
         People without observed entries get the mean training row.
 
         Args:
-            data: Their entries, as `center` returns them.
+            data: Their entries, as `align` returns them.
             factors: The factors of the model, as released.
             shifts: The shifts of the training people, as released.
             features: Features of the new people, encoded as in training.
             penalty: The penalty for joint refinement of the rows; None for no refinement.
             side: Their side information; None without any.
+            noise: The noise of the model. With some, neighbors are drawn, but for a refinement,
+                which moves people on by itself.
         """
-        rows = self.new_rows(data, factors, side).best()
+        centered = self.center(data)
+        rows = self.new_rows(centered, factors, side).best()
         counts, trained = observed_of(data, self.mode, side), factors[self.mode]
-        if shifts is not None and features is not None:
+        if shifts is not None and features is not None and self.features is not None:
             present = (counts > 0).cpu().numpy()
             if features.has_features is not None:
                 present &= features.has_features
             people = np.flatnonzero(present)
             theirs = features.take(people)
-            rows[people] += self._shifts(rows[people], theirs, trained=trained, shifts=shifts)
+            rows[people] = move(
+                rows[people],
+                theirs,
+                trained=self.penalized_rows(trained),
+                shifts=self.penalized_rows(shifts),
+                trained_features=self.features,
+                noise=0.0 if penalty is not None else noise,
+                drawn=self._draws(data.take(self.mode, people), side and side.take(people)),
+            )
             if self.non_negative:
                 rows = rows.clamp_min_(0.0)
             if penalty is not None:
                 own = self.new_rows(
-                    data.take(self.mode, people), factors, side and side.take(people)
+                    centered.take(self.mode, people), factors, side and side.take(people)
                 )
                 rows[people] = self._refine(own, rows[people], theirs, penalty)
         rows[counts == 0] = trained.mean(0)
@@ -239,16 +251,17 @@ class Training(Axes):
             data, factors, self.mode, self.ridge, self.loss, self.offsets, self.non_negative, side
         )
 
-    def _shifts(
-        self, rows: Tensor, features: SensitiveFeatures, *, trained: Tensor, shifts: Tensor
-    ) -> Tensor:
-        """Return the shifts of the nearest training people, by their noisy plain rows."""
-        assert self.features is not None
-        trained, shifts = map(self.penalized_rows, (trained, shifts))
-        nearest = nearest_trained(
-            rows, features, plain=trained - shifts, trained_features=self.features
+    def _draws(self, data: TensorData, side: NewSide | None) -> NDArray[np.float64]:
+        """Return two numbers from 0 to 1 for each new person, which choose neighbors."""
+        return uniforms_of_people(
+            data,
+            self.mode,
+            2,
+            key=f"neighbors {self.secret}",
+            side=None if side is None else side.data,
+            zeros=self.absent == "zero",
+            apart=True,
         )
-        return shifts[nearest]
 
     def _refine(
         self, own: NewRows, rows: Tensor, features: SensitiveFeatures, penalty: Penalty
