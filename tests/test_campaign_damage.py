@@ -1,5 +1,6 @@
 """A short part of the campaign: damaged files, kills, full disks and races."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -62,3 +63,18 @@ def test_what_is_killed_loses_nothing_and_can_be_repeated(tmp_path, original, ta
 
 def test_of_two_processes_one_wins(tmp_path, original):
     assert not failures(race("FairCP.save", tmp_path / "race"))
+
+
+def test_a_folder_that_was_moved_aside_is_not_lost(tmp_path):
+    original, folder = tmp_path / "original", tmp_path / "work"
+    (original / "curve" / "one").mkdir(parents=True)
+    (original / "curve" / "one" / "fit").write_text("a")
+    scene = Scene(JOBS[0], original, folder, None, None, 0, 0.0)
+    place = Path("curve", "one", "fit")
+    aside = folder / "curve" / ".one-host-1-0" / "old"
+    aside.mkdir(parents=True)
+    assert not scene._is_moved(place)
+    (aside / "fit").write_text("a")
+    assert scene._is_moved(place)
+    (aside / "fit").write_text("b")
+    assert not scene._is_moved(place)

@@ -1,5 +1,7 @@
 """Calls that the campaign found; each says what is wrong with which argument, and what to do."""
 
+import json
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -16,12 +18,17 @@ from parafair import (
     audit,
     compare_scores,
     evaluate_rankings,
+    frontier,
     parity_limit,
     tune,
 )
 from parafair.audits import rankings
 from parafair.data.raw_features import check_order
 from parafair.data.streamed import drawn_people
+from parafair.solvers.checkpoints import CURRENT_FILE
+from parafair.storage import seal
+from parafair.temporaries import MANIFEST_FILE, digest_of
+from tests.campaign.kinds import see_checkpoint, see_tucker, write_checkpoint, write_tucker
 
 TENSOR = np.random.default_rng(0).normal(size=(8, 4, 3))
 DATA = TensorData.from_array(TENSOR)
@@ -190,3 +197,48 @@ def test_minutes_of_any_kind_of_number_are_named():
 def test_a_single_number_is_no_embedding():
     with pytest.raises(ValueError, match="embedding must have one row per person"):
         audit(torch.tensor(2.0), sensitive_features=["a", "b"] * 4)
+
+
+@pytest.mark.parametrize("values", [["a", "b", None], [1.0, 2.5, np.nan]])
+def test_a_target_with_missing_values_is_refused(values):
+    pytest.importorskip("fairlearn")
+    target = SensitiveFeatures.of(values * 4, missing="exclude")
+    rows = np.random.default_rng(0).normal(size=(12, 2))
+    with pytest.raises(ValueError, match="target has no value for 4 of the 12 people, but needs"):
+        audit(rows, sensitive_features=["a", "b"] * 6, target=target)
+
+
+def test_settings_of_certificates_are_named():
+    with pytest.raises(ValueError, match="certificates cannot be used: draws must be a whole"):
+        frontier(FairCP(1), TENSOR, sensitive_features=["a", "b"] * 4, certificates={"draws": 1})
+
+
+def test_a_rank_of_few_bits_does_not_overflow():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        small = FairCP(np.int8(2), method="none", max_iter=1, tol=0.0).fit(TENSOR)
+    assert small.cp_.rank == 2
+
+
+def _forge(file, **values):
+    """Change values of a record, and make the checksums fit."""
+    file.write_text(json.dumps(seal({**json.loads(file.read_text()), **values})))
+    manifest = file.with_name(MANIFEST_FILE)
+    if manifest.exists():
+        record = json.loads(manifest.read_text())
+        record["files"][file.name] = digest_of(file)
+        manifest.write_text(json.dumps(seal(record)))
+
+
+def test_a_tucker_model_without_its_unfolding_is_refused(tmp_path):
+    write_tucker(tmp_path / "model", 0)
+    _forge(tmp_path / "model" / "training.json", unfolding=None)
+    with pytest.raises(ValueError, match=r"training.json is damaged .*unfolding is None, but a"):
+        see_tucker(tmp_path / "model")
+
+
+def test_a_checkpoint_with_an_endless_number_is_refused(tmp_path):
+    write_checkpoint(tmp_path / "checkpoint", 0)
+    _forge(tmp_path / "checkpoint" / CURRENT_FILE, number=1e300)
+    with pytest.raises(ValueError, match=r"current.json is damaged .*number must be a whole"):
+        see_checkpoint(tmp_path / "checkpoint")

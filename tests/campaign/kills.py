@@ -182,8 +182,16 @@ class Scene:
             written = place in figures or out in (place, *place.parents)
             if path.is_dir() or (self.job.replaces and written and not self.job.grows):
                 continue
-            if place not in self.rewritten and self._is_changed(place):
+            if place in self.rewritten or self._is_moved(place):
+                continue
+            if self._is_changed(place):
                 yield Kind.LOST, f"{place} is gone or changed"
+
+    def _is_moved(self, place: Path) -> bool:
+        """Whether its folder was moved aside; it is put back when its place is opened."""
+        folder, before = (self.folder / place).parent, self.original / place
+        aside = folder.parent.glob(f".{folder.name}-*/old/{place.name}")
+        return not folder.exists() and any(p.read_bytes() == before.read_bytes() for p in aside)
 
     def _changed(self) -> Iterator[Path]:
         """Yield the places of files that are not as they were."""

@@ -86,13 +86,19 @@ def read_target(target: Any, people: int) -> Column:
     _load_fairlearn()
     named = not isinstance(target, SensitiveFeatures) and getattr(target, "name", None) is None
     try:
-        columns = SensitiveFeatures.of(target, names=["target"] if named else None).columns
+        read = SensitiveFeatures.of(target, names=["target"] if named else None)
     except ValueError as error:
         raise ValueError(f"target cannot be used: {error}") from error
+    columns = read.columns
     if len(columns) != 1 or len(columns[0].values) != people:
         raise ValueError(
             f"target must hold one value for each of the {people} people, got {len(columns)} "
             f"columns of {len(columns[0].values)}; pass one column, in the order of the embedding"
+        )
+    if read.has_features is not None and not read.has_features.all():
+        raise ValueError(
+            f"target has no value for {(~read.has_features).sum()} of the {people} people, but "
+            "needs one for each; fill them, or leave these people out of the audit"
         )
     (column,) = columns
     if column.kind == "categorical" and np.bincount(column.values).min() < 2:

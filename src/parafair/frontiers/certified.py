@@ -43,7 +43,10 @@ def check_certificates(
     for name in certificates:
         one_of("a key of certificates", name, SETTINGS)
     found = {**SETTINGS, **certificates}
-    check_settings(**found)
+    try:
+        check_settings(**found)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"certificates cannot be used: {error}") from error
     return found
 
 

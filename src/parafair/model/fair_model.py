@@ -40,7 +40,7 @@ from parafair.model.side import warn_of_proxies
 from parafair.model.strength import OnAudit, select_strength
 from parafair.model.task import Task
 from parafair.model.together import check_same, check_together, identity_of
-from parafair.model.training import Training
+from parafair.model.training import TRAINING_FILE, Training
 from parafair.model.trials import OnTrial, Selection
 from parafair.model.unfolding import Unfolding
 from parafair.solvers import LBFGS, BlockDescent, Fit, GradientBCD, Solver, Status
@@ -337,6 +337,8 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         fit = load_fit(folder, classes=own)
         warn_of_interruption(fit, record, folder)
         training = Training.read(folder, fit.cp.shape, classes=own)
+        with reading(folder / TRAINING_FILE):
+            training.check_unfolding(expected=cls.structured)
         with reading(folder / RECORD_FILE):
             training.check_noise(fit.noise)
             model = cls.from_fit(fit, record=record, training=training)

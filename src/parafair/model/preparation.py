@@ -313,7 +313,7 @@ class Settings:
         found = None
         if isinstance(self.reduction, CountedReduction) and features is not None:
             found = self.reduction.components(features.with_features())
-        return self.model.rank if found is None else found
+        return int(self.model.rank) if found is None else found
 
     def _features(
         self, data: TensorData, mode: int, features: Any

@@ -358,6 +358,12 @@ class Training(Axes):
         elif not set(noise) <= set(range(len(self.modes))):
             raise ValueError(f"its noise has the modes {sorted(noise)}, but the data {self.modes}")
 
+    def check_unfolding(self, *, expected: bool) -> None:
+        """Raise unless the data was unfolded as a model of this class unfolds it, or was not."""
+        if (self.unfolding is not None) != expected:
+            needed = "needs one" if expected else "has none"
+            raise ValueError(f"unfolding is {self.unfolding!r}, but a model of this class {needed}")
+
     def check(self, shape: tuple[int, ...]) -> None:
         """Raise unless the metadata fits a model of this shape."""
         sizes = tuple(len(labels) for labels in self.labels)

@@ -23,7 +23,7 @@ from typing import IO, Any, TypeVar
 
 import torch
 
-from parafair.arguments import real_number
+from parafair.arguments import real_number, whole_number
 from parafair.errors import Terminated
 from parafair.solvers.packing import is_packed, pack, unpack
 from parafair.storage import check_same_settings, check_writable, new_folder
@@ -39,6 +39,7 @@ LOCK_FILE = ".lock"
 FORMAT = 1
 CHECKPOINT_MINUTES = 10.0
 FILES = frozenset({MANIFEST_FILE, STATE_FILE, ARRAYS_FILE})
+MOST_SAVES = 2**31  # the number is part of a file name
 AGAIN = "delete the folder of the checkpoint and fit again"
 
 T = TypeVar("T")
@@ -75,7 +76,8 @@ class Journal:
             return
         record = read_record(current, file_format=FORMAT)
         with reading(current, AGAIN):
-            before, self.number = dict(record["settings"]), int(record["number"])
+            before = dict(record["settings"])
+            self.number = whole_number("number", record["number"], most=MOST_SAVES)
         check_same_settings(self.folder, before, self.settings)
         own = self._place(self.number)
         # Copies: results differ in the last bit if memory is aligned in another way.
