@@ -136,6 +136,37 @@ def test_the_power_table_is_the_measured_one():
         assert parafair.people_needed(float(level)) == int(people.replace(",", ""))
 
 
+def stored(name):
+    """The rows of a stored benchmark."""
+    path = ROOT / "benchmarks" / "results" / f"{name}.json"
+    return json.loads(path.read_text("utf-8"))["rows"]
+
+
+def test_the_costs_of_a_population_are_the_measured_ones():
+    page, rows = (DOCS / "guarantees.md").read_text("utf-8"), stored("population")
+    assert [row["rank"] for row in rows] == [2, 4, 8]
+    for row in rows:
+        assert row["people"] == row["held out"] == 10_000
+        values = [f"{row[name]:.3f}" for name in ("(P)", "estimate", "slack")]
+        residuals = f"{row['before noise']:.3f}, {row['residual']:.3f}"
+        passed = "yes" if row["passed"] else "no"
+        cells = [str(row["rank"]), *values, f"{row['noise']:.2g}", residuals, passed]
+        assert f"| {' | '.join(cells)} | {row['fit, CPU s']:.0f} |" in page
+    assert max(row["certificate, CPU s"] for row in rows) <= 2
+
+
+def test_attackers_of_simulated_releases_stay_below_certificates():
+    page = " ".join((DOCS / "guarantees.md").read_text("utf-8").split())
+    rows = stored("simulated_releases")
+    above = max(row["above the certified value beyond the interval"] for row in rows)
+    sets, allowed = rows[0]["data sets"], rows[0]["allowed"]
+    assert f"on {above} of {sets} data sets; the confidence of 0.95 allows {allowed:.0f}" in page
+    assert f"difference was {max(row['largest difference'] for row in rows):.3f}" in page
+    (strongest,) = (row for row in rows if row["attacker"] == "strongest")
+    assert f"attacker was {strongest['mean advantage']:.3f}" in page
+    assert f"certified value {strongest['mean certified']:.3f}" in page
+
+
 def reference():
     """The names and modules that docs/api.md lists."""
     return re.findall(r"^   ~?(parafair[\w.]*)$", (DOCS / "api.md").read_text("utf-8"), re.M)

@@ -223,6 +223,21 @@ def test_held_out_people_are_for_a_population():
         FairCP(**SETTINGS).fit(X, sensitive_features=GROUPS, held_out=(X, GROUPS))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, later: X, "held_out: 100 of the 100 people of held_out"),
+        (lambda X, later: (later[0], later[1][:-1]), "held_out: sensitive"),
+        (lambda X, later: (later[0][:, :-1], later[1]), "held_out: "),
+    ],
+)
+def test_refusals_of_held_out_people_name_the_argument(change, message):
+    training, later = people(100, 0), people(30, 1)
+    with pytest.raises(ValueError, match=message) as refused:
+        fitted("population", *training, rank=2, held_out=change(training, later))
+    assert "X_new" not in str(refused.value)
+
+
 def test_shared_places_are_a_method_too():
     model = FairCP(3, method=Transport(leakage=0.02), noise=0.1, random_state=0)
     model.fit(X, sensitive_features=GROUPS)

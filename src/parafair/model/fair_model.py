@@ -392,5 +392,8 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         assert held_out is not None
         self._keep([released], replace(record, noise=noise), training)
         side = held_out[2] if len(held_out) == 3 else None
-        found = certify(self, *held_out[:2], side=side, confidence=confidence)
+        try:
+            found = certify(self, *held_out[:2], side=side, confidence=confidence)
+        except ValueError as error:  # in the words of `fit`, which has no X_new
+            raise ValueError(f"held_out: {str(error).replace('X_new', 'held_out')}") from error
         return found.leakage(POPULATION)
