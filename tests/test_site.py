@@ -167,6 +167,15 @@ def test_attackers_of_simulated_releases_stay_below_certificates():
     assert f"certified value {strongest['mean certified']:.3f}" in page
 
 
+def test_the_limits_of_groups_of_different_sizes_are_the_measured_ones():
+    page = " ".join((DOCS / "guarantees.md").read_text("utf-8").split())
+    rows = [row for row in stored("certified_auto") if row["data"].startswith("mean shift")]
+    limits = [f"{row['limit at (F)']:.3f}" for row in rows]
+    above = [f"{row['residual'] - row['limit at (F)']:.3f}" for row in rows]
+    assert f"below {limits[0]} with seed 0, and none is below {limits[1]} with seed 7" in page
+    assert f"The search ends {above[0]} and {above[1]} above them." in page
+
+
 def reference():
     """The names and modules that docs/api.md lists."""
     return re.findall(r"^   ~?(parafair[\w.]*)$", (DOCS / "api.md").read_text("utf-8"), re.M)
