@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all test-oldest campaign check bench docs reproduce readings clean
+.PHONY: demo test test-all test-oldest test-extras campaign check bench docs reproduce readings clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
@@ -22,6 +22,11 @@ test-all: $(VENV)/.test
 OLDEST := .venv-oldest
 test-oldest: $(OLDEST)/.test
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# The wheel in new environments: the core, then each extra alone.
+test-extras: $(VENV)/.demo
+	$(INSTALL) build
+	$(BIN)/python tests/each_extra.py
 
 # Random calls and commands for ten minutes; SEED=8 tries others.
 SEED ?= 7
