@@ -274,7 +274,8 @@ def test_near_people_are_found_by_released_rows_minus_shifts(marks, model):
     ranks = distances.argsort(1).argsort(1)
     near = ranks < np.minimum(NEAR, (NEAR_SHARE * same.sum(1)).astype(int))[:, None]
     followed = np.isclose((rows - plain)[:, None], shifts, rtol=0, atol=1e-9).all(-1)
-    assert (followed.sum(1) == 1).all() and near[followed].all()
+    assert (followed.sum(1) == 1).all()
+    assert near[followed].all()
     assert ranks[followed].max() > 5  # not always the nearest
 
 

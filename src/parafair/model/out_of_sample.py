@@ -2,8 +2,9 @@
 
 A penalty shifts training people away from their least-squares rows. A new person is shifted like
 a near training person with the same sensitive features, so new people can be embedded one by
-one; see `parafair.model.moving`. A model with noise knows neither the shifts nor the least-squares rows of its training people
-exactly: shifts have noise, and released rows minus shifts stand for least-squares rows.
+one; see `parafair.model.moving`. A model with noise knows neither the shifts nor the least-squares
+rows of its training people exactly: shifts have noise, and released rows minus shifts stand for
+least-squares rows.
 
 A neighbor's shift hides less than a shift of one's own. Many new people can therefore be refined:
 they jointly minimize the training objective, loss plus penalty, over their own rows.

@@ -214,8 +214,7 @@ class Training(Axes):
             features: Features of the new people, encoded as in training.
             penalty: The penalty for joint refinement of the rows; None for no refinement.
             side: Their side information; None without any.
-            noise: The noise of the model. With some, neighbors are drawn, but for a refinement,
-                which moves people on by itself.
+            noise: The noise of the model. With some, neighbors are drawn, unless rows are refined.
         """
         centered = self.center(data)
         rows = self.new_rows(centered, factors, side).best()
@@ -253,15 +252,9 @@ class Training(Axes):
 
     def _draws(self, data: TensorData, side: NewSide | None) -> NDArray[np.float64]:
         """Return two numbers from 0 to 1 for each new person, which choose neighbors."""
-        return uniforms_of_people(
-            data,
-            self.mode,
-            2,
-            key=f"neighbors {self.secret}",
-            side=None if side is None else side.data,
-            zeros=self.absent == "zero",
-            apart=True,
-        )
+        key, zeros = f"neighbors {self.secret}", self.absent == "zero"
+        table = None if side is None else side.data
+        return uniforms_of_people(data, self.mode, 2, key=key, side=table, zeros=zeros, apart=True)
 
     def _refine(
         self, own: NewRows, rows: Tensor, features: SensitiveFeatures, penalty: Penalty
