@@ -328,7 +328,6 @@ def test_new_people_have_noise_of_the_same_size_that_is_their_own(marks, model, 
     exact = model.exact_release(tensor[PEOPLE:], groups[PEOPLE:]).rows
     added = whitened(model, rows - exact.numpy())
     np.testing.assert_allclose(added.mT @ added / NEW / 0.1**2, np.eye(3), atol=0.33)
-    # It depends on nobody else.
     some = np.arange(PEOPLE, PEOPLE + 7)[::-1]
     alone = model.transform(tensor[some], sensitive_features=groups[some])
     np.testing.assert_allclose(alone, rows[:7][::-1], rtol=1e-9, atol=1e-12)
