@@ -26,7 +26,7 @@ test-oldest: $(OLDEST)/.test
 # The wheel in new environments: the core, then each extra alone.
 test-extras: $(VENV)/.demo
 	$(INSTALL) build
-	$(BIN)/python tests/each_extra.py
+	$(BIN)/python -m tests.each_extra
 
 # Random calls and commands for ten minutes; SEED=8 tries others.
 SEED ?= 7

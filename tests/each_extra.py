@@ -1,6 +1,6 @@
 """Build the wheel and try it in new environments: the core, then each extra alone.
 
-``make test-extras`` tries all; ``python tests/each_extra.py core plot`` tries some. An environment
+``make test-extras`` tries all; ``python -m tests.each_extra core plot`` tries some. An environment
 is deleted when it has been tried.
 """
 
@@ -10,7 +10,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-from core_only import EXTRAS
+from tests.core_only import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 

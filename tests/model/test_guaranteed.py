@@ -228,7 +228,10 @@ def test_held_out_people_are_for_a_population():
     [
         (lambda X, later: X, "held_out: 100 of the 100 people of held_out"),
         (lambda X, later: (later[0], later[1][:-1]), "held_out: sensitive"),
-        (lambda X, later: (later[0][:, :-1], later[1]), "held_out: "),
+        (
+            lambda X, later: (later[0][:, :-1], later[1]),
+            "held_out: X must be a matrix of numbers with one row",
+        ),
     ],
 )
 def test_refusals_of_held_out_people_name_the_argument(change, message):
