@@ -92,9 +92,19 @@ def fingerprint_of(secret: str) -> str:
     return hashlib.sha256(f"training data {secret}".encode()).hexdigest()
 
 
-def normals_of_people(*args: Any, **settings: Any) -> NDArray[np.float64]:
+def normals_of_people(
+    data: TensorData,
+    mode: int,
+    count: int,
+    *,
+    key: str,
+    side: TensorData | None = None,
+    zeros: bool = False,
+    apart: bool = False,
+) -> NDArray[np.float64]:
     """Return standard normal numbers for each person; arguments as in `uniforms_of_people`."""
-    normals: NDArray[np.float64] = ndtri(uniforms_of_people(*args, **settings))
+    uniforms = uniforms_of_people(data, mode, count, key=key, side=side, zeros=zeros, apart=apart)
+    normals: NDArray[np.float64] = ndtri(uniforms)
     return normals
 
 
