@@ -41,10 +41,12 @@ MODELS: dict[str, tuple[dict[str, Any], bool]] = {
     "strength 1000, group known": ({"strength": 1000.0}, True),
     "strength 1000, group unknown": ({"strength": 1000.0}, False),
     "strength 1000, noise 0.3, group known": ({"strength": 1000.0, "noise": 0.3}, True),
+    "sliced transport, group known": ({"method": "sliced-transport"}, True),
     "linear encoder": ({"encoder": "linear"}, False),
     "network encoder": ({"encoder": "network"}, False),
     "network encoder, 1800 steps": ({"encoder": Learned(steps=1800)}, False),
     "network encoder, noise 0.6": ({"encoder": "network", "noise": 0.6}, False),
+    "network encoder, group known": ({"encoder": "network"}, True),
 }
 
 
@@ -92,7 +94,16 @@ def oulad_blind() -> Iterable[Row]:
             "plain": {"method": "none"},
             "linear encoder": {"encoder": "linear"},
             "network encoder": {"encoder": "network"},
-            "network encoder, noise 0.6": {"encoder": "network", "noise": 0.6},
+            "network encoder, 1800 steps": {"encoder": Learned(steps=1800)},
+            "network encoder, 1800 steps, noise 0.4": {
+                "encoder": Learned(steps=1800),
+                "noise": 0.4,
+            },
+            "network encoder, 1800 steps, strength 1000, noise 0.4": {
+                "encoder": Learned(steps=1800),
+                "strength": 1000.0,
+                "noise": 0.4,
+            },
         }.items()
     ]
     for rows in Parallel(n_jobs=JOBS)(jobs):

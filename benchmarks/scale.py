@@ -10,8 +10,9 @@
 device; see `benchmarks.drawn`. Each number of people runs in a process of its own, for its peak
 memory. Rows are added to benchmarks/results/scale_NAME.json. With several numbers of people, the
 power with which the time of a pass, a fit or a step grows is printed. `aims` is a list of `memory`:
-steps of 10^5, 10^6 and 10^7 people with 10 entries each, and a fit of 10^6 people with 100 entries
-each; --quick has a hundredth of the people.
+a fit of 10^6 people with 100 entries each, and steps of 10^5, 10^6 and 10^7 people with 10 entries
+each; --quick has a hundredth of the people. It needs what parafair itself needs, and says on the
+way where it is.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def main() -> None:
 
 
 def aims(device: str, divisor: int, seconds: float) -> None:
-    """Measure how steps grow with the people, then a large fit; each row is stored at once.
+    """Measure a large fit, then how steps grow with the people; each row is stored at once.
 
     Args:
         device: The device.
@@ -91,8 +92,8 @@ def aims(device: str, divisor: int, seconds: float) -> None:
     common |= {"tol": 3e-5, "seconds": seconds}
     small = {**common, "others": [20, 20], "entries": 10, "steps_only": True}
     large = {**common, "others": [500, 500], "entries": 100, "steps_only": False}
-    plan = [{**small, "people": n // divisor} for n in (10**5, 10**6, 10**7)]
-    plan.append({**large, "people": 10**6 // divisor})
+    plan = [{**large, "people": 10**6 // divisor}]
+    plan += [{**small, "people": n // divisor} for n in (10**5, 10**6, 10**7)]
     rows = []
     names = ("people", "entries", "drawn, s", "step, s", "fit, s", "status", "residual", "GPU GB")
     print(" | ".join(names), flush=True)
@@ -102,10 +103,9 @@ def aims(device: str, divisor: int, seconds: float) -> None:
         if divisor == 1:
             _store("scale_aims", row)
         print(" | ".join(_short(row.get(name, "")) for name in names), flush=True)
-        if len(rows) == len(plan) - 1:
-            power = exponent(rows, "step, s")
-            print(f"step, s grows with the power {power:.3f} of the people", flush=True)
-    print(json.dumps(rows[-1]), flush=True)
+        print(json.dumps(row), flush=True)
+    power = exponent(rows[1:], "step, s")
+    print(f"step, s grows with the power {power:.3f} of the people")
 
 
 def _short(value: object) -> str:

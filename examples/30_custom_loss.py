@@ -64,7 +64,7 @@ class Expectile:
         """Return the model: it is in the units of the data."""
         return model
 
-    def linked(self, values: Tensor) -> Tensor:
+    def linked(self, values: Tensor, mean: Tensor) -> Tensor:
         """Return the entries."""
         return values
 

@@ -19,12 +19,25 @@ def embed(file, entries):
 
 
 def normal(x, cells, last, count):
-    """Return normal numbers that follow from the entries: the same row whenever it is asked for."""
-    hashed = mix(mix(cells[:, None] ^ x.view(np.uint64)) ^ last[:, None, None])
-    first, second = hashed.sum(2)[:, :, None]
+    """Return normal numbers that follow from the entries: the same row whenever it is asked for.
+
+    The second of several people with equal entries, and further ones, have numbers of their own.
+    """
+    hashed = mix(mix(cells[:, None] ^ x.view(np.uint64)) ^ last[:, None, None]).sum(2)
+    before = equal_before(hashed)
+    first, second = np.where(before > 0, mix(hashed ^ mix(before)), hashed)[:, :, None]
     drawn = mix(mix(first + STEP * np.arange(1, count + 1, dtype=np.uint64)) ^ second)
     uniform = ((drawn >> np.uint64(11)) + 0.5) * 2.0**-53
     return np.vectorize(NormalDist().inv_cdf, otypes=[float])(uniform)
+
+
+def equal_before(hashed):
+    """Return how many people before each one have the same entries."""
+    _, which, counts = np.unique(hashed, axis=1, return_inverse=True, return_counts=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    found = np.empty(len(order), np.uint64)
+    found[order] = np.concatenate([np.arange(count, dtype=np.uint64) for count in counts])
+    return found
 
 
 STEP = np.uint64(0x9E3779B97F4A7C15)

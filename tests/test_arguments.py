@@ -93,6 +93,13 @@ def test_what_is_no_path_is_refused(value):
         as_path("folder", value)
 
 
+@pytest.mark.parametrize("value", ["~", "~/rows.npy", Path("~") / "rows.npy"])
+def test_a_home_that_no_shell_has_expanded_is_no_folder_here(value):
+    with pytest.raises(ValueError, match="folder begins with ~, .* got '~.*; write the folder out"):
+        as_path("folder", value)
+    assert as_path("folder", "~rows.npy") == Path("~rows.npy")
+
+
 @pytest.mark.parametrize("value", ["a\0b", "x" * 5000])
 def test_paths_that_no_system_has_are_refused(value):
     with pytest.raises(ValueError, match="folder must be a path that can be looked up, got"):

@@ -25,7 +25,7 @@ from parafair import (
     parity_limit,
     tune,
 )
-from parafair.datasets import Dataset
+from parafair.datasets import Dataset, ratings
 from parafair.display import shortened
 from parafair.model import shown
 from parafair.model.trials import Selection, Trial
@@ -159,6 +159,13 @@ def test_the_diagram_links_to_our_pages(objects, monkeypatch):
     )
     monkeypatch.setattr(shown, "documentation_url", lambda: "")
     assert "api/parafair" not in objects["model"]._repr_html_()
+
+
+def test_a_data_set_whose_features_cannot_be_used_says_so():
+    data = ratings(users=10, items=40)
+    page = data._repr_html_()
+    assert "it almost labels them; leave it out" in page
+    assert page.count("10 people") >= 1
 
 
 def test_an_unfitted_model_shows_its_diagram_alone():

@@ -187,7 +187,7 @@ def test_missing_and_strange_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nothing.npy does not exist or is not a file"):
         read_tensor(tmp_path / "nothing.npy")
     (tmp_path / "data.xyz").write_text("1")
-    with pytest.raises(ValueError, match="must be a .npy or .npz file, got '.xyz'"):
+    with pytest.raises(ValueError, match="must end in one of .npy, .npz, got '.xyz'; convert it$"):
         read_tensor(tmp_path / "data.xyz")
 
 

@@ -88,6 +88,16 @@ def bytes_of(name: str, value: object) -> int:
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
+def size_text(number: float) -> str:
+    """Return a number of bytes as text, in units in which it is not zero.
+
+    >>> size_text(1.5e9), size_text(640_000)
+    ('1.50 GB', '0.64 MB')
+    """
+    unit = "GB" if number >= 0.1 * UNITS["G"] else "MB"
+    return f"{number / UNITS[unit[0]]:.2f} {unit}"
+
+
 def flag(name: str, value: object) -> bool:
     """Return a truth value; raise for others, because "no" would count as true."""
     if not isinstance(value, (bool, np.bool_)):
@@ -145,6 +155,11 @@ def as_path(name: str, value: object) -> Path:
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
         raise TypeError(f"{name} must be a path as text or a pathlib.Path, got {shown(value)}")
     path = Path(value)
+    if path.parts[:1] == ("~",):  # a folder of this name is deleted at great risk
+        raise ValueError(
+            f"{name} begins with ~, which only a shell replaces, got {shown(str(path))}; write the "
+            "folder out, or use pathlib.Path(...).expanduser()"
+        )
     try:
         if "\0" in str(path):
             raise ValueError("it has a null character")
@@ -155,6 +170,11 @@ def as_path(name: str, value: object) -> Path:
             "choose another"
         ) from error
     return path
+
+
+def has_ending(path: Path, endings: tuple[str, ...]) -> bool:
+    """Return whether the name of a file ends so, in small or capital letters."""
+    return path.name.lower().endswith(endings)
 
 
 def jobs(name: str, value: object) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from parafair.arguments import as_path, flag
+from parafair.arguments import as_path, flag, has_ending
 from parafair.errors import shown
 from parafair.records import plain
 from parafair.temporaries import MANIFEST_FILE, digest_of, is_digest, put_back, temporary
@@ -284,15 +284,16 @@ def read_tensor(path: Path, *, mapped: bool = False) -> NDArray[Any]:
 
 
 def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Raise unless the file exists and has one of these suffixes."""
+    """Raise unless the file exists and its name ends in one of these suffixes."""
     path = as_path("path", path)
     if not path.exists():
         put_back(path.parent.resolve())
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is not a file; check the path")
-    if path.suffix not in suffixes:
-        known, given = " or ".join(suffixes), f"the path {shown(str(path))}"
-        raise ValueError(f"{given} must be a {known} file, got {path.suffix!r}; convert it")
+    if not has_ending(path, suffixes):
+        ends = f"must end in one of {', '.join(suffixes)}, got {path.suffix!r}; convert it"
+        text = ", or rename a table of text to .csv, whatever its separator"
+        raise ValueError(f"the path {shown(str(path))} {ends}{text * ('.csv' in suffixes)}")
 
 
 def write_text(path: Path, text: str, *, overwrite: bool = True) -> None:

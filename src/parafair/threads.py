@@ -1,15 +1,39 @@
-"""One thread for results that must not depend on the number of threads."""
+"""Numbers of threads: one, for results that must not depend on it, and several side by side."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+def side_by_side(
+    function: Callable[[Item], Found], items: Sequence[Item], device: torch.device
+) -> list[Found]:
+    """Return ``[function(item) for item in items]``, several at once on a processor.
+
+    Each item has one thread. For work that fits into the cache this is faster than one item after
+    the other with all threads, and the results do not depend on the number of threads.
+    """
+    threads = min(len(items), torch.get_num_threads()) if device.type == "cpu" else 1
+    if threads < 2:
+        return [function(item) for item in items]
+
+    def alone(item: Item) -> Found:
+        with one_thread():
+            return function(item)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(alone, items))
 
 
 @contextmanager

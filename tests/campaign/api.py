@@ -179,6 +179,8 @@ def _attempt(case: Case, values: dict[str, Any], filters: str) -> tuple[tuple[Ki
             with contextlib.redirect_stdout(io.StringIO()):
                 result = eval(case.called(), {**NAMES, **values})
                 repr(result)
+                if hasattr(result, "_repr_html_") and not isinstance(result, type):
+                    result._repr_html_()
             kind, detail = Kind.FINE, ""
         except TooLong:
             kind, detail = Kind.SLOW, f"not finished after {LONGEST:g} seconds"

@@ -197,7 +197,7 @@ def blinding(seed: int, folder: Path) -> Iterator[Outcome]:
     number = 0
     while True:
         found = attempt(np.random.default_rng([seed, number]))
-        blinded = passes if number % DEFAULT_EVERY else passes_by_default
+        blinded = passes if (number + 1) % DEFAULT_EVERY else passes_by_default
         target = f"audit of {found.kind}"
         if blinded(found):
             yield Outcome(

@@ -6,7 +6,8 @@ from tests.campaign.values import Sort, choice
 
 METHODS = choice(
     ("'invariant'", "'invariant'", "'khsic'", "'hsic'", "'fatr'", "'none'", "'correlation-removal'",
-     "'moment-matching'", "'transport'", "'fair-pca'", "'leace'", "'kernel-perez-suay'",
+     "'moment-matching'", "'transport'", "'sliced-transport'", "'fair-pca'", "'leace'",
+     "'kernel-perez-suay'",
      "'mean-matching'", "'bhattacharyya'", "'mutual-information'", "penalties.MeanMatching(5.0)",
      "penalties.Invariant(2.0)", "encoders.PerezSuay(as_in_paper=True)",
      "penalties.Orthogonality(0.1, 1.0)"),

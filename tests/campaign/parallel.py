@@ -25,7 +25,7 @@ LONGEST_END = 60.0
 
 # The time that a useful number of attempts takes, relative to the others, which have 1: of calls
 # many are needed, an embedding is audited, and a killed command runs twice.
-COSTS = {"api": 4.0, "blinding": 4.0, "kills": 3.0, "shell": 3.0}
+COSTS = {"api": 4.0, "blinding": 6.0, "kills": 3.0, "shell": 2.0}
 
 # Exit codes of a process: still running, without and with failures, asked to end before it began.
 ENDS = (None, 0, 1, -signal.SIGTERM)

@@ -87,6 +87,7 @@ def test_pickled_arrays_are_not_loaded(arrays):
     [
         (("no.npy",), "no.npy does not exist"),
         (("people.csv",), "such as --modes student,test"),
+        (("scores.csv.gz", "--value", "score"), "'scores.csv.gz' must end in one of .csv,"),
         (("tensor.npy", "--value", "group"), "--value, --duplicates and --absent are for tables"),
         (
             ("tensor.npy", "--duplicates", "sum"),
@@ -100,6 +101,7 @@ def test_pickled_arrays_are_not_loaded(arrays):
     ],
 )
 def test_a_wrong_tensor_is_refused(arrays, arguments, message):
+    (arrays / "scores.csv.gz").touch()
     text = run("fit", *arguments, "--out", "run", code=2)
     assert text.startswith("Error:")
     assert message in text
@@ -121,16 +123,18 @@ def test_all_forms_of_the_data_give_the_same_run(tables):
     lines = [
         " ".join(map(str, [*i, v])) for i, v in zip(indices, data.entries.tolist(), strict=True)
     ]
-    (tables / "scores.tns").write_text("\n".join(lines) + "\n")
+    (tables / "scores.TNS").write_text("\n".join(lines) + "\n")
     np.save("scores.npy", data.to_dense().values.numpy())
+    (tables / "scores.csv").rename(tables / "scores.CSV")
+    (tables / "scores.npy").rename(tables / "scores.NPY")
     people = pd.read_csv("students.csv").sort_values("student")
     people.assign(student=range(1, 41)).to_csv("numbered.csv", index=False)
     people.to_csv("students.csv", index=False)
     plain = (*SMALL, "--rank", 2, "--method", "none")
-    run(*FIT_SCORES, "--method", "none")
-    run("fit", "scores.npy", *GENDER, *plain, "--out", "array")
+    run("fit", "scores.CSV", *FIT_SCORES[2:], "--method", "none")
+    run("fit", "scores.NPY", *GENDER, *plain, "--out", "array")
     numbered = ("--sensitive", "numbered.csv", "--sensitive-columns", "gender", "--key", "student")
-    run("fit", "scores.tns", "--modes", "student,module,test", *numbered, *plain, "--out", "list")
+    run("fit", "scores.TNS", "--modes", "student,module,test", *numbered, *plain, "--out", "list")
     expected = pd.read_csv("run/embedding.csv")
     pd.testing.assert_frame_equal(pd.read_csv("array/embedding.csv"), expected, rtol=1e-6)
     found = pd.read_csv("list/embedding.csv")

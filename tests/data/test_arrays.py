@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import sparse
 
 from parafair.data.arrays import as_tensor
 from parafair.data.devices import check_device, resolve_dtype
@@ -64,9 +65,10 @@ def test_a_device_without_values_is_refused():
     ("value", "message"),
     [
         (torch.eye(2).to_sparse(), "X must be dense, got a tensor of torch.sparse_coo"),
+        (sparse.csr_array(np.eye(2)), r"X must be dense, got a csr_array of shape \(2, 2\); use"),
         (torch.eye(2, device="meta"), "X must hold numbers, but it is on the device 'meta'"),
         ([[1, 2], [3]], "X must be an array with rows of equal length, got"),
-        (iter([1]), "X must hold numbers, got an array of object"),
+        (iter([1]), "X must hold numbers, got <list_iterator object"),
     ],
 )
 def test_what_holds_no_numbers_is_refused(value, message):

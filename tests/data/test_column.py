@@ -48,12 +48,18 @@ def test_a_feature_that_almost_labels_the_people_is_refused_with_a_remedy():
     assert len(Column.of("word", np.array(["a", "b", "c", "c"])).categories) == 3
 
 
-def test_numbers_that_count_the_people_are_refused_unless_they_are_stated_to_measure():
-    ids = np.random.default_rng(0).permutation(np.arange(1, 31))
-    with pytest.raises(ValueError, match="'id' numbers the 30 people from 1 to 30.* leave it out"):
+def test_numbers_that_never_repeat_are_refused_unless_they_are_stated_to_measure():
+    random = np.random.default_rng(0)
+    ids = random.permutation(np.arange(1, 31))
+    with pytest.raises(ValueError, match="each of the 30 people, from 1 to 30, .* leave it out"):
         Column.of("id", ids)
     assert Column.of("rank", ids, "numeric").kind == "numeric"
     assert Column.of("income", 7 * ids).kind == "numeric"
+    some = random.choice(6040, 943, replace=False)  # a part of a catalog
+    with pytest.raises(ValueError, match="each of the 943 people, .* kinds={'id': 'numeric'}"):
+        Column.of("id", some)
+    assert Column.of("income", random.integers(6040, size=943)).kind == "numeric"
+    assert Column.of("salt", random.integers(10**9, size=943)).kind == "numeric"
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, [1, 2], 1j, b"f", object()])

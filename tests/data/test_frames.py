@@ -21,13 +21,15 @@ def test_missing_and_strange_files_are_named(tmp_path):
         read_table(tmp_path / "nothing.csv")
     (tmp_path / "data.xyz").write_text("1")
     with pytest.raises(
-        ValueError, match="must be a .csv or .tsv or .tab or .txt or .parquet file, got '.xyz'"
+        ValueError,
+        match="data.xyz' must end in one of .csv, .tsv, .tab, .txt, .parquet, got '.xyz'; convert "
+        "it, or rename a table of text to .csv, whatever its separator",
     ):
         read_table(tmp_path / "data.xyz")
 
 
 @pytest.mark.parametrize("separator", [",", "\t", ";", "|"])
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".TXT"])
 def test_the_header_shows_the_separator(tmp_path, separator, suffix):
     file = tmp_path / f"a{suffix}"
     rows = [["id", "a, b; c", "score"], ["x", "y", "1"], ["z", "w, v", "2"]]
@@ -51,6 +53,12 @@ def test_unreadable_text_files_are_explained(tmp_path, content, message):
     (tmp_path / "x.csv").write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / "x.csv")
+
+
+def test_a_long_column_has_one_type(tmp_path):
+    lines = ["number,group", *(f"{i},{i % 2}" for i in range(300_000)), "0,other"]
+    (tmp_path / "long.csv").write_text("\n".join(lines))
+    assert {type(value) for value in read_table(tmp_path / "long.csv")["group"]} == {str}
 
 
 def test_labels_are_kept_as_written_and_na_may_be_a_group(tmp_path):

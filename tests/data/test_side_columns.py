@@ -62,6 +62,17 @@ def test_columns_are_standardized_over_the_observed_entries():
     np.testing.assert_array_equal(again.mean, columns.mean)
 
 
+@pytest.mark.parametrize("unit", [2.0**700, 2.0**-700, 2.0**1000])
+def test_units_of_columns_do_not_matter(unit):
+    usual = SideColumns.of(TensorData.from_array(TABLE), Squared())
+    moved = TensorData.from_array(TABLE * unit)
+    columns = SideColumns.of(moved, Squared())
+    standard = columns.standardize(moved).values
+    expected = usual.standardize(TensorData.from_array(TABLE)).values
+    torch.testing.assert_close(standard, expected, equal_nan=True)
+    np.testing.assert_allclose(columns.restore(standard.numpy()), TABLE * unit)
+
+
 def test_columns_that_tell_nothing():
     table = TensorData.from_array(TABLE.assign(same=3.0))
     with pytest.warns(ParafairWarning, match="columns same of side have the same value"):

@@ -129,7 +129,9 @@ def test_a_disk_that_is_too_small_is_refused_before_any_work(entries, tmp_path, 
     free = shutil.disk_usage(tmp_path)._replace(free=10**6 // 2)
     monkeypatch.setattr("parafair.data.sorting._disk", lambda table: 10**6)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
-    with pytest.raises(OSError, match=r"has 0\.0 GB free, but sorting \d+ rows needs"):
+    with pytest.raises(
+        OSError, match=r"has 0\.50 MB free, but sorting \d+ rows needs about 1\.00 MB"
+    ):
         sort(raw, tmp_path / "sorted")
 
 

@@ -123,7 +123,12 @@ def copy(real_data, tmp_path):
         (
             "studentAssessment",
             lambda t: t.replace(",0,78\n", ",0,780\n", 1),
-            "column score: values must be 0 to 100",
+            "column score: values must be 0 to 100; got '780.0'; get it again",
+        ),
+        (
+            "studentAssessment",
+            lambda t: t.replace(",0,78\n", ",0,good\n", 1),
+            "column score: values must be 0 to 100; got 'good'; get it again",
         ),
     ],
 )

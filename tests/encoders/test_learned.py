@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.metrics import balanced_accuracy_score
 
 from parafair import FairCP, SensitiveFeatures, TensorData, datasets, frontier
 from parafair.encoders import Learned
@@ -80,10 +82,47 @@ def test_score_is_about_the_rows_of_transform(data, settings):
     assert model.score(new) == pytest.approx(1 - (error / np.linalg.norm(centered)) ** 2)
 
 
-def test_the_group_aware_map_stays_available(model, data):
+def test_the_group_aware_map_stays_available(model, data, tmp_path):
     blind = model.transform(data.tensor)
     aware = model.transform(data.tensor, sensitive_features=data.sensitive_features)
     assert not np.allclose(blind, aware)
+    alone = model.transform(data.tensor[:1], sensitive_features=data.sensitive_features[:1])
+    np.testing.assert_allclose(alone, aware[:1], rtol=1e-6, atol=1e-8)
+    # It follows from released rows, so a folder needs no more than these.
+    model.save(tmp_path / "model")
+    again = FairCP.load(tmp_path / "model")
+    np.testing.assert_allclose(
+        again.transform(data.tensor, sensitive_features=data.sensitive_features), aware, rtol=1e-8
+    )
+
+
+@pytest.mark.filterwarnings("ignore::parafair.errors.ConvergenceWarning")
+def test_the_group_aware_map_hides_what_the_encoder_has_left():
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 2, 3000)
+    rows = random.standard_normal((3000, 2)) * (1 + 0.5 * groups[:, None]) + groups[:, None]
+    matrix = rows @ random.standard_normal((2, 8)) + 0.3 * random.standard_normal((3000, 8))
+    # A strength that hides little.
+    model = FairCP(2, encoder=QUICK, strength=0.01, tol=1e-2)
+    model.fit(matrix[:2000], sensitive_features=groups[:2000])
+    new = groups[2000:]
+    blind = model.transform(matrix[2000:])
+    aware = model.transform(matrix[2000:], sensitive_features=new)
+
+    def advantage(rows):
+        attacker = QuadraticDiscriminantAnalysis().fit(rows[::2], new[::2])
+        return balanced_accuracy_score(new[1::2], attacker.predict(rows[1::2])) - 0.5
+
+    assert advantage(blind) > 0.15
+    assert abs(advantage(aware)) < 0.07  # the standard error is 0.022
+
+
+def test_numbers_have_no_map_and_move_like_neighbors(data):
+    ages = np.random.default_rng(0).random(120)
+    model = FairCP(rank=2, encoder=QUICK, noise=0.3).fit(data.tensor, sensitive_features=ages)
+    aware = model.transform(data.tensor, sensitive_features=ages)
+    assert np.isfinite(aware).all()
+    assert not np.allclose(aware, model.transform(data.tensor))
 
 
 def test_a_stored_model_has_the_same_map(fitted, tmp_path):

@@ -1,10 +1,12 @@
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from parafair import FairCP, SensitiveFeatures, TensorData, datasets
 from parafair.encoders import Learned
-from parafair.encoders.optimizing import learn, make_batches
+from parafair.encoders.optimizing import learn, make_batches, thinned
 from parafair.errors import Interrupted
 from parafair.model.preparation import Settings
 from parafair.solvers import Status
@@ -70,16 +72,60 @@ def test_batches_have_everybody_once_and_their_share_of_every_group():
     features = SensitiveFeatures.of(groups, missing="exclude")
     matrix = random.standard_normal((420, 6))
     task = task_of(matrix, features, strength=1.0)
-    inputs = torch.arange(420.0, dtype=torch.float64)[:, None]
-    batches = make_batches(task.problem, inputs, 100)
+    batches = make_batches(task.problem, 100)
     assert len(batches) == 4
-    people = torch.cat([batch.inputs[:, 0] for batch in batches]).sort().values
-    assert people.tolist() == list(range(420))
+    assert torch.cat([batch.people for batch in batches]).sort().values.tolist() == list(range(420))
     for batch in batches:
-        own = batch.inputs[:, 0].long().numpy()
+        own = batch.people.numpy()
         np.testing.assert_array_equal(batch.problem.data.values.numpy(), matrix[own])
         assert abs((groups[own] == "a").sum() - (groups == "a").sum() / 4) <= 1
         assert abs((groups[own] == "b").sum() - (groups == "b").sum() / 4) <= 1
+
+
+def incomplete_people():
+    """People of whom some have few entries and others many."""
+    random = np.random.default_rng(0)
+    matrix = random.standard_normal((600, 9))
+    matrix[random.random(matrix.shape) > random.random((600, 1))] = np.nan
+    matrix[:, 0] = 1.0
+    return matrix, random.choice(["a", "b"], 600)
+
+
+def test_people_with_about_as_many_entries_are_in_a_batch_too():
+    matrix, groups = incomplete_people()
+    batches = make_batches(task_of(matrix, groups, strength=1.0).problem, 150)
+    assert len(batches) == 8
+    counts = np.isfinite(matrix).sum(1)
+    mixed, alike = (
+        [counts[batch.people.numpy()] for batch in half] for half in (batches[:4], batches[4:])
+    )
+    assert sorted(np.concatenate([batch.people for batch in batches[4:]])) == list(range(600))
+    for one, other in itertools.pairwise(alike):
+        assert one.max() <= other.min()
+    assert all(own.min() == 1 and own.max() > 6 for own in mixed)
+
+
+def test_a_batch_of_people_alike_has_people_of_every_group():
+    matrix, groups = incomplete_people()
+    counts = np.isfinite(matrix).sum(1)
+    groups[counts < 4] = "a"
+    rare = np.flatnonzero(counts >= 4)[:60]
+    groups[counts >= 4] = "a"
+    groups[rare] = "b"
+    batches = make_batches(task_of(matrix, groups, strength=1.0).problem, 150)
+    assert all((groups[batch.people.numpy()] == "b").sum() >= 20 for batch in batches)
+
+
+def test_fewer_entries_are_some_of_those_that_were_there():
+    matrix, _ = incomplete_people()
+    data = TensorData.from_array(matrix)
+    found = thinned(data, 0, torch.Generator().manual_seed(0)).to_dense().values.numpy()
+    there = np.isfinite(found)
+    np.testing.assert_array_equal(found[there], matrix[there])
+    kept = there.sum(1) / np.isfinite(matrix).sum(1)
+    assert there.any(1).all()
+    assert 0.7 < kept.mean() < 0.85  # from none to half of them are left out
+    assert kept[np.isfinite(matrix).sum(1) > 7].min() < 0.65
 
 
 def test_an_interrupted_fit_has_an_encoder(task, plain):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from sklearn.base import clone
 
@@ -64,6 +66,14 @@ def test_the_picked_model_is_fitted(curve):
     # Its settings are those of the fit, so it can be fitted again.
     again = clone(model).fit(MATRIX, sensitive_features=GROUPS)
     assert again.fit_.residual == pytest.approx(point.residual, rel=1e-3)
+
+
+def test_points_of_others_are_refused(curve):
+    with pytest.raises(TypeError, match="point must be a Point, got 1; pass one of points"):
+        curve.model(1)
+    other = replace(curve.points[0], member=replace(curve.points[0].member, method="other"))
+    with pytest.raises(ValueError, match="other.* is not one of this frontier; pass one of points"):
+        curve.model(other)
 
 
 @pytest.mark.parametrize(

@@ -46,3 +46,4 @@ def test_an_unreachable_level_is_refused():
         people_needed(0)
     with pytest.raises(ValueError, match="groups must be a whole number of at least 2"):
         people_needed(0.05, groups=1)
+    assert people_needed(0.1, groups=1000) == 2  # fewer are refused

@@ -63,6 +63,10 @@ def test_the_exported_encoder_gives_the_rows_of_transform(name, mode, tmp_path):
     # The first row is about 1e6; sums are in another order.
     np.testing.assert_allclose(rows, expected, rtol=1e-10, atol=1e-10)
     np.testing.assert_array_equal(embed(tmp_path / "encoder.npz", new[::-1]), rows[::-1])
+    twice = np.concatenate([new, new[:3]])  # who have noise of their own
+    expected = model.transform(np.moveaxis(twice, 0, mode))
+    found = embed(tmp_path / "encoder.npz", twice)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
     noisy = name != "reduction without noise"
     assert bool(np.load(tmp_path / "encoder.npz")["noise"].any()) == noisy
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from parafair import FairCP, ParafairWarning, SensitiveFeatures, frontier, tune
+from parafair import FairCP, FairTucker, ParafairWarning, SensitiveFeatures, frontier, tune
 
 X = np.random.default_rng(0).random((6, 4, 3))
 
@@ -31,6 +31,12 @@ X = np.random.default_rng(0).random((6, 4, 3))
 def test_arguments_of_a_wrong_type_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         FairCP(2, method="none", **options).fit(X)
+
+
+@pytest.mark.parametrize("model", [FairTucker(iter((2, 2, 2))), FairCP(non_negative=iter([0]))])
+def test_arguments_that_can_be_read_once_are_refused(model):
+    with pytest.raises(TypeError, match=r"must be the same each time it is read, .* pass a list"):
+        model.fit(X)
 
 
 def test_numpy_booleans_center():

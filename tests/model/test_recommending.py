@@ -217,3 +217,14 @@ def test_an_empty_list_of_people_is_refused():
     data = TensorData.from_array([[1.0, np.nan, 2.0], [3.0, 4.0, np.nan], [1.0, 2.0, 2.5]])
     with pytest.raises(ValueError, match="people must hold labels such as text .*, got none"):
         FairCP(1, method="none").fit(data).recommend([], 1)
+
+
+def test_a_table_of_people_is_refused_and_an_empty_one_excludes_nothing(model):
+    with pytest.raises(ValueError, match="people must be a list of labels, .*; pass one column"):
+        model.recommend(pd.DataFrame({"who": ["a"]}), 1)
+    columns = {name: [] for name in model.training_.modes}
+    everything = model.recommend(k=1, exclude=pd.DataFrame(columns))
+    np.testing.assert_array_equal(everything.scores, model.recommend(k=1, exclude=None).scores)
+    assert model.predict(pd.DataFrame(columns)).shape == (0,)
+    with pytest.raises(ValueError, match="exclude has no column"):
+        model.recommend(k=1, exclude=pd.DataFrame())

@@ -18,13 +18,10 @@ REFUSED = {
     "encoder='linear'": FairCP(2, encoder="linear"),
     "method='transport'": FairCP(2, method="transport"),
     "method='leace'": FairCP(2, method="leace"),
-    "method='mean-matching'": FairCP(2, method="mean-matching"),
-    "non_negative=True": FairCP(2, method="none", non_negative=True),
-    "loss='poisson-identity'": FairCP(2, method="none", loss="poisson-identity"),
     "FairTucker": FairTucker((2, 2, 2)),
     "init='svd'": FairCP(2, method="none", init="svd"),
     "solver='gradient'": FairCP(2, method="none", solver="gradient"),
-    "solver='block'": FairCP(2, solver="block"),
+    "solver='block' with method='invariant'": FairCP(2, solver="block"),
     "got KHSIC": FairCP(2, method="khsic"),
     "has 2 processes": FairCP(2),  # 40 people are one part
 }

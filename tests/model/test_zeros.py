@@ -181,7 +181,7 @@ def test_other_losses_have_non_negative_factors_with_every_kind_of_penalty(loss,
     _, dense = zeros.pair("poisson", shape=(24, 6, 5))
     groups = np.resize(["a", "b"], 24)
     model = FairCP(2, method=method, loss=loss, non_negative=True, center=loss != "huber", noise=0)
-    small = "differences far below the resolution of the criterion"
+    small = "differences far below the resolution of the method"
     warned = pytest.warns(match=small) if method == "invariant" else contextlib.nullcontext()
     with warned:
         model.fit(dense, sensitive_features=groups)

@@ -114,6 +114,35 @@ def test_an_interruption_between_two_deals_keeps_the_fit(task, starts, monkeypat
     assert caught.value.fit.cp.factors[0].dtype == torch.float64
 
 
+def test_deals_that_the_start_was_fitted_to_are_not_fitted_again(task, starts, monkeypatch):
+    with_deal, seen = Problem.with_deal, []
+
+    def spy(problem, deal):
+        seen.append(deal)
+        return with_deal(problem, deal)
+
+    monkeypatch.setattr(Problem, "with_deal", spy)
+    settings = {"starts": starts, "stop": Stop(max_iter=30, tol=0.0)}
+    solve_dealt(task.problem, task.settings.solver, dealt=4, **settings)
+    assert seen == [5, 6, 7]
+
+
+def test_steps_are_found_where_components_nearly_cancel(task, starts, monkeypatch):
+    monkeypatch.setattr("parafair.solvers.problem.LEAST_IN_SINGLE", 0)
+    # The same decomposition, with two components that are a million times their difference.
+    rows, *others = (factor.clone() for factor in starts)
+    far = rows[..., :1] * 1e6
+    doubled = [torch.cat([factor, factor[..., :1]], -1) for factor in others]
+    doubled[0][..., -1] *= 1 + 1e-6
+    starts = (torch.cat([far, rows[..., 1:], -far], -1), *doubled)
+    problem = replace(task.problem, rank=starts[0].shape[-1])
+    stop = Stop(max_iter=20, tol=0.0)
+    (fit,) = solve_dealt(problem, task.settings.solver, starts=starts, stop=stop)
+    # About one evaluation for a step, and one for a deal.
+    assert fit.counts["evaluations"] <= 40
+    assert fit.counts["restarts"] == 0
+
+
 def test_curvature_lasts_when_chunks_change(task, starts, monkeypatch):
     stop = Stop(max_iter=40, tol=0.0)
     (lasting,) = solve_dealt(task.problem, task.settings.solver, starts=starts, stop=stop)

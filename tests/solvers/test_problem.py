@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from parafair.algebra import observed, segments
+from parafair.algebra.tucker_tensor import Multilinear
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.penalties import HSIC, Invariant
@@ -129,6 +130,11 @@ def test_people_left_out_of_the_criterion_do_not_change_it():
         ({"sensitive": ["a", "b"]}, "sensitive must be a SensitiveFeatures, got"),
         ({"other_sensitive": [1]}, "other_sensitive must be a Mapping, got"),
         ({"loss": np.ones(2)}, "loss must be one of squared, huber, .*; got"),
+        (
+            {"structure": float("inf"), "sensitive": SensitiveFeatures.of(["a", "b"])},
+            "structure must be a Multilinear, got inf; use Multilinear",
+        ),
+        ({"structure": Multilinear((2, 2), (1, 1))}, "structure is for a matrix .* 4 columns"),
     ],
 )
 def test_parts_of_a_wrong_type_are_refused(options, message):

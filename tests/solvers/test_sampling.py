@@ -29,7 +29,7 @@ def task(monkeypatch):
 
 
 def test_a_sample_is_some_of_the_penalized_people_with_their_entries(task):
-    places, few = take_sample(task.problem)
+    places, few = take_sample(task.problem, 120)
     assert len(places) == 120
     assert set(places.tolist()) <= set(task.problem.penalized.tolist())
     torch.testing.assert_close(few.data.entries, task.problem.data.take(0, places).entries)
@@ -39,7 +39,7 @@ def test_a_sample_is_some_of_the_penalized_people_with_their_entries(task):
 
 def test_the_sample_keeps_its_rows_and_others_move_like_their_neighbors(task):
     problem = task.problem
-    places, few = take_sample(problem)
+    places, few = take_sample(problem, 120)
     plain = task.fit_plain()
     rows = plain.cp.factors[0]
     moved = list(plain.cp.factors)
@@ -70,13 +70,13 @@ def test_a_fit_to_a_sample_is_a_better_start_for_a_strong_penalty(task):
 def test_many_people_begin_at_the_sample_or_at_the_plain_decomposition(task, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        "parafair.solvers.contest.solve_sample",
+        "parafair.solvers.contest_of_many.solve_sample",
         lambda *args, **settings: seen.append(1) or solve_sample(*args, **settings),
     )
     settings = {"plain": [task.fit_plain()], "stop": Stop(max_iter=20)}
     decompose_from(task.problem, task.settings.solver, **settings)
     assert not seen
-    monkeypatch.setattr("parafair.solvers.contest.LEAST_PEOPLE", 400)
+    monkeypatch.setattr("parafair.solvers.contest_of_many.LEAST_PEOPLE", 400)
     (fit,) = decompose_from(task.problem, task.settings.solver, **settings)
     assert seen
     assert fit.counts["rough iterations"] > 0
@@ -90,7 +90,7 @@ def interrupt(*_):
 
 
 def test_an_interrupted_sample_leaves_the_plain_decomposition_of_everybody(task, monkeypatch):
-    monkeypatch.setattr("parafair.solvers.contest.LEAST_PEOPLE", 400)
+    monkeypatch.setattr("parafair.solvers.contest_of_many.LEAST_PEOPLE", 400)
     plain = task.fit_plain()
     with pytest.raises(Interrupted, match="the embedding is that of a plain") as caught:
         decompose_from(

@@ -95,7 +95,7 @@ def test_a_fit_to_some_people_has_their_rows_of_the_table():
     places = np.array([4, 2, 9])
     few = problem.of_people(places, GROUPS.take(places))
     assert torch.equal(few.side.data.values, problem.side.data.values[places])
-    sample, few = take_sample(problem)
+    sample, few = take_sample(problem, 1200)
     (fit,) = solve_batch(few, LBFGS(), starts=tuple(s[:1] for s in starts), stop=Stop(max_iter=3))
     carried = carry_over(problem, fit, sample, few.penalized_features)
     assert carried.cp.shape == SHAPE

@@ -57,7 +57,7 @@ def test_only_people_in_chunks_and_in_few_groups_have_such_a_start(halves):
 def test_groups_agree_at_the_start_and_others_stay_where_they_fit_best(halves):
     task = make_task(halves)
     problem, plain = task.problem, task.fit_plain()
-    factors = sliced_start(problem, plain)
+    factors = sliced_start(problem, plain.cp.factors)
     before, after = (
         problem.evaluate([factor[None] for factor in each]).penalty
         for each in (plain.cp.factors, factors)
@@ -72,7 +72,7 @@ def test_numbers_are_cut_into_groups():
     ages = np.random.default_rng(2).normal(40, 10, 500)
     task = make_task(ages)
     before = task.fit_plain().cp.factors
-    after = sliced_start(task.problem, task.fit_plain())
+    after = sliced_start(task.problem, task.fit_plain().cp.factors)
     penalties = [
         float(task.problem.evaluate([factor[None] for factor in each]).penalty)
         for each in (before, after)
@@ -83,8 +83,8 @@ def test_numbers_are_cut_into_groups():
 def test_a_member_without_a_penalty_or_that_diverged_has_one_start(halves, monkeypatch):
     task, seen = make_task(halves), []
     monkeypatch.setattr(
-        "parafair.solvers.contest.sliced_start",
-        lambda problem, fit: seen.append(fit) or sliced_start(problem, fit),
+        "parafair.solvers.contest_of_many.sliced_start",
+        lambda problem, factors: seen.append(factors) or sliced_start(problem, factors),
     )
     plain = task.fit_plain()
     broken = replace(
@@ -99,6 +99,24 @@ def test_a_member_without_a_penalty_or_that_diverged_has_one_start(halves, monke
     assert [fit.status is Status.DIVERGED for fit in fits] == [False, False, True]
 
 
+def test_starts_compete_among_a_sample_if_there_are_many_more_people(halves, monkeypatch):
+    task, seen = make_task(halves), []
+
+    def spy(problem, factors):
+        seen.append(len(problem.penalized_features))
+        return sliced_start(problem, factors)
+
+    monkeypatch.setattr("parafair.solvers.contest_of_many.sliced_start", spy)
+    monkeypatch.setattr("parafair.solvers.contest_of_many.CONTEST_PEOPLE", 200)
+    plain, whole = task.fit_plain(), task.problem
+    (fit,) = decompose_from(whole, task.settings.solver, plain=[plain], stop=Stop(max_iter=10))
+    everybody = len(whole.penalized_features)
+    # The contest first; everybody is moved only if that start won.
+    assert seen in ([200], [200, everybody])
+    assert fit.cp.shape == whole.shape
+    assert fit.counts["rough iterations"] > 0
+
+
 def test_the_lower_objective_wins(halves, monkeypatch):
     task = make_task(halves)
     plain, stop = task.fit_plain(), Stop(max_iter=30)
@@ -108,7 +126,7 @@ def test_the_lower_objective_wins(halves, monkeypatch):
         return fit.objective
 
     both = objective()
-    monkeypatch.setattr("parafair.solvers.contest.can_slice", lambda problem: False)
+    monkeypatch.setattr("parafair.solvers.contest_of_many.can_slice", lambda problem: False)
     assert both <= objective()
 
 

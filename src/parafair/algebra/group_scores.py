@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Protocol
 
@@ -22,8 +23,10 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import Factors, cross_gram, gram, product_of
 from parafair.algebra.observed import CompleteObservations, MaskedObservations, Observations
 from parafair.algebra.row_grams import RowGrams
+from parafair.algebra.shares import sum_others
 from parafair.algebra.sparse import SparseObservations
 from parafair.algebra.zero_filled import ZeroFilledObservations
+from parafair.team import ALONE, Team
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,40 +159,49 @@ class GroupScores:
 
     Attributes:
         mode: The mode of the people.
-        people: The people of each group.
-        parts: The entries of each group.
+        people: The people of each group in this process; it may have none of some groups.
+        parts: Their entries.
         constants: Columns of each mode that follow those of the factor and are not fitted, such as
             offsets, shape (size, k).
+        team: All processes, over whose people moments and gradients are.
     """
 
     mode: int
     people: tuple[Tensor, ...]
     parts: tuple[Part, ...]
     constants: tuple[Tensor, ...]
+    team: Team = ALONE
 
     @classmethod
     def of(
-        cls, entries: Observations, mode: int, people: Sequence[Tensor], constants: Sequence[Tensor]
+        cls,
+        entries: Observations,
+        mode: int,
+        people: Sequence[Tensor],
+        constants: Sequence[Tensor],
+        team: Team = ALONE,
     ) -> GroupScores:
         """Return the scores of groups of people.
 
         Args:
-            entries: The observed entries.
+            entries: The observed entries of the people of this process.
             mode: The mode of the people.
-            people: The positions of the people of each group.
+            people: The positions of the people of each group among them.
             constants: As in the class.
+            team: All processes.
         """
         values = entries.values
         norm = float(torch.linalg.vector_norm(values, dtype=torch.float64))
-        size = norm / values.numel() ** 0.5 or 1.0
+        size = norm / max(1, values.numel()) ** 0.5 or 1.0
         parts = tuple(_part(entries, mode, rows, size) for rows in people)
-        return cls(mode, tuple(people), parts, tuple(constants))
+        return cls(mode, tuple(people), parts, tuple(constants), team)
 
-    @property
+    @cached_property
     def counts(self) -> Tensor:
         """Number of entries of each group, in double precision, shape (groups,)."""
         counts = [part.count for part in self.parts]
-        return torch.tensor(counts, dtype=torch.float64, device=self.people[0].device)
+        own = torch.tensor(counts, dtype=torch.float64, device=self.people[0].device)
+        return self.team.sum(own)
 
     def moments_and_slopes(self, factors: Factors) -> tuple[Moments, list[Slopes]]:
         """Return the moments of all groups, and the slopes of each.
@@ -205,7 +217,8 @@ class GroupScores:
             sums.append(_inner(own[self.mode], h[self.mode]))
             squares.append(_inner(own[self.mode], q[self.mode]))
             slopes.append(Slopes(people, h, q))
-        return Moments(self.counts, torch.stack(sums, -1), torch.stack(squares, -1)), slopes
+        both = self.team.sums([torch.stack(sums, -1), torch.stack(squares, -1)])
+        return Moments(self.counts, *both), slopes
 
     def gradients(
         self, factors: Factors, slopes: Sequence[Slopes], of_sums: Tensor, of_squares: Tensor
@@ -227,10 +240,10 @@ class GroupScores:
                     found[mode].index_add_(1, own.people, slope)
                 else:
                     found[mode] += slope
-        return found
+        return sum_others(self.team, self.mode, found)
 
     def block(self, factors: Factors, mode: int) -> BlockScores:
-        """Return the scores as a function of the factor of one mode."""
+        """Return the scores as a function of the factor of one mode; of a process alone."""
         wide = self._wide(factors)
         found = [
             (people, *part.block(self._of_group(wide, people), mode))
@@ -323,8 +336,8 @@ class BlockScores:
 
 def _part(entries: Observations, mode: int, people: Tensor, size: float) -> Part:
     """Return the entries of some people."""
-    if isinstance(entries, CompleteObservations):
-        return CompletePart(entries.values.numel() // entries.shape[mode] * len(people))
+    if isinstance(entries, CompleteObservations) or not len(people):
+        return CompletePart(prod(entries.shape) // entries.shape[mode] * len(people))
     if isinstance(entries, MaskedObservations):
         observed = entries.observed.index_select(mode, people)
         filled = observed.to(entries.filled) * size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -133,9 +134,17 @@ def sum_slopes(
         value: That of the entries of this process, shape (batch,).
         slopes: One per mode.
     """
-    others = [other for other in range(len(slopes)) if other != mode]
-    total, *summed = team.sums([value, *(slopes[other] for other in others)])
-    found = list(slopes)
-    for other, slope in zip(others, summed, strict=True):
-        found[other] = slope
+    total, *found = sum_others(team, mode + 1, [value, *slopes])
     return total, found
+
+
+def sum_others(team: Team, own: int, parts: Sequence[Tensor]) -> list[Tensor]:
+    """Return tensors summed over all processes by one message, but for one that stays as it is.
+
+    Args:
+        team: All processes.
+        own: Which one stays: it is about the people of this process.
+        parts: The tensors.
+    """
+    summed = team.sums([*parts[:own], *parts[own + 1 :]])
+    return [*summed[:own], parts[own], *summed[own:]]

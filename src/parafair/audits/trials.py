@@ -236,7 +236,7 @@ def _predict(
     if column.kind == "numeric" and not all(np.isfinite(one.answers).all() for one in found):
         raise ValueError(
             f"attackers: {name!r} predicted NaN or infinite numbers for sensitive feature "
-            f"{column.name!r}; an audit needs finite predictions, so correct it or leave it out"
+            f"{column.name!r}, but an audit needs finite ones; correct it or leave it out"
         )
     return found
 

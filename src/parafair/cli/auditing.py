@@ -12,6 +12,7 @@ import pandas
 import typer
 from numpy.typing import NDArray
 
+from parafair.arguments import has_ending
 from parafair.audits import Audit, OutputAudit, audit, audit_outputs, check_max_leakage
 from parafair.cli.command import command
 from parafair.cli.embeddings import Embedding, read_embedding
@@ -161,11 +162,12 @@ def _new_people(which: AuditedPeople, people: FeatureOptions, known: Embedding) 
     if which.new_embedding is None or which.new_sensitive is None:
         return {}
     key = people.key
-    if key is None and which.new_embedding.is_file() and which.new_embedding.suffix not in ARRAYS:
-        tables = [read_table(path) for path in (which.new_embedding, which.new_sensitive)]
+    given = which.new_embedding
+    if key is None and given.is_file() and not has_ending(given, ARRAYS):
+        tables = [read_table(path) for path in (given, which.new_sensitive)]
         names = (known.inputs.key, known.mode)
         key = next((n for n in names if n and all(n in own.columns for own in tables)), None)
-    found = read_embedding(which.new_embedding, key)
+    found = read_embedding(given, key)
     options = replace(people, sensitive=which.new_sensitive, key=key)
     rows, features, _ = _pair(found, options, None)
     return {"new_embedding": rows, "new_sensitive_features": features}

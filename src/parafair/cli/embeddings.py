@@ -10,6 +10,7 @@ import numpy as np
 import pandas
 from numpy.typing import NDArray
 
+from parafair.arguments import has_ending
 from parafair.cli.inputs import Inputs
 from parafair.cli.tensors import ARRAYS
 from parafair.data.frames import read_table
@@ -53,7 +54,7 @@ def read_embedding(path: Path, key: str | None) -> Embedding:
     """
     if is_there(path) and path.is_dir():
         return _embedding_of(load_model(path), Inputs.read(path))
-    if path.suffix in ARRAYS:
+    if has_ending(path, ARRAYS):
         if key is not None:
             raise ValueError(f"--key {key} needs a table with that column, but {path} is an array")
         return Embedding(read_tensor(path), None)
@@ -79,5 +80,5 @@ def _embedding_of(model: FairCP | FairTucker, inputs: Inputs) -> Embedding:
         unnamed = mode == f"mode_{axes.mode}"
         labeled = not (unnamed and np.array_equal(labels, np.arange(len(labels))))
     else:
-        labeled = inputs.key is not None or Path(inputs.tensor).suffix not in ARRAYS
+        labeled = inputs.key is not None or not has_ending(Path(inputs.tensor), ARRAYS)
     return Embedding(rows, labels, mode if labeled else None, training.penalized, inputs)

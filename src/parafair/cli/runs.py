@@ -36,7 +36,7 @@ from parafair.errors import unknown_choice
 from parafair.guarantees.certifying import certify
 from parafair.model.estimator import FairCP
 from parafair.model.noise import warn_of_exact
-from parafair.model.notices import warn_of_entries
+from parafair.model.notices import warn_of_contents
 from parafair.model.tucker import FairTucker
 from parafair.storage import check_new_folder, new_file, new_folder, write_json
 
@@ -156,7 +156,7 @@ def write_run(
             write_json(folder / TUNING_FILE, tuning)
     if keep_exact:
         warn_of_exact(model.fit_, stacklevel=2)
-    warn_of_entries(model.encoder_, stacklevel=2)
+    warn_of_contents(model.fit_, stacklevel=2)
 
 
 def certify_run(result: FittedOptions, model: FairCP | FairTucker) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from parafair.arguments import as_path, bytes_of
+from parafair.arguments import as_path, bytes_of, has_ending
 from parafair.cli.options import DATA, defaults, option, words
 from parafair.data.frames import SUFFIXES
 from parafair.data.long_table import Absent, Duplicates
@@ -21,7 +21,7 @@ from parafair.stored import warn_if_changed
 from parafair.temporaries import is_there
 from parafair.torchrun import process_count
 
-ARRAYS, LISTS = (".npy", ".npz"), (".tns", ".gz")
+ARRAYS, LISTS = (".npy", ".npz"), (".tns", ".tns.gz")
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class TensorOptions:
     @property
     def is_table(self) -> bool:
         """Whether it is a table with a row per entry."""
-        return self.tensor.suffix in SUFFIXES
+        return has_ending(self.tensor, SUFFIXES)
 
     @property
     def has_labels(self) -> bool:
         """Whether the file has labels of people."""
-        return self.tensor.suffix not in ARRAYS
+        return not has_ending(self.tensor, ARRAYS)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from parafair.arguments import to_numpy
 from parafair.data.labels import NUMBERS, as_float, is_missing
+from parafair.errors import shown
 
 # Numbers of a piece of a tensor that may be larger than memory, because it is in a file.
 PIECE = 2**17
@@ -199,13 +200,17 @@ def to_tensor(array: Any, name: str) -> Tensor:
     """Return numbers as a tensor of float32 or float64, NaN where they are masked, None or NA."""
     if isinstance(array, Tensor):
         return _dense_tensor(array, name)
+    if is_sparse(array):
+        kind = f"{type(array).__name__} of shape {array.shape}"
+        raise TypeError(f"{name} must be dense, got a {kind}; use toarray()")
     masked = isinstance(array, np.ma.MaskedArray)
     values = np.ma.getdata(array) if masked else to_numpy(array, name)
     if values.dtype.kind == "O":
         values = _objects_to_numbers(values)
     if values.dtype.kind not in "biuf":
+        got = f"an array of {values.dtype}" if values.ndim else shown(array)
         raise TypeError(
-            f"{name} must hold numbers, got an array of {values.dtype}; convert it first, for "
+            f"{name} must hold numbers, got {got}; convert it first, for "
             "example with numpy.asarray(values, dtype=float)"
         )
     native = np.float32 if values.dtype == np.float32 else np.float64

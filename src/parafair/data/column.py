@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
+from math import exp
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,6 +24,9 @@ SCALARS = (str, bool, int, float, Decimal, date, time, timedelta, np.generic)
 
 # Integers with few distinct values are codes of categories more often than measurements.
 MOST_INTEGER_CATEGORIES = 10
+
+# Whole numbers that are less likely all different are taken for ids.
+BY_ACCIDENT = 1e-4
 
 # This many groups are never too many, unless everybody is a group.
 FEW_GROUPS = 10
@@ -208,13 +212,19 @@ def _infer_kind(values: NDArray[Any], distinct: NDArray[Any]) -> Kind:
 
 
 def _check_not_numbered(name: str, values: NDArray[Any], distinct: NDArray[Any]) -> None:
-    """Raise if whole numbers count the people, as ids do, and nobody said that they measure."""
-    consecutive = values.dtype.kind in "iu" and int(distinct[-1]) - int(distinct[0]) < len(values)
-    if consecutive and len(distinct) == len(values) > MOST_INTEGER_CATEGORIES:
+    """Raise if whole numbers never repeat, as those of ids, and nobody said that they measure.
+
+    Of n numbers spread evenly over a range of r, none are equal with probability exp(-n**2 / 2r);
+    measurements, which are less even, have equal ones more often.
+    """
+    if values.dtype.kind not in "iu" or not len(distinct) == len(values) > MOST_INTEGER_CATEGORIES:
+        return
+    size = int(distinct[-1]) - int(distinct[0]) + 1
+    if size == len(values) or exp(-(len(values) ** 2) / (2 * size)) < BY_ACCIDENT:
         raise ValueError(
-            f"sensitive feature {name!r} numbers the {len(values)} people from {distinct[0]} to "
-            f"{distinct[-1]}, so it seems to be their id; leave it out, or state it numeric with "
-            f"kinds={{{name!r}: 'numeric'}}"
+            f"sensitive feature {name!r} has another whole number for each of the {len(values)} "
+            f"people, from {distinct[0]} to {distinct[-1]}, so it seems to be their id; leave it "
+            f"out, or state it numeric with kinds={{{name!r}: 'numeric'}}"
         )
 
 

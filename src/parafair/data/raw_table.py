@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parafair.arguments import as_path, items
+from parafair.arguments import as_path, has_ending, items
+from parafair.data.frames import TEXT_SUFFIXES
 from parafair.data.labels import as_labels
 from parafair.data.parquet import RECORD_FILE
 from parafair.errors import missing_column
@@ -42,10 +43,10 @@ def find_files(source: Any) -> list[Path]:
                 )
             found += inside
         elif path.is_file():
-            if path.suffix == ".csv":
+            if has_ending(path, TEXT_SUFFIXES):
                 raise ValueError(
-                    f"{path} is a CSV file, but .parquet files are sorted; convert it first, for "
-                    "example with pandas.read_csv(file).to_parquet(other)"
+                    f"{path} is a table of text, but .parquet files are sorted; convert it first, "
+                    "for example with pandas.read_csv(file).to_parquet(other)"
                 )
             found.append(path)
         else:
@@ -110,7 +111,10 @@ class Table:
                         raise missing_column(f"source file {path}", name, names)
                 total += file.metadata.num_rows
         if not total:
-            raise ValueError(f"{self.files[0]} and the other files hold no rows")
+            raise ValueError(
+                f"source has no rows: {self.files[0]} and the other files hold none; give files "
+                "with entries"
+            )
         return total
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[Path, pyarrow.RecordBatch]]:

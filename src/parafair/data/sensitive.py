@@ -70,7 +70,9 @@ class SensitiveFeatures:
         """Read an array, list, Series or DataFrame.
 
         Text, booleans, pandas categories, anything with two distinct values and integers
-        with at most 10 are categorical; other numbers are numeric. State it with `kinds`.
+        with at most 10 are categorical; other numbers are numeric. State it with `kinds`. Whole
+        numbers of which none occurs twice, although there are many, are refused unless it is
+        stated: they seem to be ids.
 
         Args:
             features: One row per person: shape (n,) or (n, columns).

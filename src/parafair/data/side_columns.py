@@ -58,6 +58,8 @@ class SideColumns:
                 f"side has no entries in the columns {preview(table.labels[1][counts == 0])}; "
                 "leave these columns out"
             )
+        units = _powers_of_two(entries, places, columns)
+        entries = entries / units[places]
         mean = np.bincount(places, entries, columns) / counts
         left = entries - mean[places]
         spread = np.sqrt(np.bincount(places, left**2, columns) / counts)
@@ -74,11 +76,11 @@ class SideColumns:
                 ParafairWarning,
                 stacklevel=4,
             )
-        scale = np.where(constant, 1.0, spread)
         # A loss without a link may still be one of positive entries alone.
-        standard = torch.from_numpy(left / scale[places])
+        standard = torch.from_numpy(left / np.where(constant, 1.0, spread)[places])
         if not has_link(loss) and bool(loss.accepts(standard).all()):
-            return cls(table.labels[1], mean, scale, loss)
+            scale = np.where(constant, 1.0, spread * units)
+            return cls(table.labels[1], mean * units, scale, loss)
         return cls(table.labels[1], np.zeros_like(mean), np.ones_like(mean), loss)
 
     def standardize(self, table: TensorData) -> TensorData:
@@ -131,6 +133,17 @@ class SideColumns:
             raise ValueError("its side information has different numbers of labels and means")
         # Models were saved before tables had losses.
         return cls(labels, mean, scale, read_loss(record.get("loss", "squared"), classes=classes))
+
+
+def _powers_of_two(
+    entries: NDArray[np.float64], columns: NDArray[np.intp], count: int
+) -> NDArray[np.float64]:
+    """Return a power of two for each column, so that no square of its entries overflows."""
+    largest = np.zeros(count)
+    np.maximum.at(largest, columns, np.abs(entries))
+    # The smallest and the largest numbers have no power of two of their own.
+    powers: NDArray[np.float64] = np.ldexp(1.0, np.clip(np.frexp(largest)[1], -1021, 1023))
+    return powers
 
 
 def read_side(side: Any, data: TensorData, mode: int) -> TensorData:

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from parafair.algebra.streamed import counting_order
-from parafair.arguments import as_path, bytes_of, callback, one_of
+from parafair.arguments import as_path, bytes_of, callback, one_of, size_text
 from parafair.data.frames import check_parquet
 from parafair.data.long_table import Duplicates, check_mode_columns, merge_cells
 from parafair.data.parquet import (
@@ -93,7 +93,9 @@ def sort_parquet(
             runs.add(positions, values, run)
         runs.close()
         if not runs.counts.any():
-            raise ValueError(f"column {value!r} has no values: all are missing")
+            raise ValueError(
+                f"column {value!r} has no values: all are missing; at least one must be there"
+            )
         Merge(folder, names, value, labels, duplicates).write(runs, progress)
         shutil.rmtree(folder / "runs")
         progress.finish()
@@ -264,8 +266,8 @@ def _check_disk(out: Path, table: Table) -> None:
     free = shutil.disk_usage(above).free
     if free < _disk(table):
         raise OSError(
-            f"the disk of {out} has {free / 1e9:.1f} GB free, but sorting {table.rows:,} rows "
-            f"needs about {_disk(table) / 1e9:.1f} GB; free some space, or choose another folder"
+            f"the disk of {out} has {size_text(free)} free, but sorting {table.rows:,} rows "
+            f"needs about {size_text(_disk(table))}; free some space, or choose another folder"
         )
 
 
@@ -284,6 +286,6 @@ def _full_disk(out: Path, table: Table) -> Iterator[None]:
             raise
         raise OSError(
             f"the disk of {out} became full while {table.rows:,} rows were sorted, which needs "
-            f"about {_disk(table) / 1e9:.1f} GB; nothing was written. Free some space, or choose "
+            f"about {size_text(_disk(table))}; nothing was written. Free some space, or choose "
             "another folder"
         ) from error

@@ -123,8 +123,12 @@ def _read(name: str, path: Path) -> Table:
                 f"{min(strange)!r}; {again}"
             )
     for column in NUMBERS:
-        if not np.char.isdigit(table[column]).all():
-            raise ValueError(f"{path}, column {column}: values must be whole numbers; {again}")
+        strange = table[column][~np.char.isdigit(table[column])]
+        if len(strange):
+            raise ValueError(
+                f"{path}, column {column}: values must be whole numbers; got "
+                f"{str(strange[0])!r}; {again}"
+            )
     return table
 
 

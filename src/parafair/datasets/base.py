@@ -57,8 +57,12 @@ class Dataset:
     def _repr_html_(self) -> str:
         data = TensorData.from_array(self.tensor)
         data = replace(data, modes=self.modes, labels=self.labels)
-        features = SensitiveFeatures.of(self.sensitive_features, missing="exclude")
-        parts = (*tensor_parts(data), *feature_parts(features))
+        try:
+            features = SensitiveFeatures.of(self.sensitive_features, missing="exclude")
+        except ValueError as error:  # a fit refuses them as well
+            parts = [*tensor_parts(data), paragraph(str(error))]
+        else:
+            parts = [*tensor_parts(data), *feature_parts(features)]
         return view(repr(self), paragraph(self.about), *parts)
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parafair.arguments import one_of
 from parafair.data.frames import read_table
@@ -45,6 +45,8 @@ BANDS = {
     "disability": ["N", "Y"],
     "imd_band": [f"{start}-{start + 10}%" for start in range(0, 100, 10)],
 }
+# The largest score, and more days than a presentation has.
+MOST = {"score": 100, "date": 1000}
 # A spreadsheet read 10-20 as the 20th of October; the archive lacks the percent sign.
 REPAIRED = {"20-Oct": "10-20%", "10-20": "10-20%"}
 FEATURES = ["gender", "age_band", "disability", "imd_band", "region"]
@@ -116,11 +118,24 @@ def _read(name: str, path: Path) -> pandas.DataFrame:
                     f"{path}, column {column}: values must be {', '.join(bands)}; got "
                     f"{min(map(str, strange))!r}; {again}"
                 )
-    for column in {"date", "score"} & set(table.columns):
-        table = table.assign(**{column: table[column].astype(float)})
-    if "score" in table and not table["score"].dropna().between(0, 100).all():
-        raise ValueError(f"{path}, column score: values must be 0 to 100; {again}")
+    for column, most in MOST.items():
+        if column in table:
+            table = table.assign(**{column: _numbers(table[column], most, path, again)})
     return table
+
+
+def _numbers(column: pandas.Series[Any], most: int, path: Path, again: str) -> pandas.Series[Any]:
+    """Return a column of numbers from 0 to `most`, some of them missing; raise for others."""
+    import pandas
+
+    found = pandas.to_numeric(column, errors="coerce").astype(float)
+    strange = column[column.notna() & ~found.between(0, most)]
+    if len(strange):
+        raise ValueError(
+            f"{path}, column {column.name}: values must be 0 to {most}; got "
+            f"{str(strange.iloc[0])!r}; {again}"
+        )
+    return found
 
 
 def _places(assessments: pandas.DataFrame) -> pandas.DataFrame:

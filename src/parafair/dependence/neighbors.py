@@ -110,7 +110,7 @@ def _candidates(
     whitened = torch.linalg.solve(standard.basis, rows.double() - mean, left=False)
     there = _places(standard.whitened, trained_features, trained_features)
     here = _places(whitened, features, trained_features)
-    theirs, own = _categories(trained_features), _categories(features)
+    theirs, own = categories_of(trained_features), categories_of(features)
     groups = []
     for group in np.unique(own, axis=0):
         agreeing = (theirs == group).sum(1)
@@ -119,7 +119,7 @@ def _candidates(
     return there, here, groups
 
 
-def _categories(features: SensitiveFeatures) -> NDArray[np.intp]:
+def categories_of(features: SensitiveFeatures) -> NDArray[np.intp]:
     """Return the categories of each person, shape (people, columns), after a constant column."""
     columns = [column.values for column in features.columns if column.kind == "categorical"]
     return np.column_stack([np.zeros(len(features), dtype=np.intp), *columns])

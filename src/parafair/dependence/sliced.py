@@ -57,7 +57,7 @@ def move_together(points: Tensor, groups: Tensor, *, seed: int = 0) -> Tensor:
     for _ in range(0, MOST_ROTATIONS, AT_ONCE):
         squares = torch.zeros_like(spread)
         for _ in range(AT_ONCE):
-            turn = _rotation(len(now), generator).to(now.device)
+            turn = rotation(len(now), generator).to(now.device)
             turned = turn @ now
             moved = quantiles.move(turned)
             squares += (moved - turned).square().sum()
@@ -69,7 +69,7 @@ def move_together(points: Tensor, groups: Tensor, *, seed: int = 0) -> Tensor:
     return found
 
 
-def _rotation(size: int, generator: torch.Generator) -> Tensor:
+def rotation(size: int, generator: torch.Generator) -> Tensor:
     """Return a random orthogonal matrix; drawn on the processor, so it is the same everywhere."""
     drawn = torch.randn(size, size, generator=generator, dtype=torch.float64, device="cpu")
     found: Tensor = torch.linalg.qr(drawn).Q

@@ -21,6 +21,7 @@ from parafair.dependence.score import Score
 from parafair.dependence.waves import Waves
 from parafair.dependence.weights import Alike
 from parafair.team import ALONE, Team
+from parafair.threads import side_by_side
 
 # Bytes of the Gram matrices computed at once: on a CPU, they must fit into the cache.
 GRAM_BYTES = {"cpu": 2**21, "cuda": 2**30}
@@ -40,24 +41,39 @@ def compare_rows(
     """
     if fused.is_fused(rows, scorer.weights.columns):
         return fused.compare_rows(rows, scorer, places)
-    value, gradient = rows.new_zeros(len(rows)), torch.zeros_like(rows)
-    gammas = row_gammas(rows)
-    for part in _parts(rows, places):
-        own, points = scorer.weights.columns[part], rows[:, places[part]]
-        extended = torch.cat([points, torch.ones_like(points[..., :1])], -1).mT
+    parts = list(_parts(rows, places))
+
+    def compare(part: slice) -> tuple[Tensor, Tensor]:
         alike = runs[part.start] if runs and part.stop - part.start == 1 else None
-        images = _images(extended, own, row_grams(points, gammas[0]), alike)
-        scored, slopes = scorer.take(part).score(
-            (images[..., -1, :] * own.mT.unsqueeze(-3)).sum(-1)
-        )
+        return _compare_chunks(rows[:, places[part]], scorer.take(part), alike)
+
+    value, gradient = rows.new_zeros(len(rows)), torch.zeros_like(rows)
+    found = side_by_side(compare, parts, rows.device)
+    for part, (scored, moved) in zip(parts, found, strict=True):
         value += scored
-        pull = 4 * slopes * slopes.new_tensor(gammas).unsqueeze(-1)
-        pulled = (pull[..., None, None] * images).sum(-4) * own.mT.unsqueeze(-2)
-        pulled = pulled.sum(-3).mT
-        moved = pulled[..., :-1] - pulled[..., -1:] * points
         # Filled-up places have weight zero, so adding them changes nothing.
         gradient.index_add_(1, places[part].flatten(), moved.flatten(1, 2))
     return value, gradient
+
+
+def _compare_chunks(
+    points: Tensor, scorer: Score, alike: Sequence[int] | None
+) -> tuple[Tensor, Tensor]:
+    """Return the score of some chunks, shape (batch,), and its gradient like the points.
+
+    Args:
+        points: Whitened rows of the people of each chunk, shape (batch, chunks, people, d).
+        scorer: The score of their sums.
+        alike: As `runs` of `compare_rows`, of one chunk.
+    """
+    gammas, own = row_gammas(points), scorer.weights.columns
+    extended = torch.cat([points, torch.ones_like(points[..., :1])], -1).mT
+    images = _images(extended, own, row_grams(points, gammas[0]), alike)
+    value, slopes = scorer.score((images[..., -1, :] * own.mT.unsqueeze(-3)).sum(-1))
+    pull = 4 * slopes * slopes.new_tensor(gammas).unsqueeze(-1)
+    pulled = (pull[..., None, None] * images).sum(-4) * own.mT.unsqueeze(-2)
+    pulled = pulled.sum(-3).mT
+    return value, pulled[..., :-1] - pulled[..., -1:] * points
 
 
 def _images(
@@ -169,11 +185,11 @@ def compare_columns(
     of_single, of_pairs, scores = waves.total(tiles, kept, scores)
     value, for_single = waves.score_single(of_single, single)
     more, for_pairs = waves.score_pairs(of_pairs, pairs)
-    gradient = torch.empty_like(columns)
+    gradient = torch.empty_like(waves.places)
     for people in tiles:
         phases = kept.get(people.start) or waves.of(people)
-        gradient[:, people] = waves.pull(phases, people, for_single, for_pairs)
-    gradient *= compression_slope(columns)
+        gradient[..., people] = waves.pull(phases, people, for_single, for_pairs)
+    gradient = gradient.mT * compression_slope(columns)
     return scores + (value + more), gradient if alike is None else gradient[:, alike.back]
 
 

@@ -7,6 +7,7 @@ all pairs of people is a sum of squares of sums over people.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +26,19 @@ PEOPLE_AT_ONCE = 2048
 
 # Bytes of the waves computed at once.
 WAVE_BYTES = {"cpu": 2**25, "cuda": 2**31}
+
+
+class Phases(NamedTuple):
+    """The waves of some people, one row for each wave, so that people follow each other in memory.
+
+    Attributes:
+        coarse: Cosines from frequency 0 on, then sines from frequency 1 on, of the frequencies that
+            pairs of columns have, shape (batch, columns, 2 coarse - 1, people).
+        fine: Cosines, then sines, of all higher frequencies, (batch, columns, 2 fine, people).
+    """
+
+    coarse: Tensor
+    fine: Tensor
 
 
 class Waves:
@@ -46,17 +60,21 @@ class Waves:
         team: Team = ALONE,
     ) -> None:
         self.team = team
-        self.columns = columns
+        self.places = compress(columns).mT.contiguous()
         self.weights = weights
         self.sizes = sizes
         # What every person contributes with itself, because a wave agrees with itself.
         self.alone = weights.square().sum(0)
         self.paired = min(columns.shape[-1] // 2, MOST_PAIRED)
-        self.frequencies, self.single_weights = (p.to(columns) for p in spectrum(COLUMN_GAMMAS))
-        coarse, weights = spectrum(PAIR_GAMMAS)
-        self.coarse = len(coarse)
-        # The features of a column in a pair: cosines from frequency 0 on, then sines.
-        self.pair_weights = torch.cat([weights, weights[:, 1:]], 1).to(columns)
+        self.frequencies, of_single = (part.to(columns) for part in spectrum(COLUMN_GAMMAS))
+        of_pairs = spectrum(PAIR_GAMMAS)[1].to(columns)
+        self.coarse = coarse = of_pairs.shape[1]
+        # In the order of the waves: those of pairs come first.
+        self.pair_weights = torch.cat([of_pairs, of_pairs[:, 1:]], 1)
+        high = of_single[:, coarse:]
+        self.single_weights = torch.cat(
+            [of_single[:, :coarse], of_single[:, 1:coarse], high, high], 1
+        )
         self.first, self.second = torch.triu_indices(
             self.paired, self.paired, 1, device=columns.device
         )
@@ -64,7 +82,7 @@ class Waves:
     def tiles(self) -> Iterator[slice]:
         """Yield the people that are computed at once."""
         begin = 0
-        for people in self.sizes or (self.columns.shape[1],):
+        for people in self.sizes or (self.places.shape[-1],):
             end = begin + people
             for start in range(begin, end, self._tile):
                 yield slice(start, min(start + self._tile, end))
@@ -73,13 +91,13 @@ class Waves:
     @property
     def _tile(self) -> int:
         """How many people are computed at once."""
-        batch, _, width = self.columns.shape
+        batch, width, _ = self.places.shape
         row = (4 + self.weights.shape[1]) * len(self.frequencies) * batch * width
-        return max(1, by_device(WAVE_BYTES, self.columns) // (row * self.columns.element_size()))
+        return max(1, by_device(WAVE_BYTES, self.places) // (row * self.places.element_size()))
 
-    def kept(self, tiles: Sequence[slice]) -> dict[int, tuple[Tensor, Tensor]]:
+    def kept(self, tiles: Sequence[slice]) -> dict[int, Phases]:
         """Return the waves of all tiles, by first person, if they fit into memory together."""
-        few = self.columns.shape[1] <= self._tile
+        few = self.places.shape[-1] <= self._tile
         return {people.start: self.of(people) for people in tiles} if few else {}
 
     def _weights_of(self, people: slice) -> Tensor:
@@ -87,23 +105,51 @@ class Waves:
         found: Tensor = self.weights[people][: 1 if self.sizes else None]
         return found
 
-    def of(self, people: slice) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines, two of shape (batch, people, columns, frequencies)."""
-        phase = compress(self.columns[:, people]).unsqueeze(-1) * self.frequencies
-        return phase.cos(), phase.sin()
+    def of(self, people: slice) -> Phases:
+        """Return the waves of a tile.
 
-    def features(self, phases: tuple[Tensor, Tensor]) -> Tensor:
-        """Return the features of paired columns, shape (batch, 2, 1, people, paired * features)."""
-        cosine, sine = (self._paired(part) for part in phases)
-        return torch.cat([cosine, sine[..., 1:]], -1).movedim(2, 1).flatten(3).unsqueeze(2)
+        Only the lowest frequency needs a cosine and a sine. All others are products: those of
+        frequency ``k + m`` follow from ``k`` and ``m``.
+        """
+        angle = self.places[..., people] * self.frequencies[1]
+        most, coarse = len(self.frequencies), self.coarse
+        shape = (*angle.shape[:2], 2 * coarse - 1, angle.shape[2])
+        found = Phases(
+            angle.new_empty(shape), angle.new_empty(*shape[:2], 2 * (most - coarse), shape[3])
+        )
 
-    def _paired(self, waves: Tensor) -> Tensor:
-        """Return what is about pairs, shape (batch, people, 2, paired, coarse), as a view."""
-        found: Tensor = waves.unflatten(2, (2, -1))[:, :, :, : self.paired, : self.coarse]
+        def waves(begin: int, end: int) -> tuple[Tensor, Tensor]:
+            """Return cosines and sines of frequencies on the same side of `coarse`, as views."""
+            if begin < coarse:
+                later = coarse - 1
+                return found.coarse[:, :, begin:end], found.coarse[
+                    :, :, later + begin : later + end
+                ]
+            low, high = begin - coarse, end - coarse
+            return found.fine[:, :, low:high], found.fine[:, :, most - coarse :][:, :, low:high]
+
+        found.coarse[:, :, 0] = 1
+        cosine, sine = waves(1, 2)
+        torch.cos(angle.unsqueeze(2), out=cosine)
+        torch.sin(angle.unsqueeze(2), out=sine)
+        known = 1
+        while known < most - 1:
+            end = coarse if known < coarse - 1 else most
+            count = min(known, coarse - 1, end - 1 - known)
+            (one, two), (by_cosine, by_sine) = waves(1, 1 + count), waves(known, known + 1)
+            cosine, sine = waves(known + 1, known + 1 + count)
+            torch.mul(one, by_cosine, out=cosine).addcmul_(two, by_sine, value=-1)
+            torch.mul(two, by_cosine, out=sine).addcmul_(one, by_sine)
+            known += count
+        return found
+
+    def _features(self, phases: Phases) -> Tensor:
+        """Return the waves of paired columns as features, shape (batch, 2, size, people)."""
+        found: Tensor = phases.coarse.unflatten(1, (2, -1))[:, :, : self.paired].flatten(2, 3)
         return found
 
     def total(
-        self, tiles: Iterable[slice], kept: dict[int, tuple[Tensor, Tensor]], scores: Tensor
+        self, tiles: Iterable[slice], kept: dict[int, Phases], scores: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return sums over all people of waves, and of products of features of two columns.
 
@@ -113,20 +159,21 @@ class Waves:
             scores: Scores of this process, which travel with the waves, shape (batch,).
 
         Returns:
-            Shapes (2, batch, columns, frequencies, r), and (batch, 2, r, size, size) with one row
+            Shapes (batch, columns, waves, r), and (batch, 2, r, size, size) with one row
             and one column for each feature of each paired column of a half; and the sum of scores.
         """
         single, pairs = None, None
         for people in tiles:
             phases, own = kept.get(people.start) or self.of(people), self._weights_of(people)
-            features = self.features(phases)
+            features = self._features(phases)
             if self.sizes:
-                both = [p.sum(1).unsqueeze(-1) * own[0] for p in phases]
-                products = _over_people(features, features) * own.mT[:, :, None]
+                sums = torch.cat([part.sum(-1) for part in phases], -1).unsqueeze(-1) * own[0]
+                products = _over_people(features, features).unsqueeze(2) * own.mT[:, :, None]
             else:
-                both = [(p.flatten(2).mT @ own).unflatten(1, p.shape[2:]) for p in phases]
-                products = _over_people(features, own.mT[:, :, None] * features)
-            single = torch.stack(both) if single is None else single.add_(torch.stack(both))
+                sums = torch.cat([part @ own for part in phases], -2)
+                features = features.unsqueeze(2)
+                products = _over_people(own.mT[:, None] * features, features)
+            single = sums if single is None else single.add_(sums)
             pairs = products if pairs is None else pairs.add_(products)
         assert single is not None
         assert pairs is not None
@@ -141,12 +188,15 @@ class Waves:
 
     def squares_single(self, sums: Tensor) -> Tensor:
         """Return the sums of single columns, shape (batch, columns, kernels, r)."""
-        return self.single_weights @ sums.square().sum(0) - self.alone
+        return self.single_weights @ sums.square() - self.alone
 
     def score_single(self, sums: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
-        """Return the score of single columns, and its derivative in `sums`."""
+        """Return the score of single columns, and how waves pull: the derivative, `_turned`."""
         value, slopes = scorer.score(self.squares_single(sums))
-        return value, 2 * sums * (self.single_weights.mT @ slopes)
+        slopes = 2 * sums * (self.single_weights.mT @ slopes)
+        low, high = slopes.tensor_split([2 * self.coarse - 1], -2)
+        coarse, fine = self.frequencies.tensor_split([self.coarse])
+        return value, torch.cat([_turned(low, coarse), _turned(high, fine)], -2)
 
     def _blocks(self, sums: Tensor) -> Tensor:
         """Return the block of each pair, shape (pairs, batch, 2, r, features, features)."""
@@ -169,59 +219,67 @@ class Waves:
         return found.flatten(1, 2) - self.alone
 
     def score_pairs(self, sums: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
-        """Return the score of pairs, and its derivative in `sums`, as if it were not symmetric."""
+        """Return the score of pairs, and how features pull those of other columns, `_turned`."""
         blocks = self._blocks(sums)
         value, slopes = scorer.score(self._squares_of(blocks))
         weights, found = self.pair_weights, torch.zeros_like(sums)
         slopes = 2 * slopes.unflatten(1, (2, -1))
         pulled = torch.einsum("kf,bhpkr,kg->pbhrfg", weights, slopes, weights) * blocks
-        apart = self._apart(found)
-        apart[..., self.first, :, self.second, :] = pulled
-        apart[..., self.second, :, self.first, :] = pulled.mT
+        apart, frequencies = self._apart(found), self.frequencies[: self.coarse]
+        apart[..., self.first, :, self.second, :] = _turned(pulled, frequencies)
+        apart[..., self.second, :, self.first, :] = _turned(pulled.mT, frequencies)
         return value, found
 
-    def pull(
-        self,
-        phases: tuple[Tensor, Tensor],
-        people: slice,
-        for_single: Tensor,
-        for_pairs: Tensor,
-    ) -> Tensor:
-        """Return the gradient in compressed columns, shape (batch, people, columns)."""
-        (cosine, sine), weights = phases, self._weights_of(people)
-        along = for_single * self.frequencies.unsqueeze(-1)
-        own = weights.mT[:, :, None]
+    def pull(self, phases: Phases, people: slice, for_single: Tensor, for_pairs: Tensor) -> Tensor:
+        """Return the gradient in compressed columns, shape (batch, columns, people)."""
+        features, weights = self._features(phases), self._weights_of(people)
         if self.sizes:
-            for_cosine, for_sine = along @ weights[0]
-            found = torch.einsum("bpcf,bcf->bpc", cosine, for_sine)
-            found -= torch.einsum("bpcf,bcf->bpc", sine, for_cosine)
-            pulled = self.features(phases).squeeze(2) @ (for_pairs * own).sum(2)
+            single = (for_single @ weights[0]).unsqueeze(-2)
+            pulled = (for_pairs * weights.mT[:, :, None]).sum(2) @ features
         else:
-            for_cosine, for_sine = (
-                (weights @ part.flatten(1, 2).mT).unflatten(-1, part.shape[1:3]) for part in along
-            )
-            found = (for_sine * cosine).sum(-1) - (for_cosine * sine).sum(-1)
-            pulled = (self.features(phases) @ for_pairs * own).sum(2)
-        pulled = pulled.unflatten(-1, (self.paired, -1)).movedim(1, 2)
-        paired = pulled[..., self.coarse :] * self._paired(cosine)[..., 1:]
-        paired -= pulled[..., 1 : self.coarse] * self._paired(sine)[..., 1:]
-        # The wave of frequency 0 is constant.
-        paired = paired @ self.frequencies[1 : self.coarse]
-        found.unflatten(2, (2, -1))[..., : self.paired].add_(paired)
+            single = for_single.mT
+            pulled = for_pairs @ features.unsqueeze(2)
+            pulled = pulled.mul_(weights.mT[:, None]).sum(2)
+        coarse, fine = single.tensor_split([phases.coarse.shape[2]], -1)
+        found = coarse @ phases.coarse + fine @ phases.fine
+        found = (found if self.sizes else found * weights.mT).sum(-2)
+        paired = pulled.mul_(features).unflatten(2, (self.paired, -1)).sum(-2)
+        found.unflatten(1, (2, -1))[:, :, : self.paired].add_(paired)
         return found
 
 
+def _turned(slopes: Tensor, frequencies: Tensor) -> Tensor:
+    """Return what pulls a place from what pulls its waves, for slopes (..., waves, columns).
+
+    The slope of a cosine in the place is minus the frequency times the sine, and so on. So the pull
+    is a sum of the waves themselves, with these coefficients. The wave of frequency 0 is constant.
+    """
+    constant = slopes.shape[-2] % 2
+    cosines, sines = slopes.tensor_split([len(frequencies)], -2)
+    by = frequencies[constant:].unsqueeze(-1)
+    return torch.cat(
+        [
+            torch.zeros_like(cosines[..., :constant, :]),
+            by * sines,
+            -by * cosines[..., constant:, :],
+        ],
+        -2,
+    )
+
+
 def _over_people(first: Tensor, second: Tensor) -> Tensor:
-    """Return ``first.T @ second``, summed over the people (..., people, size).
+    """Return ``first @ second.T``, summed over the people (..., size, people).
 
     On a GPU, one product over all people has too few rows and columns to keep it busy.
     """
-    people = by_device({"cpu": first.shape[-2], "cuda": PEOPLE_AT_ONCE}, first)
-    parts = first.shape[-2] // people
+    people = by_device({"cpu": first.shape[-1], "cuda": PEOPLE_AT_ONCE}, first)
+    parts = first.shape[-1] // people
     if parts < 2:
-        return first.mT @ second
+        return first @ second.mT
     most = parts * people
-    one, two = (part[..., :most, :].unflatten(-2, (parts, people)) for part in (first, second))
-    rest = first[..., most:, :].mT @ second[..., most:, :]
-    found: Tensor = (one.mT @ two).sum(-3) + rest
+    one, two = (
+        part[..., :most].unflatten(-1, (parts, people)).movedim(-2, -3) for part in (first, second)
+    )
+    rest = first[..., most:] @ second[..., most:].mT
+    found: Tensor = (one @ two.mT).sum(-3) + rest
     return found

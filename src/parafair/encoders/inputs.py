@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -27,19 +27,28 @@ MOST_COMPONENTS, PEOPLE_PER_COMPONENT = 256, 20
 SMALL, TINY = 0.3, 1e-6
 # Subspace iterations, and directions beside those that are wanted.
 POWERS, SPARE = 4, 10
+# Directions of the shares of entries, for each mode, at most; fainter ones, as a share of the
+# largest, are left out.
+MOST_PATTERNS, FAINT = 32, 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class PositionEncoder:
-    """Least-squares rows and the number of entries, standardized: inputs from incomplete data.
+    """Least-squares rows, and which entries are there, standardized: inputs from incomplete data.
+
+    Which entries a person has may say more of the group than their values. An encoder can only
+    hide what it sees, so it sees the number of entries and, for each other mode, the share of the
+    person's entries at each label, along the principal directions of these shares.
 
     Attributes:
         mode: The mode of the people.
         others: Factors of all other modes, in order, of a plain decomposition.
         ridge: The ridge of the fit.
         loss: Its loss.
-        mean: Means over the training people, shape (rank + 1,).
-        deviation: Standard deviations, shape (rank + 1,).
+        mean: Means over the training people, shape (inputs,).
+        deviation: Standard deviations, shape (inputs,).
+        directions: Those of the shares, shape (size, components) for each other mode; none in
+            models of earlier versions.
     """
 
     mode: int
@@ -48,18 +57,27 @@ class PositionEncoder:
     loss: str
     mean: Tensor
     deviation: Tensor
+    directions: tuple[Tensor, ...] = ()
 
     @classmethod
     def of(cls, problem: Problem, factors: Factors) -> PositionEncoder:
         """Return the encoder of a plain decomposition; its training people have deviation 1."""
         mode, zero = problem.mode, factors[0].new_zeros(())
         others = tuple(factor for other, factor in enumerate(factors) if other != mode)
-        raw = cls(mode, others, problem.ridge, problem.loss.name, zero, zero + 1).encode(
-            problem.data
-        )
+        patterns: tuple[Tensor, ...] = ()
+        if not problem.data.zeros_count:  # whose lists may have more or fewer of them
+            patterns = tuple(
+                pattern_directions(problem.data, mode, other).to(factors[0])
+                for other in range(problem.data.order)
+                if other != mode
+            )
+        first = cls(mode, others, problem.ridge, problem.loss.name, zero, zero + 1, patterns)
+        raw = first.encode(problem.data)
         deviation = raw.std(0, correction=0)
         deviation = deviation.where(deviation > 0, torch.ones_like(deviation))
-        return cls(mode, others, problem.ridge, problem.loss.name, raw.mean(0), deviation)
+        own, *shares = deviation.split([len(others[0].mT) + 1, *(len(p.mT) for p in patterns)])
+        shares = [each.clamp_min(SMALL * float(each.max())) for each in shares if len(each)]
+        return replace(first, mean=raw.mean(0), deviation=torch.cat([own, *shares]))
 
     def encode(self, data: TensorData) -> Tensor:
         """Return the inputs, shape (people, rank + 1)."""
@@ -76,17 +94,57 @@ class PositionEncoder:
         )
         rows = block.minimizer(QuadraticForm.zero(nobody))[0]
         counts = data.observations.counts(self.mode).to(rows).log1p()
-        found = torch.column_stack([rows, counts])
+        others = (other for other in range(data.order) if other != self.mode)
+        patterns = (
+            shares_at(data, self.mode, other) @ own.to(rows)
+            for other, own in zip(others, self.directions, strict=bool(self.directions))
+        )
+        found = torch.column_stack([rows, counts, *patterns])
         return (found - self.mean.to(found)) / self.deviation.to(found)
 
     def check(self, shape: tuple[int, ...], rank: int) -> None:
         """Raise unless it belongs to a model of this shape and has so many inputs."""
         sizes = (*shape[: self.mode], *shape[self.mode + 1 :])
-        if [factor.shape for factor in self.others] != [(size, rank - 1) for size in sizes]:
+        seen = rank - 1 - sum(own.shape[-1] for own in self.directions)
+        directions = [len(own) for own in self.directions]
+        if directions and directions != list(sizes):
+            raise ValueError(f"its directions do not belong to a model of shape {shape}")
+        if [factor.shape for factor in self.others] != [(size, seen) for size in sizes]:
             raise ValueError(f"its factors do not belong to a model of shape {shape}")
         if self.mean.shape != (rank,) or self.deviation.shape != (rank,):
             raise ValueError(f"its means and deviations are not those of {rank} inputs")
         one_of("loss", self.loss, ("squared",))
+
+
+def shares_at(data: TensorData, mode: int, other: int) -> Tensor:
+    """Return the share of each person's entries at each label of another mode, sparse.
+
+    Args:
+        data: The data; some entries are missing.
+        mode: The mode of the people.
+        other: The other mode.
+
+    Returns:
+        Shape (people, size).
+    """
+    cells = data.cells
+    counts = data.observations.counts(mode).clamp_min(1)
+    weights = 1 / counts.to(data.values)[cells[mode]]
+    shape = (data.shape[mode], data.shape[other])
+    places = cells[[mode, other]]
+    return torch.sparse_coo_tensor(places, weights, shape, check_invariants=False).coalesce()
+
+
+def pattern_directions(data: TensorData, mode: int, other: int) -> Tensor:
+    """Return principal directions of `shares_at`, shape (size, components).
+
+    Shares are not centered: that would need a dense matrix.
+    """
+    shares = shares_at(data, mode, other).double()
+    people, size = shares.shape
+    count = max(1, min(MOST_PATTERNS, people // PEOPLE_PER_COMPONENT, size))
+    directions, sizes = principal_directions(shares, count)
+    return directions[:, sizes > FAINT * sizes[0]]
 
 
 def make_inputs(problem: Problem, factors: Factors) -> Encoder:

@@ -6,15 +6,19 @@ from dataclasses import dataclass, replace
 from math import cos, pi
 from time import perf_counter
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from parafair.algebra.adam import Adam
 from parafair.algebra.devices import identity
-from parafair.dependence.chunks import chunk_count, stratify
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.dependence.chunks import FEWEST_OF_A_GROUP, chunk_count, stratify
 from parafair.dependence.whitening import spread_basis
 from parafair.encoders.base import Encoder
-from parafair.encoders.inputs import make_inputs
+from parafair.encoders.inputs import PositionEncoder, make_inputs
 from parafair.encoders.learned import Learned, LearnedEncoder
 from parafair.encoders.result import EncodedFit, encode_people
 from parafair.errors import Interrupted
@@ -38,6 +42,9 @@ LAST_PASSES = 5
 LAST_RATE = 0.02
 # Averaging of the gradient and of its square.
 BETAS = (0.9, 0.99)
+# If entries are missing, new people may lack other ones: beside the inputs from all entries, there
+# are so many from some of them, where up to this share of a person's entries is left out.
+THINNED, MOST_LEFT_OUT = 4, 0.5
 # Added to the variance of rows, as a share of its mean over all directions: a flat direction has a
 # root too.
 FLAT = 1e-6
@@ -98,10 +105,10 @@ def learn(
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some of the people: their part of the problem, and their inputs."""
+    """Some of the people: their part of the problem, and their positions."""
 
     problem: Problem
-    inputs: Tensor
+    people: Tensor
 
 
 class _Learner:
@@ -122,16 +129,20 @@ class _Learner:
         seen = problem.penalized_rows(rows)
         self.mean, self.units = seen.mean(0), spread_basis(seen).to(rows)
         inputs = make_inputs(problem, plain.cp.factors)
-        self.inputs = self._inputs_of(inputs).to(rows)
+        self.inputs = self._inputs_of(inputs, self.exact.data).to(rows)
+        self.thinned: list[Tensor] = []
+        if isinstance(inputs, PositionEncoder) and not self.exact.data.zeros_count:
+            for _ in range(THINNED):
+                fewer = thinned(self.exact.data, problem.mode, self.generator)
+                self.thinned.append(self._inputs_of(inputs, fewer).to(rows))
         self.encoder = self._first(inputs, rows)
         self.optimizer = Adam(self.encoder.parameters, betas=BETAS)
-        self.batches = make_batches(self.problem, self.inputs, settings.batch_size)
+        self.batches = make_batches(self.problem, settings.batch_size)
         self.coming: list[int] = []
 
-    def _inputs_of(self, inputs: Encoder) -> Tensor:
+    def _inputs_of(self, inputs: Encoder, data: TensorData) -> Tensor:
         """Return the inputs of everybody; those of people without entries do not matter."""
-        zero = self.exact.prototype.new_zeros(1)
-        return encode_people(inputs, self.exact.data, empty=zero)
+        return encode_people(inputs, data, empty=self.exact.prototype.new_zeros(1))
 
     def _first(self, inputs: Encoder, rows: Tensor) -> LearnedEncoder:
         """Return the encoder before the first step: a regression; hidden units add nothing yet."""
@@ -160,8 +171,11 @@ class _Learner:
         if not self.coming:
             count, generator = len(self.batches), self.generator
             self.coming = torch.randperm(count, generator=generator, device="cpu").tolist()
-        batch = self.batches[self.coming.pop()]
-        rows, noise = self._rows(batch.inputs, batch.problem)
+        batch, inputs = self.batches[self.coming.pop()], self.inputs
+        if self.thinned:
+            views, generator = [self.inputs, *self.thinned], self.generator
+            inputs = views[int(torch.randint(len(views), (1,), generator=generator, device="cpu"))]
+        rows, noise = self._rows(inputs[batch.people], batch.problem)
         factors = self._with_people(rows + noise)
         penalty, slopes = batch.problem.penalty_and_gradients(factors)
         loss, slope = batch.problem.loss_and_gradients(factors)
@@ -182,7 +196,7 @@ class _Learner:
         """Return the encoder and all factors; the people's rows are those of the encoder."""
         mode, like = self.exact.mode, self.exact.prototype
         self.factors = [factor.to(like) for factor in self.factors]
-        self.inputs = self._inputs_of(self.encoder.inputs)
+        self.inputs = self._inputs_of(self.encoder.inputs, self.exact.data)
         self.mean, self.units = self.mean.to(like), self.units.to(like)
         parameters = (each.detach().to(like) for each in self.encoder.parameters)
         self.encoder = self.encoder.with_parameters(parameters)
@@ -225,33 +239,75 @@ class _Learner:
         return drawn.to(self.inputs)
 
 
-def make_batches(problem: Problem, inputs: Tensor, size: int) -> list[Batch]:
+def thinned(data: TensorData, mode: int, generator: torch.Generator) -> TensorData:
+    """Return incomplete data without some of each person's entries.
+
+    From everybody another share is left out, and each person keeps at least one entry.
+    """
+    people, count = data.cells[mode].cpu(), data.shape[mode]
+    left_out = MOST_LEFT_OUT * torch.rand(count, generator=generator, device="cpu")
+    drawn = torch.rand(len(people), generator=generator, device="cpu")
+    largest = drawn.new_zeros(count).scatter_reduce(0, people, drawn, "amax")
+    kept = ((drawn >= left_out[people]) | (drawn == largest[people])).to(data.cells.device)
+    entries, cells = data.entries[kept], data.cells[:, kept]
+    return TensorData(entries, cells, data.shape, data.modes, data.labels)
+
+
+def make_batches(problem: Problem, size: int) -> list[Batch]:
     """Return batches of people, each with its share of every group.
+
+    If people differ in their numbers of entries, everybody is in two batches. The people of the
+    second have about as many entries as each other: the encoder then hides the group from those
+    who know the number too.
 
     Args:
         problem: The problem of everybody.
-        inputs: Their inputs, shape (people, width).
         size: About how many people are in a batch.
     """
-    everybody, features = problem.sensitive, problem.penalized_features
-    assert everybody is not None
+    features, mode = problem.penalized_features, problem.mode
     count = chunk_count(features, size)
-    people = torch.arange(len(inputs), device="cpu")
-    seen = people if problem.penalized is None else problem.penalized.cpu()
+    people = np.arange(problem.shape[mode])
+    seen = people if problem.penalized is None else problem.penalized.cpu().numpy()
     # People without features or entries are dealt out too.
-    left = people[~torch.isin(people, seen)]
-    found = []
-    for number, chunk in enumerate(stratify(features, count)):
-        places = torch.cat([seen[chunk], left[number::count]]).sort().values
-        part = problem
-        if count > 1:
-            part = replace(
-                problem,
-                data=problem.data.take(problem.mode, places.numpy()),
-                sensitive=everybody.take(places.numpy()),
-            )
-        found.append(Batch(part, inputs[places.to(inputs.device)]))
-    return found
+    left = np.setdiff1d(people, seen)
+    parts = [seen[chunk.numpy()] for chunk in stratify(features, count)]
+    batches = [
+        _batch(problem, np.sort(np.concatenate([own, left[number::count]])), of=count)
+        for number, own in enumerate(parts)
+    ]
+    entries = problem.data.observed_per(mode)[seen]
+    if count > 1 and len(np.unique(entries)) > 1:
+        order = np.argsort(entries, kind="stable")
+        alike = [np.sort(seen[part]) for part in _with_all_groups(order, features, count)]
+        batches += [_batch(problem, own, of=len(alike)) for own in alike]
+    return batches
+
+
+def _with_all_groups(
+    order: NDArray[np.intp], features: SensitiveFeatures, count: int
+) -> list[NDArray[np.intp]]:
+    """Return consecutive parts of people, as many as have enough people of every group."""
+    columns = [column for column in features.columns if column.kind == "categorical"]
+    for parts in range(count, 1, -1):
+        found = np.array_split(order, parts)
+        sizes = (
+            np.bincount(column.values[part], minlength=len(column.categories)).min()
+            for column in columns
+            for part in found
+        )
+        if min(sizes, default=FEWEST_OF_A_GROUP) >= FEWEST_OF_A_GROUP:
+            return found
+    return []
+
+
+def _batch(problem: Problem, places: NDArray[np.intp], *, of: int) -> Batch:
+    """Return the batch of these people, one of so many batches."""
+    part, everybody = problem, problem.sensitive
+    assert everybody is not None
+    if of > 1:
+        data, sensitive = problem.data.take(problem.mode, places), everybody.take(places)
+        part = replace(problem, data=data, sensitive=sensitive)
+    return Batch(part, torch.from_numpy(places).to(problem.prototype.device))
 
 
 def _falling(share: float) -> float:

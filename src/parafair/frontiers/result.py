@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parafair.arguments import one_of, real_number
+from parafair.arguments import instance_of, one_of, real_number
 from parafair.audits import check_max_leakage
 from parafair.audits.evaluation import Evaluation
 from parafair.data.frames import frame_of
@@ -189,8 +189,10 @@ class Frontier:
         return self.model(point)
 
     def model(self, point: Point) -> FairCP | FairTucker:
-        """Return the fitted model of a point."""
-        member = point.member
+        """Return the fitted model of one of the points."""
+        member = instance_of("point", point, Point, "pass one of points").member
+        if member.method not in self.settings:
+            raise ValueError(f"point {member.id} is not one of this frontier; pass one of points")
         settings, training = self.settings[member.method], self.training[member.method]
         params = dict(settings["params"])
         if member.strength is not None:

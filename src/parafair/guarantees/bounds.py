@@ -16,6 +16,7 @@ from math import ceil, log, sqrt
 from torch import Tensor
 
 from parafair.arguments import real_number, whole_number
+from parafair.guarantees.groups import FEWEST
 
 # The part of the error probability that is spent on the sample of people. Draws are cheap and
 # people are not, so the draws get the small rest.
@@ -83,7 +84,7 @@ def people_needed(
             f"plug_in={plug_in:g} is not below leakage={leakage:g}, so no number of people is "
             "enough; use more noise, a stronger penalty or a lower rank"
         )
-    return ceil(log(1 / (FOR_PEOPLE * delta)) / (2 * groups * room**2))
+    return max(FEWEST, ceil(log(1 / (FOR_PEOPLE * delta)) / (2 * groups * room**2)))
 
 
 def check_confidence(confidence: float) -> float:

@@ -2,7 +2,8 @@
 
 The certificate of a model is about rows with noise. So the exported map includes it: its noise is
 that of `transform`, a function of the person's entries and of a key in the file. Embedding a person
-again, here or with the model, gives the same row, and nothing averages out.
+again, here or with the model, gives the same row, and nothing averages out; but people with equal
+entries in one call have noise of their own.
 """
 
 from __future__ import annotations

@@ -78,8 +78,13 @@ class Loss(Protocol):
     def mean(self, model: Tensor) -> Tensor:
         """Return the expected entries, in the units of the data."""
 
-    def linked(self, values: Tensor) -> Tensor:
-        """Return entries on the scale of the model, finite: where a fit may begin."""
+    def linked(self, values: Tensor, mean: Tensor) -> Tensor:
+        """Return entries on the scale of the model, finite: where a fit may begin.
+
+        Args:
+            values: Some of the observed entries; NaN where one is missing.
+            mean: The mean of all of them.
+        """
 
     def constant(self, values: Tensor) -> float:
         """Return the constant model that fits these entries best."""

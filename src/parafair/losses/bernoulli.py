@@ -45,9 +45,9 @@ class Bernoulli(Events):
         """Return probabilities."""
         return model.sigmoid()
 
-    def linked(self, values: Tensor) -> Tensor:
+    def linked(self, values: Tensor, mean: Tensor) -> Tensor:
         """Return the log-odds half way to the mean."""
-        return logistic.logit((values + values.nanmean()) / 2)
+        return logistic.logit((values + mean) / 2)
 
     def constant(self, values: Tensor) -> float:
         """Return the log-odds of the mean."""

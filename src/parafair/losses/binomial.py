@@ -64,9 +64,9 @@ class Binomial:
         """Return expected successes."""
         return self.trials * model.sigmoid()
 
-    def linked(self, values: Tensor) -> Tensor:
+    def linked(self, values: Tensor, mean: Tensor) -> Tensor:
         """Return the log-odds half way to the mean."""
-        return logistic.logit((values + values.nanmean()) / (2 * self.trials))
+        return logistic.logit((values + mean) / (2 * self.trials))
 
     def constant(self, values: Tensor) -> float:
         """Return the log-odds of the mean."""

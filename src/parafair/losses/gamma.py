@@ -55,7 +55,7 @@ class Gamma:
         """Return expected values."""
         return exponential(model)
 
-    def linked(self, values: Tensor) -> Tensor:
+    def linked(self, values: Tensor, mean: Tensor) -> Tensor:
         """Return logarithms."""
         return values.log()
 

@@ -34,7 +34,7 @@ class Numbers:
         """Return the model."""
         return model
 
-    def linked(self, values: Tensor) -> Tensor:
+    def linked(self, values: Tensor, mean: Tensor) -> Tensor:
         """Return the entries."""
         return values
 
@@ -100,7 +100,7 @@ class Additive:
         """Return the second derivative: zeros have none."""
         return self.curvature(values, model)
 
-    def linked(self, values: Tensor) -> Tensor:
+    def linked(self, values: Tensor, mean: Tensor) -> Tensor:
         """Return the entries: a small mean is close to its model."""
         return values
 

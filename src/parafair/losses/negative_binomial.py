@@ -52,9 +52,9 @@ class NegativeBinomial(Counts):
         """Return expected counts."""
         return self.shape * exponential(model)
 
-    def linked(self, values: Tensor) -> Tensor:
+    def linked(self, values: Tensor, mean: Tensor) -> Tensor:
         """Return logarithms half way to the mean."""
-        return ((values + values.nanmean()) / (2 * self.shape)).log()
+        return ((values + mean) / (2 * self.shape)).log()
 
     def constant(self, values: Tensor) -> float:
         """Return the logarithm of the mean over ``r``."""

@@ -40,9 +40,9 @@ class Poisson(Counts):
         """Return rates."""
         return exponential(model)
 
-    def linked(self, values: Tensor) -> Tensor:
+    def linked(self, values: Tensor, mean: Tensor) -> Tensor:
         """Return logarithms half way to the mean."""
-        return ((values + values.nanmean()) / 2).log()
+        return ((values + mean) / 2).log()
 
     def constant(self, values: Tensor) -> float:
         """Return the logarithm of the mean."""

@@ -112,8 +112,8 @@ class Axes:
                 if name not in names:
                     raise missing_column(argument, name, map(str, names))
             places = [
-                self._locate(self._labels_of(cells, name, argument), mode, allow_unknown)
-                for mode, name in enumerate(self.modes)
+                self._locate(self._labels_of(cells, mode, argument), mode, allow_unknown)
+                for mode in range(len(self.modes))
             ]
             return torch.from_numpy(np.stack(places))
         if has_own_labels(self.labels):
@@ -132,9 +132,13 @@ class Axes:
             return find_labels(wanted, own)
         return locate(wanted, own, name, remedy=OMIT_CELLS + OR_OFFSETS)
 
-    def _labels_of(self, cells: Any, name: str, argument: str) -> NDArray[Any]:
-        """Return a column of labels from a data frame of cells."""
-        return as_labels(to_numpy(cells[name], argument), f"column {name!r} of {argument}")
+    def _labels_of(self, cells: Any, mode: int, argument: str) -> NDArray[Any]:
+        """Return the labels of a mode from a data frame of cells, which may have none."""
+        name = self.modes[mode]
+        given = to_numpy(cells[name], argument)
+        if given.shape == (0,):
+            return self.labels[mode][:0]
+        return as_labels(given, f"column {name!r} of {argument}")
 
     def _cells_of(self, data: TensorData, argument: str, allow_unknown: bool) -> Tensor:
         """Return the observed cells of data, matched by label if both have labels."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 # What a selected fit must have: an audit that passes, or a certificate that suffices.
 AUDIT, RELEASE, POPULATION = "audit", "release", "population"
 GUARANTEES = (AUDIT, RELEASE, POPULATION)
+
+
+def check_reusable(model: FairModel) -> None:
+    """Raise if an argument of the model can be read only once, as a generator."""
+    for name, value in model.get_params(deep=False).items():
+        if isinstance(value, Iterator):
+            raise TypeError(
+                f"{name} must be the same each time it is read, got {shown(value)}; pass a list"
+            )
 
 
 def check_starts(n_init: object) -> None:

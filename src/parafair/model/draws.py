@@ -100,10 +100,9 @@ def normals_of_people(
     key: str,
     side: TensorData | None = None,
     zeros: bool = False,
-    apart: bool = False,
 ) -> NDArray[np.float64]:
     """Return standard normal numbers for each person; arguments as in `uniforms_of_people`."""
-    uniforms = uniforms_of_people(data, mode, count, key=key, side=side, zeros=zeros, apart=apart)
+    uniforms = uniforms_of_people(data, mode, count, key=key, side=side, zeros=zeros)
     normals: NDArray[np.float64] = ndtri(uniforms)
     return normals
 
@@ -116,12 +115,12 @@ def uniforms_of_people(
     key: str,
     side: TensorData | None = None,
     zeros: bool = False,
-    apart: bool = False,
 ) -> NDArray[np.float64]:
     """Return numbers between 0 and 1 for each person, shape (people, count).
 
     A person's numbers depend on the key and on that person's cells and entries alone, in any order.
-    People with equal entries have equal numbers, unless they are kept apart.
+    The second of several people with equal entries, and further ones, have numbers of their own:
+    equal noise would hide none of them from those who know the others.
 
     Args:
         data: Entries of the people.
@@ -131,8 +130,6 @@ def uniforms_of_people(
         side: Further entries of theirs, people in rows; None for none.
         zeros: Whether a list may leave out zeros. They have no part in the numbers then, listed,
             stored or absent, but missing entries have.
-        apart: Whether the second of several people with equal entries, and further ones, have
-            numbers of their own.
     """
     words = _words_of(key)
     if zeros:
@@ -144,9 +141,8 @@ def uniforms_of_people(
     if side is not None:
         own = _words_of(f"{key} side")
         found = found + _hash_people(*_observed(side), side.shape[0], 0, own)
-    if apart:
-        before = _equal_before(found)
-        found = np.where(before > 0, _mix(found ^ _mix(before)), found)
+    before = _equal_before(found)
+    found = np.where(before > 0, _mix(found ^ _mix(before)), found)
     first, second = found[:, :, None]
     steps = STEP * np.arange(1, count + 1, dtype=np.uint64)
     drawn = _mix(_mix(first + steps) ^ second)

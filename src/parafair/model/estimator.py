@@ -26,12 +26,14 @@ class FairCP(FairModel):
         rank: Number of components.
         method: "invariant" (the library's own criterion), "khsic" (the paper), "hsic", "fatr",
             "none"; "mean-matching", "bhattacharyya" or "mutual-information" (Kamishima), which make
-            predicted scores comparable, not embeddings; "correlation-removal", "moment-matching" or
-            "transport", which change a plain decomposition ("transport" gives all groups the same
-            distribution of rows, such that the fit loses least); "fair-pca", "fair-pca-covariance",
-            "leace", "perez-suay" or "kernel-perez-suay", whose rows are those of an encoder that
-            needs no group, stop linear attackers and little more, and need complete entries; or an
-            object such as ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
+            predicted scores comparable, not embeddings; "correlation-removal", "moment-matching",
+            "transport" or "sliced-transport", which change a plain decomposition ("transport" gives
+            all groups the same distribution of rows, such that the fit loses least;
+            "sliced-transport" nearly, by a map that new people of known groups follow); "fair-pca",
+            "fair-pca-covariance", "leace", "perez-suay" or "kernel-perez-suay", whose rows are
+            those of an encoder that needs no group, stop linear attackers and little more, and need
+            complete entries; or an object such as
+            ``parafair.penalties.Orthogonality(strength=0.1, ridge=1.0)``.
         strength: Multiplier of the penalty of a method given by name; None for its default. For
             "invariant" it weights a dependence between 0 and 1 against the squared relative
             residual, on any data; "auto" follows a path of strengths to the first that passes the
@@ -48,7 +50,8 @@ class FairCP(FairModel):
         noise: Standard deviation of the Gaussian noise added to the rows of every mode with
             sensitive features, as a share of that of the rows in every whitened direction. None is
             the default of the method: for "invariant" with a strength above 0 it is 0.1, the
-            resolution of the criterion, which smaller differences escape; for others 0. With
+            resolution of the criterion, which smaller differences escape; for
+            "sliced-transport" 0.2; for others 0. With
             ``strength="auto"`` it is the smallest noise that is tried; if nothing passes, there are
             trials with two and four times as much, and with more for a guarantee. For people who
             share places it costs equally much in every direction, and at most as much as noise of

@@ -32,13 +32,14 @@ from parafair.guarantees.releases import Release
 from parafair.losses import is_squared
 from parafair.model.exact import new_release, training_release
 from parafair.model.fitted_side import FittedSide
+from parafair.model.mapping import MappingCP
 from parafair.model.matrices import as_frame, validate_matrix
 from parafair.model.methods import Method
 from parafair.model.noise import Noise, warn_of_exact
 from parafair.model.notices import (
     read_new_features,
     warn_empty_people,
-    warn_of_entries,
+    warn_of_contents,
     warn_of_leaks,
     warn_without_features,
 )
@@ -57,6 +58,7 @@ M = TypeVar("M")
 
 class FittedCP(
     FittedSide,
+    MappingCP,
     PredictingCP,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
@@ -99,9 +101,15 @@ class FittedCP(
     ) -> NDArray[Any]:
         """Return embeddings of new people, with the other factors fixed.
 
-        A model with an encoder (`encoder_`) uses it for people without sensitive features. The
-        encoder of a method such as "fair-pca" ignores the group, so with sensitive features these
-        models use the same encoder. `certify` of new people is about rows of the encoder.
+        A model with an encoder (`encoder_`) uses it for people without sensitive features. Of
+        people with categorical features, the rows of a learned encoder, noise included, then move
+        to the same quantile of all groups, by a map that follows from `embedding_`: this hides what
+        the encoder has left. The encoder of a method such as "fair-pca" ignores the group, so with
+        sensitive features these models use the same encoder. `certify` of new people is about rows
+        of the encoder.
+
+        New people of the method "sliced-transport" with features follow the map of the training
+        people.
 
         With other models, each row is the best fit to the person's entries, which may reveal the
         features; there is a warning unless method is "none". With sensitive features, it is
@@ -109,9 +117,9 @@ class FittedCP(
         that is drawn among the nearest. If the model has noise, neighbors and shifts have it too,
         so a saved model needs no rows without noise, and new people get noise of their own, of the
         same size. All of it depends on ``random_state``, the training data and the person's entries
-        alone, so a person's row does not depend on the other people in X; but with features, people
-        with equal entries in one X have noise of their own. People without entries get the mean
-        training row. An encoder that was learned from complete entries sees the model's predictions
+        alone, so a person's row does not depend on the other people in X; but people with equal
+        entries in one X have noise of their own. People without entries get the mean training row.
+        An encoder that was learned from complete entries sees the model's predictions
         where entries of X are missing.
 
         For the training people use `embedding_`: `transform` of their entries draws other noise, so
@@ -146,9 +154,11 @@ class FittedCP(
                 warn_of_leaks(features)
         more = self._read_side(match_index(side, X), data)
         warn_empty_people(data, self.training_.mode, more)
-        rows = self._embed(data, features, penalty, more)
-        apart = features is not None and not self._encodes(features)
-        rows = self._add_noise(rows, data, more, apart=apart)
+        follows = penalty is None and self._follows_map(features)
+        rows = self._embed(data, None if follows else features, penalty, more)
+        rows = self._add_noise(rows, data, more)
+        if follows and features is not None:
+            rows = self._move_by_map(rows, data, features, self._map)
         found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
         return found
 
@@ -267,6 +277,10 @@ class FittedCP(
         side: NewSide | None = None,
     ) -> Tensor:
         factors, shifts = self._factors(data.values), self.fit_.shifts
+        moves = self.fit_.moves
+        if moves is not None and features is not None:
+            rows = self._least_squares(data, None, None, side)
+            return self._move_by_map(rows, data, features, moves)
         return self.training_.embed(
             data,
             factors,
@@ -281,14 +295,7 @@ class FittedCP(
         """Return the factors with the dtype and device of a tensor."""
         return [factor.to(prototype) for factor in self.cp_.factors]
 
-    def _add_noise(
-        self,
-        rows: Tensor,
-        data: TensorData,
-        side: NewSide | None = None,
-        *,
-        apart: bool = False,
-    ) -> Tensor:
+    def _add_noise(self, rows: Tensor, data: TensorData, side: NewSide | None = None) -> Tensor:
         """Return rows of new people with noise of their own, if the training rows have noise.
 
         The data is as it was given: offsets differ in the last bit between machines.
@@ -300,7 +307,7 @@ class FittedCP(
         noise = Noise.of_record(self.record_, self.training_.secret)
         table = None if side is None else side.data
         zeros = self.training_.absent == "zero"
-        added = noise.of_new_people(data, mode, matrix, table, zeros=zeros, apart=apart).to(rows)
+        added = noise.of_new_people(data, mode, matrix, table, zeros=zeros).to(rows)
         # Nothing is known of people without entries: they have the mean of the released rows.
         empty = observed_of(data, mode, side) == 0
         return rows + added.masked_fill(empty[:, None], 0.0)
@@ -325,7 +332,7 @@ class FittedCP(
         check_is_fitted(self)
         with new_folder(folder, overwrite=overwrite) as target:
             self.write(target, keep_exact=flag("keep_exact", keep_exact))
-        warn_of_entries(self.encoder_, stacklevel=2)
+        warn_of_contents(self.fit_, stacklevel=2)
         if keep_exact:
             warn_of_exact(self.fit_, stacklevel=2)
 
@@ -375,6 +382,7 @@ class FittedCP(
 
     def _keep(self, fits: Sequence[Fit], record: Record, training: Training) -> None:
         """Set the attributes of a fitted model."""
+        self.__dict__.pop("_map", None)  # of an earlier fit
         self.training_ = training
         self.record_ = record
         self.fits_ = tuple(fits)

@@ -81,9 +81,9 @@ def warn_without_noise(noise: float, usual: float, *, stacklevel: int) -> None:
     """
     if usual and not noise:
         warn(
-            f"with noise={noise:g}, differences far below the resolution of the criterion stay in "
-            "the embedding; the penalty does not see them, and they can reveal the group. Omit "
-            f"noise for the default of {usual:g}, or audit the embedding before use",
+            f"with noise={noise:g}, differences far below the resolution of the method stay in "
+            "the embedding; it does not see them, and they can reveal the group. Omit noise for "
+            f"the default of {usual:g}, or audit the embedding before use",
             stacklevel=stacklevel + 1,
         )
 
@@ -240,13 +240,12 @@ class Noise:
         side: TensorData | None = None,
         *,
         zeros: bool = False,
-        apart: bool = False,
     ) -> Tensor:
         """Return noise for each new person, shape (people, rank).
 
         The noise of a person depends on the seed, the secret and that person's entries alone. So it
         does not depend on the other people, and embedding a person again does not average it out.
-        People with equal entries have equal noise, unless they are kept apart.
+        But people with equal entries in one call have noise of their own.
 
         Args:
             data: Entries of the new people, as they were given.
@@ -254,12 +253,10 @@ class Noise:
             matrix: That of the training people's noise.
             side: Their side information, whose entries count like the others; None without any.
             zeros: Whether entries that a list does not have are zeros for the model.
-            apart: Whether people with equal entries have noise of their own. Rows that depend on
-                the group need it: equal noise would show who of them has which group.
         """
         rank = len(matrix)
         key = self.key_of_new_people(rank)
-        drawn = normals_of_people(data, mode, rank, key=key, side=side, zeros=zeros, apart=apart)
+        drawn = normals_of_people(data, mode, rank, key=key, side=side, zeros=zeros)
         return _scaled(drawn, matrix)
 
     def key_of_new_people(self, rank: int) -> str:

@@ -11,8 +11,8 @@ from parafair.data.modes import is_labeled
 from parafair.data.raw_features import check_order
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
-from parafair.encoders.base import Encoder
 from parafair.encoders.kernel import KernelEncoder
+from parafair.encoders.result import encoder_of
 from parafair.errors import ParafairWarning, warn
 from parafair.model.record import Record
 from parafair.model.side import NewSide, observed_of
@@ -131,13 +131,22 @@ def warn_of_leaks(features: SensitiveFeatures | None) -> None:
     )
 
 
-def warn_of_entries(encoder: Encoder | None, *, stacklevel: int) -> None:
-    """Warn if a folder has entries of training people, because their encoder needs them.
+def warn_of_contents(fit: Fit, *, stacklevel: int) -> None:
+    """Warn if a folder has more of the training people than released rows and shifts with noise.
 
     Args:
-        encoder: The encoder of the model that was written; None if it has none.
+        fit: The fit that was written.
         stacklevel: As in `warn`.
     """
+    encoder = encoder_of(fit)
+    if fit.moves is not None and fit.noise:
+        warn(
+            "the folder contains the map that new people follow, with quantiles of the rows "
+            "without noise in many directions: whoever has it can find these rows, and no "
+            "certificate holds against them. Keep it like the data, and publish embedding_ alone",
+            ParafairWarning,
+            stacklevel=stacklevel + 1,
+        )
     if isinstance(encoder, KernelEncoder):
         warn(
             f"the folder contains the entries of {len(encoder.centers)} training people, which the "

@@ -28,6 +28,7 @@ from parafair.model.checks import (
     check_guarantee,
     check_loss,
     check_non_negative,
+    check_reusable,
     check_starts,
     find_non_negative,
 )
@@ -40,6 +41,7 @@ from parafair.model.streaming import check_stream, sample_of
 from parafair.model.task import Task
 from parafair.penalties import Penalty, Postprocessing, ScorePenalty
 from parafair.penalties.base import moves_scale
+from parafair.penalties.postprocessing import MappedPostprocessing
 from parafair.progress import check_verbose
 from parafair.solvers import (
     LBFGS,
@@ -50,6 +52,7 @@ from parafair.solvers import (
 from parafair.solvers.deviance import check_loss as check_loss_of_entries
 from parafair.solvers.deviance import check_zeros
 from parafair.solvers.init import RANDOM_INITS
+from parafair.solvers.non_negative import check_non_negative as check_signs
 from parafair.solvers.penalized import check_length
 from parafair.solvers.problem import Problem
 from parafair.solvers.ranks import check_rank
@@ -103,6 +106,7 @@ class Settings:
     @classmethod
     def of(cls, model: FairModel) -> Settings:
         """Resolve the arguments of a model; raise if one is invalid for any data."""
+        check_reusable(model)
         automatic = isinstance(model.strength, str)
         if automatic:
             check_automatic(model)
@@ -168,6 +172,8 @@ class Settings:
 
     def usual_noise(self, strength: float | None) -> float:
         """Return the noise that the method has by default at a strength."""
+        if isinstance(self.postprocessing, MappedPostprocessing):
+            return self.postprocessing.default_noise
         usual = default_noise(self.penalty, strength)
         return ENCODER_NOISE if usual and self.encoder is not None else usual
 
@@ -281,6 +287,8 @@ class Settings:
         if share is not None:
             check_scale(centered, team)
             check_loss_of_entries(self.loss, problem.deviance)
+            with team.checking():
+                check_signs(centered, problem.non_negative)
         if isinstance(self.solver, BlockDescent):
             self.solver.check(problem)
         if self.postprocessing is not None:

@@ -301,6 +301,8 @@ class Recommender:
 
 def _read_people(people: Any) -> NDArray[Any]:
     """Return the labels of people: one, or a list of different ones."""
+    if getattr(people, "ndim", 1) > 1:
+        raise ValueError(f"people must be a list of labels, got {shown(people)}; pass one column")
     single = isinstance(people, (str, int, float, np.generic)) or not hasattr(people, "__iter__")
     found = as_labels([people] if single else people, "people")
     if not len(found):

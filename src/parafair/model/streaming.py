@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.arguments import size_text
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.streamed import StreamedData, drawn_people
 from parafair.data.tensor_data import TensorData
@@ -16,6 +17,7 @@ from parafair.errors import Interrupted
 from parafair.losses import is_squared
 from parafair.penalties import ScorePenalty, Transport
 from parafair.penalties.base import moves_scale
+from parafair.penalties.postprocessing import MappedPostprocessing
 from parafair.solvers import LBFGS, decompose_plain
 from parafair.solvers.init import RANDOM_INITS, make_starts
 from parafair.solvers.problem import Problem
@@ -103,9 +105,9 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         return (
-            f"{self.rows / 1e9:.2f} GB for rows of people, {self.people / 1e9:.2f} GB for their "
-            f"labels, {max(self.sample, self.least_tile) / 1e9:.2f} GB for entries and "
-            f"{self.base / 1e9:.2f} GB for Python"
+            f"{size_text(self.rows)} for rows of people, {size_text(self.people)} for their "
+            f"labels, {size_text(max(self.sample, self.least_tile))} for entries and "
+            f"{size_text(self.base)} for Python"
         )
 
 
@@ -134,7 +136,7 @@ def check_stream(
         f"loss={model.loss!r}": not is_squared(settings.loss),
         f"method={model.method!r}": settings.reduction is not None
         or isinstance(settings.penalty, ScorePenalty)
-        or isinstance(settings.postprocessing, Transport),
+        or isinstance(settings.postprocessing, (Transport, MappedPostprocessing)),
         f"encoder={model.encoder!r}": settings.encoder is not None,
         f"non_negative={model.non_negative!r}": bool(model.non_negative),
         type(model).__name__: model.structured,
@@ -154,8 +156,8 @@ def check_stream(
     plan = MemoryPlan.of(settings, data, model.rank, share=share)
     if data.memory < plan.least:
         raise MemoryError(
-            f"memory={data.memory / 1e9:.2f} GB is too little for this fit, which needs "
-            f"{plan.least / 1e9:.2f} GB{' in each process' * (processes > 1)}: {plan}; allow that "
+            f"memory={size_text(data.memory)} is too little for this fit, which needs "
+            f"{size_text(plan.least)}{' in each process' * (processes > 1)}: {plan}; allow that "
             "much, lower the rank, or use dtype='float32'"
         )
     return data.with_tile(min(data.tile, plan.tile(data.memory)))

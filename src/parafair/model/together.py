@@ -16,10 +16,8 @@ from parafair.data.side_columns import read_side
 from parafair.data.streamed import StreamedData
 from parafair.data.tensor_data import TensorData
 from parafair.errors import TeamError
-from parafair.losses import is_squared, needs_non_negative
 from parafair.model.draws import secret_of
 from parafair.model.record import current_versions
-from parafair.penalties import ScorePenalty
 from parafair.penalties.base import moves_scale
 from parafair.records import plain
 from parafair.solvers import LBFGS, BlockDescent
@@ -33,21 +31,16 @@ if TYPE_CHECKING:
 def check_together(settings: Settings) -> None:
     """Raise unless several processes can fit a model with these settings together."""
     model, solver = settings.model, settings.solver
-    invariant, squared = moves_scale(settings.penalty), is_squared(settings.loss)
     reasons = {
         "strength='auto', whose audits need all rows": settings.automatic,
         f"encoder={model.encoder!r}, which is learned from all entries": settings.encoder,
         f"method={model.method!r}, which needs all rows": settings.postprocessing
-        or settings.reduction
-        or isinstance(settings.penalty, ScorePenalty),
-        f"non_negative={model.non_negative!r}": model.non_negative is not False,
-        f"loss={model.loss!r}, whose factors are non-negative": needs_non_negative(settings.loss),
+        or settings.reduction,
         f"{type(model).__name__}; use FairCP": model.structured,
         "init='svd', which needs all entries": isinstance(model.init, str) and model.init == "svd",
-        f"solver={model.solver!r} with method={model.method!r} and loss={model.loss!r}": not (
+        f"solver={model.solver!r} with method={model.method!r}": not (
             isinstance(solver, LBFGS)
-            if invariant or not squared
-            else isinstance(solver, (LBFGS, BlockDescent))
+            or (isinstance(solver, BlockDescent) and not moves_scale(settings.penalty))
         ),
     }
     for reason, applies in reasons.items():

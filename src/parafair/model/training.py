@@ -254,7 +254,7 @@ class Training(Axes):
         """Return two numbers from 0 to 1 for each new person, which choose neighbors."""
         key, zeros = f"neighbors {self.secret}", self.absent == "zero"
         table = None if side is None else side.data
-        return uniforms_of_people(data, self.mode, 2, key=key, side=table, zeros=zeros, apart=True)
+        return uniforms_of_people(data, self.mode, 2, key=key, side=table, zeros=zeros)
 
     def _refine(
         self, own: NewRows, rows: Tensor, features: SensitiveFeatures, penalty: Penalty

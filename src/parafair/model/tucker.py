@@ -45,8 +45,9 @@ class FairTucker(FairModel):
     Args:
         ranks: Number of columns of each factor, one per mode; each at most the size of its mode,
             and at most the product of the others.
-        method: "invariant", "none", "transport", "correlation-removal" or "moment-matching", or an
-            object such as ``parafair.penalties.Invariant(chunk_size=1000)``.
+        method: "invariant", "none", "transport", "sliced-transport", "correlation-removal" or
+            "moment-matching", or an object such as
+            ``parafair.penalties.Invariant(chunk_size=1000)``.
         strength: As in `FairCP`.
         max_leakage: As in `FairCP`.
         guarantee: As in `FairCP`.
@@ -164,8 +165,8 @@ class FairTucker(FairModel):
         if isinstance(method, (Penalty, ScorePenalty, Reduction)):
             raise ValueError(
                 f"method={self.method!r} is not available for FairTucker, whose embedding has no "
-                "columns of its own; use 'invariant', 'transport', 'correlation-removal', "
-                "'moment-matching' or 'none', or use FairCP"
+                "columns of its own; use 'invariant', 'transport', 'sliced-transport', "
+                "'correlation-removal', 'moment-matching' or 'none', or use FairCP"
             )
         return method
 

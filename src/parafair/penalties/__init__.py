@@ -28,6 +28,7 @@ from parafair.penalties.postprocessing import (
     Postprocessing,
 )
 from parafair.penalties.scores import Bhattacharyya, MeanMatching, MutualInformation
+from parafair.penalties.sliced_transport import SlicedTransport
 from parafair.penalties.transport import Transport
 
 __all__ = [
@@ -56,5 +57,6 @@ __all__ = [
     "Postprocessing",
     "ScaleFreePenalty",
     "ScorePenalty",
+    "SlicedTransport",
     "Transport",
 ]

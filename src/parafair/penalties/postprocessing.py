@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from parafair.algebra.least_squares import Block
 from parafair.data.column import Column
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.dependence.quantile_map import QuantileMap
 
 # Variances below this share of the largest one are rounding error.
 SINGULAR = 1e-12
@@ -66,6 +67,20 @@ class SeededPostprocessing(Postprocessing, Protocol):
 
     def with_seed(self, seed: int) -> Self:
         """Return it with the seed of a fit, unless it has a seed of its own."""
+
+
+@runtime_checkable
+class MappedPostprocessing(Postprocessing, Protocol):
+    """Postprocessing by a map that new people with sensitive features follow too.
+
+    Attributes:
+        default_noise: The noise of fits by default, as a share of the spread of the rows.
+    """
+
+    default_noise: ClassVar[float]
+
+    def learn(self, plain: D) -> tuple[D, QuantileMap]:
+        """Return the changed decomposition, and the map from least-squares rows."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from parafair.penalties.khsic import KHSIC
 from parafair.penalties.orthogonality import Orthogonality
 from parafair.penalties.postprocessing import CorrelationRemoval, MomentMatching, Postprocessing
 from parafair.penalties.scores import Bhattacharyya, MeanMatching, MutualInformation
+from parafair.penalties.sliced_transport import SlicedTransport
 from parafair.penalties.transport import Transport
 
 # To add a method, add its class here under its public name.
@@ -27,4 +28,5 @@ POSTPROCESSING: dict[str, type[Postprocessing]] = {
     "correlation-removal": CorrelationRemoval,
     "moment-matching": MomentMatching,
     "transport": Transport,
+    "sliced-transport": SlicedTransport,
 }

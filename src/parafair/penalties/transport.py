@@ -97,13 +97,7 @@ class Transport:
             groups = find_groups(sensitive, "transport", instead="invariant")
         else:
             groups = sensitive.joint(PARTS)
-        if len(groups.categories) > MOST_GROUPS:
-            sizes = np.bincount(groups.values)
-            raise ValueError(
-                f"method='transport' takes at most {MOST_GROUPS} groups, but {groups.name!r} has "
-                f"{len(sizes)}, such as {groups.categories[sizes.argmin()]!r} with {sizes.min()} "
-                f"of {sizes.sum()} people; merge small groups, or pass fewer columns"
-            )
+        check_number(groups, "transport")
         return groups
 
     def _repair(self, plain: D, groups: Positions) -> D:
@@ -118,6 +112,22 @@ class Transport:
         places = pooled.minimizer(QuadraticForm.zero(pooled.target))[0]
         drawn = torch.from_numpy(coupling.draw(seed)).to(places.device)
         return plain.with_rows(places[drawn])
+
+
+def check_number(groups: Column, method: str) -> None:
+    """Raise if there are too many groups.
+
+    Args:
+        groups: All features as one.
+        method: The name of the method, for the message.
+    """
+    if len(groups.categories) > MOST_GROUPS:
+        sizes = np.bincount(groups.values)
+        raise ValueError(
+            f"method={method!r} takes at most {MOST_GROUPS} groups, but {groups.name!r} has "
+            f"{len(sizes)}, such as {groups.categories[sizes.argmin()]!r} with {sizes.min()} "
+            f"of {sizes.sum()} people; merge small groups, or pass fewer columns"
+        )
 
 
 def _at_places(block: Block, places: Tensor) -> Tensor:
@@ -137,8 +147,23 @@ def _at_places(block: Block, places: Tensor) -> Tensor:
 
 def _points(plain: Decomposed) -> Floats:
     """Return least-squares rows in coordinates in which distances are losses."""
-    block = plain.block
-    rows = block.minimizer(QuadraticForm.zero(block.target))[0].double()
-    values, vectors = torch.linalg.eigh(block.mean_gram[0].double())
-    points = rows @ (vectors * values.clamp_min(0).sqrt())
+    points = best_rows(plain.block).double() @ loss_root(plain.block)
     return np.asarray(points.cpu())
+
+
+def best_rows(block: Block) -> Tensor:
+    """Return least-squares rows, shape (people, rank)."""
+    found: Tensor = block.minimizer(QuadraticForm.zero(block.target))[0]
+    return found
+
+
+def loss_root(block: Block, *, least: float = 0.0) -> Tensor:
+    """Return a matrix with which rows are multiplied so that distances are losses.
+
+    Args:
+        block: The loss.
+        least: Losses of directions below this share of the largest count as that much.
+    """
+    values, vectors = torch.linalg.eigh(block.mean_gram[0].double())
+    found: Tensor = vectors * values.clamp_min(least * float(values.max())).sqrt()
+    return found

@@ -224,10 +224,7 @@ class BlockDescent:
         exact = bound is None and free
         if exact:
             # Exact updates do not depend on the scale; unit columns are better conditioned.
-            teams = [
-                problem.team if mode == problem.mode else ALONE for mode in range(problem.order)
-            ]
-            begin = tuple(map(unit_columns, begin, teams))
+            begin = tuple(map(unit_columns, begin, problem.teams))
         sweep = Sweep(problem, begin, state.damping)
         for mode in range(problem.order):
             if mode == problem.mode:
@@ -235,7 +232,7 @@ class BlockDescent:
             block, factor = sweep.block(mode), sweep.factors[mode]
             if mode in problem.bound_by_mode:
                 own = problem.bound_by_mode[mode]
-                factor, _, state = self._majorize(own, block, mode, factor, state)
+                factor, _, state = self._majorize(own, block, mode, factor, state, ALONE)
                 sweep.replace(mode, factor)
                 continue
             if problem.scores is not None:
@@ -275,7 +272,9 @@ class BlockDescent:
             factor = block.minimizer(bound.form)
             penalty = bound.value(factor)
         else:
-            factor, penalty, state = self._majorize(bound, block, problem.mode, factor, state)
+            factor, penalty, state = self._majorize(
+                bound, block, problem.mode, factor, state, problem.team
+            )
         sweep.replace(problem.mode, factor)
         factors = tuple(sweep.factors)
         if penalty is not None and problem.other_sensitive:
@@ -293,12 +292,18 @@ class BlockDescent:
         assert problem.scores is not None
         bound, factor = problem.scores.block(sweep.factors, mode), sweep.factors[mode]
         if not isinstance(bound, BlockMeans):
-            return self._majorize(bound, block, mode, factor, state)
+            return self._majorize(bound, block, mode, factor, state, ALONE)
         factor = bound.minimizer(block, factor)
         return factor, bound.value(factor), state
 
     def _majorize(
-        self, bound: BoundPenalty, block: Block, mode: int, factor: Tensor, state: BlockState
+        self,
+        bound: BoundPenalty,
+        block: Block,
+        mode: int,
+        factor: Tensor,
+        state: BlockState,
+        team: Team,
     ) -> tuple[Tensor, Tensor, BlockState]:
         """Take majorize-minimize steps on a factor with a penalty.
 
@@ -311,7 +316,7 @@ class BlockDescent:
         if not isinstance(bound, BoundInvariant):
             least = block.curvature(QuadraticForm.zero(factor)) * LEAST_CURVATURE
         for _ in range(self.inner_steps):
-            point, curvature, accepted = majorize(block, bound, point, curvature)
+            point, curvature, accepted = majorize(block, bound, point, curvature, team)
             stalls = stalls + ~accepted
             curvature = torch.where(accepted, curvature / 2, curvature).clamp_min(least)
         column = torch.full((1,), mode, dtype=torch.long, device=curvature.device)

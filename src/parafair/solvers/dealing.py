@@ -30,15 +30,17 @@ from parafair.solvers.loop import (
     solve_batch,
 )
 from parafair.solvers.packing import is_packed, packed
-from parafair.solvers.precision import in_precision_of
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Status, Stop, best
 
 # Iterations with the same chunks. Three times as many left up to twice the dependence after the
 # same time, on 4,000 people of Adult.
 ITERATIONS = 10
-# The objective is compared over so many deals.
-WINDOW = 4
+# A fit ends if the objective has no new minimum in so many deals. It rises and falls a little from
+# deal to deal.
+PATIENCE = 2
+# Multiple of the tolerance: much of what later iterations gain, the next deal takes back.
+TOLERANCES = 4
 
 
 def solve_dealt(
@@ -49,20 +51,32 @@ def solve_dealt(
     stop: Stop,
     on_iteration: OnIteration | None = None,
     on_fit: OnFit | None = None,
+    dealt: int = 0,
 ) -> tuple[Fit, ...]:
-    """Run a solver with chunks that are dealt anew every few iterations, in single precision.
+    """Run a solver with chunks that are dealt anew every few iterations.
 
-    Arguments and fits are those of `solve_batch`; all members end together. The tolerance is about
-    the objective with the problem's own chunks, which are never fitted. It may rise, so a fit has
-    the factors of the deal after which it was lowest, or those it began with.
+    Fits are those of `solve_batch`; all members end together. The tolerance is about the objective
+    with the problem's own chunks, which are never fitted. It may rise, so a fit has the factors of
+    the deal after which it was lowest, or those it began with.
+
+    Args:
+        problem: What to minimize.
+        solver: The solver.
+        starts: One factor (batch, size, rank) per mode.
+        stop: When all members stop.
+        on_iteration: As in `solve_batch`.
+        on_fit: As in `solve_batch`.
+        dealt: How many deals the starts were fitted to. Fitted once more, these would look better
+            and be worse.
 
     Raises:
         Interrupted: On Ctrl-C, with the best fit after the last finished iteration.
     """
-    counted, rough, lasting = Counted(on_iteration), problem.single, Lasting(solver)
-    factors = tuple(factor.to(rough.prototype.dtype) for factor in starts)
+    # Not in single precision: in components that nearly cancel, rounding would be larger than what
+    # an iteration gains. Pairs of people are compared in single precision in any case.
+    counted, lasting, factors = Counted(on_iteration), Lasting(solver), starts
     fits: tuple[Fit, ...] = ()
-    judged, lowest = [rough.evaluate(factors).value], factors
+    judged, lowest = [problem.evaluate(factors).value], factors
     journal, first = current_journal(), 1
     key = "" if journal is None else journal.begin()
     stored: Dealt | None = None if journal is None else journal.state(key)
@@ -75,7 +89,7 @@ def solve_dealt(
         try:
             with without_journal():
                 fits = solve_batch(
-                    rough.with_deal(deal),
+                    problem.with_deal(dealt + deal),
                     lasting,
                     starts=factors,
                     stop=replace(stop, max_iter=last, tol=0.0),
@@ -85,15 +99,15 @@ def solve_dealt(
             if any(fit.status is not Status.OUT_OF_ITERATIONS for fit in fits):
                 lasting.last = None  # it is not the state of all members
             factors = stack_factors(fit.cp.factors for fit in fits)
-            judged.append(rough.evaluate(factors).value)
+            judged.append(problem.evaluate(factors).value)
             lowest = _lower(judged, factors, lowest)
-        except Interrupted as interruption:
-            raise Interrupted(in_precision_of(interruption.fit, problem)) from interruption
+        except Interrupted:
+            raise
         except KeyboardInterrupt as error:  # between two deals
             if not fits:
                 raise
             fit = replace(best(list(fits)), status=Status.INTERRUPTED)
-            raise Interrupted(in_precision_of(fit, problem)) from error
+            raise Interrupted(fit) from error
         settled = _settled(judged, stop)
         ended = all(fit.status in (Status.DIVERGED, Status.OUT_OF_TIME) for fit in fits)
         if settled or ended or last == stop.max_iter:
@@ -111,7 +125,7 @@ def solve_dealt(
             fit = replace(fit, cp=CPTensor.from_factors([factor[member] for factor in lowest]))
         # One that diverged at its start has no other entry.
         history = fit.history[:-1] or fit.history
-        fit = in_precision_of(replace(fit, history=history), problem)
+        fit = replace(fit, history=history)
         seconds = fits[member].seconds - fit.seconds
         found.append(fit.with_factors(own, fit.cp.factors, seconds=seconds))
         if on_fit is not None:
@@ -177,9 +191,9 @@ def _lower(
 
 
 def _settled(judged: Sequence[Tensor], stop: Stop) -> bool:
-    """Whether the objective of no member has decreased by more than the tolerance of late."""
-    if not stop.tol or len(judged) <= WINDOW:
+    """Whether the objective of no member has fallen by more than the tolerance of late."""
+    if not stop.tol or len(judged) <= PATIENCE:
         return False
-    now = judged[-1]
-    gained = judged[-1 - WINDOW] - now
-    return bool((gained <= WINDOW * ITERATIONS * stop.tol * now).all())
+    found = torch.stack(list(judged)).nan_to_num(nan=torch.inf)
+    before, now = found[:-PATIENCE].amin(0), found[-PATIENCE:].amin(0)
+    return bool((before - now <= PATIENCE * ITERATIONS * TOLERANCES * stop.tol * now).all())

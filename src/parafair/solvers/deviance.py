@@ -11,7 +11,7 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.entrywise import Entries
-from parafair.algebra.shares import sum_slopes
+from parafair.algebra.shares import sum_others, sum_slopes
 from parafair.algebra.zero_entries import ZeroLoss, all_entries_of, closed_zeros
 from parafair.arguments import instance_of
 from parafair.data.centering import Offsets
@@ -50,10 +50,20 @@ class Deviance:
     @cached_property
     def saturated(self) -> float:
         """The sum of the loss of a model that fits every entry."""
+        return self.team.add(self.own_saturated)
+
+    @cached_property
+    def own_saturated(self) -> float:
+        """The same over the entries of this process."""
         found = float(self.loss.saturated(self._values.double()).sum())
         if self._zeros:
             found += self._zeros * float(self.loss.saturated(self._values.new_zeros(1).double()))
-        return self.team.add(found)
+        return found
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether no entry is missing in any process."""
+        return not self.team.count(prod(self.data.shape) - self.data.observed)
 
     @property
     def _values(self) -> Tensor:
@@ -94,10 +104,7 @@ class Deviance:
     def margins(self, factors: Factors) -> list[Tensor]:
         """Return the curvature of the loss, summed at each index of every mode, (batch, size)."""
         found = self.entries.margins(self.loss, factors, self.fixed)
-        others = [other for other in range(len(found)) if other != self.mode]
-        for other, sums in zip(others, self.team.sums([found[o] for o in others]), strict=True):
-            found[other] = sums
-        return found
+        return sum_others(self.team, self.mode, found)
 
 
 def check_zeros(loss: Loss, shape: tuple[int, ...]) -> None:

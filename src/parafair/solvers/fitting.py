@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -20,9 +21,14 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor, stack_factors
 from parafair.errors import Interrupted
 from parafair.penalties.base import moves_scale
-from parafair.penalties.postprocessing import Postprocessing, SeededPostprocessing
+from parafair.penalties.postprocessing import (
+    MappedPostprocessing,
+    Postprocessing,
+    SeededPostprocessing,
+)
 from parafair.solvers.checkpoints import stage
 from parafair.solvers.contest import find_winners
+from parafair.solvers.contest_of_many import CONTEST_DEALS
 from parafair.solvers.dealing import solve_dealt
 from parafair.solvers.decomposition import Decomposition
 from parafair.solvers.inner import sum_people
@@ -71,7 +77,12 @@ def decompose(
             own = postprocessing
             if seeds and isinstance(own, SeededPostprocessing):
                 own = own.with_seed(seeds[member])
-            changed = [factor[0] for factor in own.apply(plain).factors]
+            if isinstance(own, MappedPostprocessing):
+                found, moves = own.learn(plain)
+                fit = replace(fit, moves=moves)
+            else:
+                found = own.apply(plain)
+            changed = [factor[0] for factor in found.factors]
             fit = fit.with_factors(problem, changed, seconds=perf_counter() - begin)
         fit = complete(problem, fit)
         if rough:
@@ -130,7 +141,8 @@ def decompose_from(
         first = stage(
             lambda: find_winners(problem, solver, plain=plain, stop=stop, counted=counted)
         )
-        solve = solve_dealt if problem.in_chunks else solve_twice
+        dealt = partial(solve_dealt, dealt=CONTEST_DEALS)
+        solve = dealt if problem.in_chunks else solve_twice
         solve(
             problem,
             solver,

@@ -82,7 +82,8 @@ def _allowed(problem: Problem, factors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     if others:
         # A non-negative column whose component has the wrong sign would become zero, and stay so.
         own = problem.non_negative[0]
-        along = (problem.observations.sums(found).target(own) * found[own]).sum(-2, keepdim=True)
+        target = problem.observations.sums(found).target(own)
+        along = problem.teams[own].sum((target * found[own]).sum(-2, keepdim=True))
         found[others[0]] = torch.where(along < 0, -found[others[0]], found[others[0]])
     return tuple(found)
 

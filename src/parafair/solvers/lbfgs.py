@@ -352,7 +352,8 @@ class Face:
         factors, gradients = unflatten(point.vector, shapes), unflatten(point.gradient, shapes)
         # The logarithm of a mean is steep near zero: a fit that jumps there does not return.
         share = MOST_SMALLER if needs_non_negative(problem.loss) else None
-        return cls(flatten(held(problem.non_negative, factors, gradients)), share)
+        where = held(problem.non_negative, factors, gradients, problem.teams)
+        return cls(flatten(where), share)
 
     def free(self, vector: Tensor) -> Tensor:
         """Return a vector with zero for the entries that are not free."""

@@ -21,7 +21,7 @@ from parafair.solvers.lbfgs import LBFGS
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Stop
-from parafair.team import ALONE
+from parafair.team import Team
 
 # A start need not have converged.
 STOP = Stop(max_iter=60, tol=1e-3, window=5)
@@ -64,12 +64,12 @@ def linked_starts(problem: Problem, starts: tuple[Tensor, ...]) -> tuple[Tensor,
         # On the scale of a link, components have entries of both signs. From positive factors,
         # least squares ends in poor local optima.
         starts = tuple(
-            factor - (problem.team if mode == problem.mode else ALONE).mean(factor)[0]
-            for mode, factor in enumerate(starts)
+            factor - team.mean(factor)[0]
+            for team, factor in zip(problem.teams, starts, strict=True)
         )
     found = _least_squares(linked, starts)
     if needs_non_negative(problem.loss):
-        return tuple(map(_inside, found))
+        return tuple(map(_inside, found, problem.teams))
     plain = problem.offsets is None
     return _with_level(problem, found) if problem.data.zeros_count and plain else found
 
@@ -154,22 +154,31 @@ def linked_data(problem: Problem) -> TensorData:
     """
     if problem.data.zeros_count:
         # Beyond the link of a zero, so that zeros stay zeros.
-        values = problem.loss.linked(_with_zero(problem))
+        values = _linked_zeros(problem)
         return problem.data.with_values(values[1:] - values[0])
-    linked = problem.data.with_values(problem.loss.linked(problem.data.values))
+    values = problem.data.values
+    linked = problem.data.with_values(problem.loss.linked(values, _mean(values, problem.team)))
     if problem.offsets is not None:
         linked = problem.offsets.subtract(linked)
     if linked.is_sparse or problem.count / prod(problem.shape) < FEW_MISSING:
         return linked
-    own = torch.stack([linked.values.nansum(), (~linked.values.isnan()).sum()])
-    total, count = problem.team.sum(own.double())
-    return linked.with_values(linked.values.nan_to_num(float(total / count)))
+    mean = float(_mean(linked.values.double(), problem.team))
+    return linked.with_values(linked.values.nan_to_num(mean))
 
 
-def _with_zero(problem: Problem) -> Tensor:
-    """Return a zero before the listed entries."""
+def _mean(values: Tensor, team: Team) -> Tensor:
+    """Return the mean of the observed entries of all processes."""
+    if team.is_alone:
+        return values.nanmean()
+    total, count = team.sums([values.nansum().double(), (~values.isnan()).sum().double()])
+    return (total / count).to(values)
+
+
+def _linked_zeros(problem: Problem) -> Tensor:
+    """Return a zero and the listed entries after it, on the scale of the link."""
     values = problem.data.values
-    return torch.cat([values.new_zeros(1), values])
+    found = torch.cat([values.new_zeros(1), values])
+    return problem.loss.linked(found, found.nanmean())
 
 
 def _with_level(problem: Problem, factors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -181,7 +190,7 @@ def _with_level(problem: Problem, factors: tuple[Tensor, ...]) -> tuple[Tensor, 
     """
     if factors[0].shape[-1] < 2:
         return factors
-    level = float(problem.loss.linked(_with_zero(problem))[0])
+    level = float(_linked_zeros(problem)[0])
     sizes = torch.stack([factor.square().sum(-2) for factor in factors]).prod(0)
     smallest = torch.nn.functional.one_hot(sizes.argmin(-1), sizes.shape[-1]).bool().unsqueeze(-2)
     found = [factor.where(~smallest, 1.0) for factor in factors]
@@ -189,6 +198,14 @@ def _with_level(problem: Problem, factors: tuple[Tensor, ...]) -> tuple[Tensor, 
     return tuple(found)
 
 
-def _inside(factor: Tensor) -> Tensor:
-    """Return a non-negative factor without zeros, where no mean of an entry is zero."""
-    return factor.clamp_min(LEAST * float(factor.mean()) + torch.finfo(factor.dtype).tiny)
+def _inside(factor: Tensor, team: Team) -> Tensor:
+    """Return a non-negative factor without zeros, where no mean of an entry is zero.
+
+    Args:
+        factor: The factor.
+        team: All processes that have some of its rows.
+    """
+    mean = factor.mean()
+    if not team.is_alone:
+        mean = team.mean(factor)[0].mean()
+    return factor.clamp_min(LEAST * float(mean) + torch.finfo(factor.dtype).tiny)

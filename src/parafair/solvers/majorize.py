@@ -10,6 +10,7 @@ from torch import Tensor
 
 from parafair.algebra.least_squares import Block, NonNegativeBlock
 from parafair.penalties import BoundInvariant, BoundPenalty
+from parafair.team import ALONE, Team
 
 # Maximum number of trials per step; each multiplies the curvature by 4.
 MOST_TRIES = 20
@@ -28,9 +29,16 @@ class Iterate(NamedTuple):
 
 
 def majorize(
-    block: Block, bound: BoundPenalty, point: Iterate, curvature: Tensor
+    block: Block, bound: BoundPenalty, point: Iterate, curvature: Tensor, team: Team = ALONE
 ) -> tuple[Iterate, Tensor, Tensor]:
     """Minimize the loss plus a quadratic model of the penalty, raised until it majorizes.
+
+    Args:
+        block: The loss.
+        bound: The penalty.
+        point: Where the step begins.
+        curvature: That of the model, shape (batch,).
+        team: All processes that have some of the rows; with several, `bound` is not invariant.
 
     Returns:
         The new point, the accepted curvature, and which members were accepted.
@@ -45,8 +53,9 @@ def majorize(
     for _ in range(MOST_TRIES):
         factor, move = step(curvature)
         trial = Iterate(factor, *bound.value_and_gradient(factor))
-        upper = point.value + (slope * move).sum((-2, -1))
-        upper = upper + curvature / 2 * move.square().sum((-2, -1))
+        along, square = team.sums([(slope * move).sum((-2, -1)), move.square().sum((-2, -1))])
+        upper = point.value + along
+        upper = upper + curvature / 2 * square
         good = (trial.value <= upper + rounding) & ~accepted
         best = Iterate(
             torch.where(good[:, None, None], trial.factor, best.factor),

@@ -11,6 +11,7 @@ from parafair.algebra.cp_tensor import Factors
 from parafair.arguments import items
 from parafair.data.checks import first_of
 from parafair.data.tensor_data import TensorData
+from parafair.team import Team
 
 # Entries below this share of the root mean square of their column count as zero, if the objective
 # falls towards zero: otherwise they would shorten every step.
@@ -37,17 +38,20 @@ def project(modes: Sequence[int], factors: Factors) -> tuple[Tensor, ...]:
     return tuple(f.clamp_min(0.0) if mode in modes else f for mode, f in enumerate(factors))
 
 
-def held(modes: Sequence[int], factors: Factors, gradients: Factors) -> tuple[Tensor, ...]:
+def held(
+    modes: Sequence[int], factors: Factors, gradients: Factors, teams: Sequence[Team]
+) -> tuple[Tensor, ...]:
     """Return where entries are at zero, or near, and the objective falls below zero.
 
     Args:
         modes: The modes with non-negative factors.
         factors: Each (batch, size, rank).
         gradients: Those of the objective, of the same shapes.
+        teams: For each mode, the processes that have some of its rows.
     """
     found = []
-    for mode, (factor, gradient) in enumerate(zip(factors, gradients, strict=True)):
-        near = factor <= NEAR * factor.square().mean(-2, keepdim=True).sqrt()
+    for mode, (factor, gradient, team) in enumerate(zip(factors, gradients, teams, strict=True)):
+        near = factor <= NEAR * team.mean(factor.square())[0].sqrt()
         own = near & (gradient > 0)
         found.append(own if mode in modes else torch.zeros_like(own))
     return tuple(found)

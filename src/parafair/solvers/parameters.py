@@ -13,6 +13,19 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.tucker_tensor import Multilinear
+from parafair.arguments import instance_of
+
+
+def check_structure(structure: Multilinear | None, shape: tuple[int, ...], mode: int) -> None:
+    """Raise unless data is a matrix of people and cells that has this structure, if any."""
+    if structure is None:
+        return
+    instance_of("structure", structure, Multilinear, "use Multilinear(sizes, ranks), or None")
+    if mode or shape[1:] != (prod(structure.sizes),):
+        raise ValueError(
+            f"structure is for a matrix with people as mode 0 and {prod(structure.sizes)} columns, "
+            f"but the shape is {shape} with people as mode {mode}; unfold the tensor by people"
+        )
 
 
 def parameter_shapes(

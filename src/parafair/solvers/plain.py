@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from torch import Tensor
 
+from parafair.algebra.cells import MOST_CELLS
 from parafair.algebra.cp_tensor import stack_factors
 from parafair.errors import Interrupted
 from parafair.losses import needs_non_negative
@@ -23,6 +25,10 @@ from parafair.solvers.result import Fit, Stop, best
 # starts end in a poor local optimum.
 MORE_STARTS = 15
 
+# Entries of a list from which on passes take longer than all else. In shorter ones, the rank
+# decides which solver is faster.
+LONG_LIST = 10**7
+
 # Squared relative residual of a plain decomposition that counts as exact.
 EXACT = 1e-8
 
@@ -35,12 +41,16 @@ def plain_solver(problem: Problem) -> Solver[Any]:
     structured factor are slow if entries are missing. Side information holds the rows where they
     are while their factor is fixed, so blocks end in swamps. Those of a loss with the logarithm of
     a mean take far longer steps: near a mean of zero, its slope is steep. A pass over streamed data
-    takes longer than the arithmetic, and blocks need four of them.
+    takes longer than the arithmetic, and blocks need four of them. The same is true of a very long
+    list in so many cells that every Gram matrix takes sums over its entries.
     """
     if needs_non_negative(problem.loss):
         return BlockDescent()
     exact = problem.is_squared and problem.structure is None and problem.table is None
-    return BlockDescent() if exact and not problem.data.is_streamed else LBFGS()
+    listed = problem.data.is_sparse and not problem.data.zeros_count and not problem.non_negative
+    scattered = listed and prod(problem.shape) // max(problem.shape) > MOST_CELLS
+    long = scattered and problem.count >= LONG_LIST
+    return LBFGS() if not exact or long or problem.data.is_streamed else BlockDescent()
 
 
 def decompose_plain(

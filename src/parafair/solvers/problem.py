@@ -32,7 +32,7 @@ from parafair.solvers.deviance import Deviance, check_loss
 from parafair.solvers.linked_table import FixedTable
 from parafair.solvers.non_negative import check_non_negative, project
 from parafair.solvers.objective import Objective
-from parafair.solvers.parameters import pull_back, to_factors
+from parafair.solvers.parameters import check_structure, pull_back, to_factors
 from parafair.solvers.penalized import PenalizedPeople, SharedPeople, check_sensitive
 from parafair.solvers.ranks import check_rank
 from parafair.solvers.ridge import ridge_diagonal, ridge_value
@@ -104,10 +104,12 @@ class Problem(PenalizedPeople):
             remedy = "use parafair.solvers.sharing.share_problem, or None"
             instance_of("share", self.share, SharedPeople, remedy)
             check_sensitive(self)  # all else was checked for the people of all processes
+            check_scores(self)
             return
         check_scale(self.data)
         check_rank(self.rank, self.shape)
         self.data.find_mode(self.mode)
+        check_structure(self.structure, self.shape, self.mode)
         real_number("ridge", self.ridge, least=0)
         object.__setattr__(self, "loss", resolve_loss(self.loss))
         check_loss(self.loss, self.deviance)
@@ -133,6 +135,11 @@ class Problem(PenalizedPeople):
     def team(self) -> Team:
         """All processes that solve this problem."""
         return ALONE if self.share is None else self.share.team
+
+    @property
+    def teams(self) -> tuple[Team, ...]:
+        """For each mode, the processes that have some of its rows."""
+        return tuple(self.team if mode == self.mode else ALONE for mode in range(self.order))
 
     @property
     def order(self) -> int:

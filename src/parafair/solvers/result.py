@@ -13,6 +13,7 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import real_number, whole_number
+from parafair.dependence.quantile_map import QuantileMap
 from parafair.display import view
 from parafair.solvers.objective import Objective
 from parafair.solvers.packing import packed
@@ -146,6 +147,8 @@ class Fit:
             people and cells, with the rank of their basis; see `parafair.solvers.parameters`.
         shifts: Rows of the sensitive mode before noise minus `plain`, with noise of their own if
             the rows have noise. None without sensitive features.
+        moves: The map that moved `plain` to the rows before noise, which new people follow; None
+            for other methods.
         plain: The rows of the sensitive mode with the least loss, with all other factors fixed and
             without the penalty. None without sensitive features, and after `load` of a fit that
             was written without exact rows.
@@ -166,6 +169,7 @@ class Fit:
     counts: Mapping[str, int] = field(default_factory=dict)
     noise: Mapping[int, Tensor] = field(default_factory=dict)
     shifts: Tensor | None = None
+    moves: QuantileMap | None = None
     plain: Tensor | None = None
     noiseless: Tensor | None = None
     noiseless_others: Mapping[int, Tensor] = field(default_factory=dict)
@@ -279,6 +283,7 @@ class Fit:
         arrays |= {name: found for name in rows if (found := getattr(self, name)) is not None}
         if keep_exact:
             arrays |= _by_mode(OTHER_ROWS, self.noiseless_others.items())
+        arrays |= {} if self.moves is None else self.moves.arrays
         write_arrays(folder / FACTORS_FILE, arrays)
         record = {
             "format": FORMAT,
@@ -301,6 +306,7 @@ class Fit:
                 raise ValueError("its factors have entries that are not finite")
             rows = {name: arrays.pop(name, None) for name in (SHIFTS, *EXACT)}
             side, intercepts = arrays.pop(SIDE, None), arrays.pop(INTERCEPTS, None)
+            moves = QuantileMap.pop(arrays, rank=len(arrays["weights"]))
             noise, others = _pop_modes(arrays, NOISE), _pop_modes(arrays, OTHER_ROWS)
             factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
             cp = CPTensor(arrays["weights"], tuple(factors))
@@ -335,6 +341,7 @@ class Fit:
                 counts=dict(record["counts"]),
                 noise=noise,
                 **rows,
+                moves=moves,
                 noiseless_others=others,
                 side=side,
                 side_intercepts=intercepts,

@@ -59,14 +59,10 @@ def solve_sample(
     Raises:
         KeyboardInterrupt: On Ctrl-C; the fit so far has no rows for everybody.
     """
-    places, few = take_sample(problem)
-    mode = problem.mode
-    starts = list(stack_factors(fit.cp.factors for fit in plain))
-    starts[mode] = rows_of(problem, starts[mode], places)
+    places, few = take_sample(problem, SAMPLE)
+    starts = stack_factors(factors_of(problem, fit.cp.factors, places) for fit in plain)
     try:
-        found = solve_single(
-            few, solver, starts=tuple(starts), stop=stop, on_iteration=on_iteration
-        )
+        found = solve_single(few, solver, starts=starts, stop=stop, on_iteration=on_iteration)
     except Interrupted as interruption:
         # Its fit is not one of this problem.
         raise KeyboardInterrupt("while a sample was fitted") from interruption
@@ -75,13 +71,13 @@ def solve_sample(
     return [carry_over(problem, fit, places, few.penalized_features) for fit in found]
 
 
-def take_sample(problem: Problem) -> tuple[NDArray[np.intp], Problem]:
+def take_sample(problem: Problem, people: int) -> tuple[NDArray[np.intp], Problem]:
     """Return the positions of a sample of the penalized people, and the problem of these alone.
 
     It is the same in all processes.
     """
     features = problem.penalized_features
-    drawn = features.sample(SAMPLE, np.random.RandomState(0))
+    drawn = features.sample(people, np.random.RandomState(0))
     if problem.share is not None:
         places = problem.share.position_of_penalized(drawn)
         data = gather_people(problem, places)
@@ -92,6 +88,13 @@ def take_sample(problem: Problem) -> tuple[NDArray[np.intp], Problem]:
     if problem.strengths is not None:
         few = few.with_strengths(problem.strengths)
     return places, few
+
+
+def factors_of(problem: Problem, factors: Factors, places: NDArray[np.intp]) -> tuple[Tensor, ...]:
+    """Return factors, one (size, rank) per mode, with the rows of some people of all processes."""
+    found = list(factors)
+    found[problem.mode] = rows_of(problem, found[problem.mode][None], places)[0]
+    return tuple(found)
 
 
 def rows_of(problem: Problem, rows: Tensor, places: NDArray[np.intp]) -> Tensor:

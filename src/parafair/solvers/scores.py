@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.group_scores import GroupScores
+from parafair.algebra.shares import SharedObservations
 from parafair.arguments import instance_of
 from parafair.data.centering import Offsets
 from parafair.data.sensitive import SensitiveFeatures
@@ -26,8 +27,8 @@ def check_scores(problem: Problem) -> None:
     """Raise if a problem has no offsets that can be used, or no groups whose scores compare."""
     if problem.offsets is not None:
         instance_of("offsets", problem.offsets, Offsets, "use Offsets.of, or None")
-    if isinstance(problem.penalty, ScorePenalty) and problem.sensitive is not None:
-        _check_groups(problem.penalty, problem.sensitive)
+    if isinstance(problem.penalty, ScorePenalty) and problem.sensitive_of_all is not None:
+        _check_groups(problem.penalty, problem.sensitive_of_all)
 
 
 def _check_groups(penalty: ScorePenalty, sensitive: SensitiveFeatures) -> None:
@@ -50,12 +51,17 @@ def _check_groups(penalty: ScorePenalty, sensitive: SensitiveFeatures) -> None:
 def bind_scores(problem: Problem, penalty: ScorePenalty) -> BoundScores:
     """Return a penalty on the scores of the penalized people of a problem."""
     codes, device = problem.penalized_features.joint(1).values, problem.prototype.device
-    rows = problem.penalized
+    rows, share = problem.penalized, problem.share
+    here = codes if share is None else codes[share.among.numpy()]
     people = []
     for group in np.unique(codes):
-        own = torch.from_numpy(np.flatnonzero(codes == group)).to(device)
+        own = torch.from_numpy(np.flatnonzero(here == group)).to(device)
         people.append(own if rows is None else rows[own])
-    scores = GroupScores.of(problem.observations, problem.mode, people, offset_columns(problem))
+    entries = problem.observations
+    if isinstance(entries, SharedObservations):
+        entries = entries.own
+    columns = offset_columns(problem)
+    scores = GroupScores.of(entries, problem.mode, people, columns, problem.team)
     return penalty.bind_scores(scores)
 
 
@@ -67,7 +73,7 @@ def offset_columns(problem: Problem) -> list[Tensor]:
     """
     offsets = problem.offsets
     terms = [] if offsets is None else list(offsets.by_mode.items())
-    columns = [problem.prototype.new_ones(size, len(terms)) for size in problem.shape]
+    columns = [problem.prototype.new_ones(size, len(terms)) for size in problem.data.shape]
     for place, (mode, vector) in enumerate(terms):
         assert offsets is not None
         columns[mode][:, place] = vector.to(columns[mode])

@@ -13,6 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.dependence.sliced import move_together
 from parafair.dependence.whitening import Standardized
@@ -22,7 +23,6 @@ from parafair.penalties.transport import MOST_GROUPS, PARTS
 from parafair.solvers.decomposition import Decomposition
 from parafair.solvers.inner import sum_people
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import Fit
 from parafair.solvers.sweep import Sweep
 
 # Times that people are moved; the other factors are refitted in between.
@@ -48,19 +48,19 @@ def can_slice(problem: Problem) -> bool:
     return len(features.joint(PARTS).categories) <= MOST_GROUPS
 
 
-def sliced_start(problem: Problem, plain: Fit) -> tuple[Tensor, ...]:
+def sliced_start(problem: Problem, plain: Factors) -> tuple[Tensor, ...]:
     """Return factors whose rows have nearly the same distribution in all groups.
 
     Numeric features are cut into groups at their quantiles.
 
     Args:
         problem: A problem with sensitive features; the penalty matters for its parts alone.
-        plain: A plain decomposition.
+        plain: The factors of a plain decomposition, one (size, rank) per mode.
 
     Returns:
         One factor (size, rank) per mode.
     """
-    found = Decomposition(problem, tuple(factor[None] for factor in plain.cp.factors))
+    found = Decomposition(problem, tuple(factor[None] for factor in plain))
     groups, parts = _groups(problem), _parts(problem)
     found = _moved(_coarse(found), groups, parts)
     for _ in range(MOVES - 1):

@@ -53,7 +53,7 @@ class Sweep:
         if problem.table is not None and people:
             self._alone = squares.block(entries=problem.count, ridge=ridge)
             squares = squares.plus(problem.table.near(self.factors[mode], self.damping))
-        free = squares.block(entries=problem.count, ridge=ridge)
+        free = squares.block(entries=problem.count, ridge=ridge, team=problem.teams[mode])
         if mode in self.problem.non_negative:
             return NonNegativeBlock.of(free)
         if self.problem.structure is not None and mode != self.problem.mode:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, cross_gram, gram
 from parafair.algebra.least_squares import Squares
 from parafair.algebra.row_grams import RowGrams
 from parafair.solvers.deviance import Deviance
+from parafair.team import ALONE
 
 
 def tangent_squares(
@@ -37,7 +36,8 @@ def tangent_squares(
         fixed: Further components; None for those of the deviance.
     """
     loss, factor, rank = deviance.loss, factors[mode], factors[mode].shape[-1]
-    shared = loss.bound is not None and deviance.data.observed == prod(deviance.data.shape)
+    team = ALONE if mode == deviance.mode else deviance.team
+    shared = loss.bound is not None and deviance.is_complete
     value, slope, triangles = deviance.entries.slope_and_grams(
         loss,
         None if shared else loss.weight,
@@ -45,15 +45,20 @@ def tangent_squares(
         deviance.fixed if fixed is None else fixed,
         mode,
     )
+    known = deviance.own_saturated if team.is_alone else deviance.saturated
     more = 1.0 if damping is None else damping[:, None, None]
     if triangles is None:
         assert loss.bound is not None
-        own = cross_gram([gram(each) for each in factors], mode) * (loss.bound * more)
+        value, slope = team.sums([value, slope])
+        grams = [gram(each) for each in factors]
+        grams[deviance.mode] = team.sum(grams[deviance.mode])
+        own = cross_gram(grams, mode) * (loss.bound * more)
         product = factor @ own
         weighted: Tensor | RowGrams = own
     else:
+        value, slope, triangles = team.sums([value, slope, triangles])
         weighted = RowGrams.of(triangles * more, rank)
         product = weighted.products(factor)
     target = product - slope
     inner = ((product - 2 * target).double() * factor.double()).sum((-2, -1))
-    return Squares(target, weighted, deviance.of_sum(value) - inner)
+    return Squares(target, weighted, (2 * (value - known)).clamp_min(0) - inner)

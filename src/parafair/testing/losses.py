@@ -53,7 +53,7 @@ class LossContract:
             "curvature": (loss.curvature(*both),),
             "saturated": (loss.saturated(values),),
             "mean": (loss.mean(models),),
-            "linked": (loss.linked(values),),
+            "linked": (loss.linked(values, values.mean()),),
         }
         for name, parts in found.items():
             for part in parts:
@@ -124,7 +124,8 @@ class LossContract:
     def test_linked_entries_are_finite_and_in_order(self, loss: Loss) -> None:
         """Larger entries are larger on the scale of the model; missing ones stay missing."""
         values = self.grid(loss)[0].flatten().sort().values
-        linked = loss.linked(torch.cat([values, values.new_tensor([torch.nan])]))
+        missing = values.new_tensor([torch.nan])
+        linked = loss.linked(torch.cat([values, missing]), values.mean())
         assert torch.isnan(linked[-1])
         assert torch.isfinite(linked[:-1]).all()
         assert (linked[:-1].diff() > 0).all()

@@ -12,6 +12,7 @@ from parafair.algebra.least_squares.rowwise import RowwiseBlock
 from parafair.algebra.least_squares.shared import SharedBlock
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.algebra.row_grams import RowGrams, add_grams
+from parafair.team import ALONE, Team
 
 
 class Block(Protocol):
@@ -104,10 +105,15 @@ class Squares(NamedTuple):
             self.constant + other.constant,
         )
 
-    def block(self, *, entries: int, ridge: Tensor | None) -> Block:
-        """Return this over a number of entries, plus a ridge."""
+    def block(self, *, entries: int, ridge: Tensor | None, team: Team = ALONE) -> Block:
+        """Return this over a number of entries, plus a ridge; as `squared_block`."""
         return squared_block(
-            self.target, self.gram, norm_squared=self.constant, entries=entries, ridge=ridge
+            self.target,
+            self.gram,
+            norm_squared=self.constant,
+            entries=entries,
+            ridge=ridge,
+            team=team,
         )
 
 
@@ -118,6 +124,7 @@ def squared_block(
     norm_squared: float | Tensor,
     entries: int,
     ridge: Tensor | None,
+    team: Team = ALONE,
 ) -> Block:
     """Return the squared error for the sums over the observed entries.
 
@@ -127,9 +134,10 @@ def squared_block(
         norm_squared: ``||X||**2`` over the observed entries; or a constant for each member.
         entries: ``|X|``, their number.
         ridge: Added to the diagonal of ``G``, shape (batch, rank); None for no ridge.
+        team: All processes that have some of the rows.
     """
     if isinstance(gram, RowGrams):
         grams = gram if ridge is None else gram.plus(ridge)
-        return RowwiseBlock(target, grams, norm_squared, entries)
+        return RowwiseBlock(target, grams, norm_squared, entries, team)
     shared = gram if ridge is None else gram + torch.diag_embed(ridge)
     return SharedBlock(target, shared, norm_squared, entries)

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from parafair.algebra.devices import identity
+from parafair.algebra.devices import by_device, identity
 from parafair.algebra.least_squares.shared import PULL, SharedBlock, constant_of, sum_rows
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.algebra.row_grams import RowGrams, places_of, solve_rows
+from parafair.team import ALONE, Team
 
-# Matrices of one call for eigenvalues: a CUDA device fails at 70,000 small ones.
-MOST_EIGENVALUES = 2**14
+# Matrices of one call for eigenvalues: a CUDA device takes half a megabyte for each, however small.
+MOST_EIGENVALUES = {"cpu": 2**14, "cuda": 2**12}
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +27,14 @@ class RowwiseBlock:
         grams: ``G``, one for each row.
         norm_squared: ``||X||**2`` over the observed entries; or a constant for each member.
         entries: ``|X|``, the number of observed entries.
+        team: All processes that have some of the rows. They take the same steps.
     """
 
     target: Tensor
     grams: RowGrams
     norm_squared: float | Tensor
     entries: int
+    team: Team = ALONE
 
     @property
     def mean_gram(self) -> Tensor:
@@ -94,13 +97,13 @@ class RowwiseBlock:
     def curvature(self, form: QuadraticForm) -> Tensor:
         """Return the Lipschitz constant of the gradient of this plus the form, shape (batch,)."""
         largest = self.target.new_zeros(len(self.target))
-        at_once = max(1, MOST_EIGENVALUES // len(largest))
+        at_once = max(1, by_device(MOST_EIGENVALUES, largest) // len(largest))
         for gram in (some for _, part in self.grams.matrices() for some in part.split(at_once, 1)):
             finite = torch.isfinite(gram).flatten(1).all(-1)
             values = torch.linalg.eigvalsh(gram.where(finite[:, None, None, None], 0.0))
             found = values[..., -1].amax(-1).where(finite, torch.nan)
             largest = torch.maximum(largest, found)  # NaN stays NaN
-        return largest * (2 / self.entries) + 2 * form.largest
+        return self.team.largest(largest) * (2 / self.entries) + 2 * form.largest
 
     def solve(self, right: Tensor) -> Tensor:
         """Return ``G^-1`` times rows of shape (batch, n, rank); zero in flat directions."""
@@ -154,11 +157,21 @@ class RowwiseBlock:
         As for a shared ``G``, but columns are scaled by the mean over the rows: rows with few
         entries are damped more.
         """
-        diagonal = self.mean_gram.diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
+        diagonal = self._mean_of_all.diagonal(dim1=-2, dim2=-1).unsqueeze(-2)
         scale = torch.where(diagonal > 0, diagonal.rsqrt(), torch.ones_like(diagonal))
         block = self.change_basis(torch.diag_embed(scale.squeeze(-2)))
         weight = torch.full_like(diagonal[..., 0, 0], 2 / self.entries * PULL)
         return block.proximal(factor / scale, torch.zeros_like(factor), weight) * scale
+
+    @property
+    def _mean_of_all(self) -> Tensor:
+        """The mean of ``G`` over the rows of all processes."""
+        mean = self.mean_gram
+        if self.team.is_alone:
+            return mean
+        own = torch.full_like(mean[0, 0, 0], self.target.shape[-2], dtype=torch.float64)
+        total, rows = self.team.sums([mean * own.to(mean), own])
+        return total / rows.to(total)
 
     def minimize_columns(self, factor: Tensor) -> Tensor:
         """Decrease the value over one column at a time at fixed norm; one pass.

@@ -1,0 +1,171 @@
+"""Maps that move the people of every group to one distribution, for people not seen before too.
+
+Along one direction, the Wasserstein-2 barycenter of the groups is the weighted mean of their
+quantile functions: a person moves from a quantile of the own group to the same quantile of the
+mean. Many random rotations, one after the other, bring the groups together in all directions, as in
+`parafair.dependence.sliced`. There every person moves by its rank; here the quantile functions are
+kept, so that anybody whose group is known moves the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from parafair.dependence.sliced import rotation
+
+# Quantiles are computed from at most so many people of a group.
+MOST_PEOPLE = 50_000
+# In front of the names of its arrays in a file.
+PREFIX = "moves_"
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileMap:
+    """One quantile function for each rotation, group and direction.
+
+    Attributes:
+        mean: Shape (rank,); ``(rows - mean) @ basis`` are the points that move.
+        basis: Shape (rank, rank), invertible; people move least in its metric.
+        turns: Rotations of the points, shape (rotations, rank, rank).
+        quantiles: Shape (rotations, groups, rank, knots), at evenly spaced levels.
+        shares: Shares of the groups among the people, shape (groups,).
+    """
+
+    mean: Tensor
+    basis: Tensor
+    turns: Tensor
+    quantiles: Tensor
+    shares: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        rows: Tensor,
+        groups: Tensor,
+        basis: Tensor,
+        *,
+        rotations: int,
+        knots: int,
+        seed: int = 0,
+    ) -> QuantileMap:
+        """Learn the map from people.
+
+        Args:
+            rows: Their rows, shape (people, rank).
+            groups: The group of each person, 0, 1, ...; shape (people,).
+            basis: See above.
+            rotations: Number of rotations.
+            knots: Number of quantiles; less if a group has fewer people.
+            seed: Seed of the rotations, and of the choice of people if there are many.
+        """
+        generator = torch.Generator("cpu").manual_seed(seed)
+        counts = torch.bincount(groups)
+        knots = max(2, min(knots, int(counts.min())))
+        mean, basis = rows.double().mean(0), basis.double().contiguous()
+        parts = []
+        for group in range(len(counts)):
+            people = (groups == group).nonzero().flatten()
+            if len(people) > MOST_PEOPLE:
+                drawn = torch.randperm(len(people), generator=generator, device="cpu")
+                people = people[drawn[:MOST_PEOPLE].to(people.device)]
+            parts.append((rows[people].double() - mean) @ basis)
+        shares = counts.double() / len(groups)
+        turns, quantiles = [], []
+        for _ in range(rotations):
+            turn = rotation(len(mean), generator).to(mean.device)
+            parts = [part @ turn for part in parts]
+            found = torch.stack([_quantiles(part, knots) for part in parts])
+            parts = [part @ turn.mT for part in _moved(parts, found, shares)]
+            turns.append(turn)
+            quantiles.append(found)
+        return cls(mean, basis, torch.stack(turns), torch.stack(quantiles), shares)
+
+    def move(self, rows: Tensor, groups: Tensor) -> Tensor:
+        """Return moved rows, in the precision of the given ones.
+
+        Args:
+            rows: Shape (people, rank).
+            groups: The group of each person, shape (people,).
+        """
+        own = [each.to(rows.device) for each in (self.mean, self.basis, self.turns, self.quantiles)]
+        mean, basis, turns, quantiles = own
+        shares = self.shares.to(rows.device)
+        people = [(groups == group).nonzero().flatten() for group in range(len(shares))]
+        parts = [(rows[each].double() - mean) @ basis for each in people]
+        for turn, found in zip(turns, quantiles, strict=True):
+            parts = [part @ turn.mT for part in _moved([p @ turn for p in parts], found, shares)]
+        moved = rows.clone()
+        inverse = torch.linalg.inv(basis)
+        for each, part in zip(people, parts, strict=True):
+            moved[each] = (part @ inverse + mean).to(rows)
+        return moved
+
+    @property
+    def arrays(self) -> dict[str, Tensor]:
+        """Everything it consists of, under the names of a file."""
+        return {PREFIX + name: array for name, array in vars(self).items()}
+
+    @classmethod
+    def pop(cls, arrays: dict[str, Tensor], *, rank: int) -> QuantileMap | None:
+        """Remove its arrays from those of a file; return the map, or None if there is none.
+
+        Args:
+            arrays: The arrays of the file.
+            rank: The rank of the model; an error if the arrays do not belong to it.
+        """
+        names = [name for name in arrays if name.startswith(PREFIX)]
+        if not names:
+            return None
+        found = cls(**{name.removeprefix(PREFIX): arrays.pop(name) for name in names})
+        found._check(rank)
+        return found
+
+    def _check(self, rank: int) -> None:
+        """Raise unless its arrays belong together and to a model of this rank."""
+        rotations, groups, knots = len(self.turns), len(self.shares), self.quantiles.shape[-1]
+        expected = {
+            "mean": (rank,),
+            "basis": (rank, rank),
+            "turns": (rotations, rank, rank),
+            "quantiles": (rotations, groups, rank, max(2, knots)),
+            "shares": (groups,),
+        }
+        for name, shape in expected.items():
+            given = tuple(getattr(self, name).shape)
+            if given != shape:
+                raise ValueError(f"its {PREFIX}{name} has the shape {given}, not {shape}")
+
+
+def _quantiles(turned: Tensor, knots: int) -> Tensor:
+    """Return quantiles of each column at evenly spaced levels, shape (columns, knots)."""
+    ordered = turned.mT.contiguous().sort(1).values
+    levels = torch.arange(knots, dtype=torch.float64, device=turned.device) + 0.5
+    places = (levels / knots * len(turned) - 0.5).clamp(0, len(turned) - 1)
+    below = places.floor().long()
+    above = (below + 1).clamp(max=len(turned) - 1)
+    found: Tensor = torch.lerp(ordered[:, below], ordered[:, above], places - below)
+    return found
+
+
+def _moved(turned: Sequence[Tensor], quantiles: Tensor, shares: Tensor) -> list[Tensor]:
+    """Return the people of every group at the mean quantile of their level.
+
+    Between two knots people move in proportion, and beyond the last one like the last one.
+    """
+    target = (shares[:, None, None] * quantiles).sum(0)
+    knots = quantiles.shape[-1]
+    found = []
+    for part, own in zip(turned, quantiles, strict=True):
+        columns = part.mT.contiguous()
+        above = torch.searchsorted(own.contiguous(), columns).clamp(1, knots - 1)
+        low, high = own.gather(1, above - 1), own.gather(1, above)
+        tiny = torch.finfo(part.dtype).tiny
+        share = ((columns - low) / (high - low).clamp_min(tiny)).clamp(0, 1)
+        by = target - own
+        by = torch.lerp(by.gather(1, above - 1), by.gather(1, above), share)
+        found.append((columns + by).mT)
+    return found

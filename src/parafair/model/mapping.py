@@ -1,0 +1,112 @@
+"""New people who follow a map of the training people: the same quantile of their group.
+
+The method "sliced-transport" keeps such a map of least-squares rows. A learned encoder needs none
+to embed people whose group is not known. Of those whose group is known, a map of the released rows
+hides what the encoder has left.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parafair.algebra.cp_tensor import CPTensor
+from parafair.data.sensitive import SensitiveFeatures
+from parafair.data.tensor_data import TensorData
+from parafair.dependence.neighbors import categories_of
+from parafair.dependence.quantile_map import QuantileMap
+from parafair.dependence.whitening import spread_basis
+from parafair.encoders.base import Encoder
+from parafair.model.record import Record
+from parafair.model.training import Training
+from parafair.penalties.transport import MOST_GROUPS
+from parafair.solvers.result import Fit
+
+# Of a map of released rows: rotations, people for each of them, and quantiles of a group.
+MOST_ROTATIONS, PEOPLE_PER_ROTATION, KNOTS = 300, 40, 200
+
+
+class MappingCP:
+    """The part of a fitted model that moves new people by a map."""
+
+    cp_: CPTensor
+    fit_: Fit
+    record_: Record
+    training_: Training
+    encoder_: Encoder | None
+
+    def _follows_map(self, features: SensitiveFeatures | None) -> bool:
+        """Whether people with these features have the row of the encoder, moved by a map."""
+        known = self.training_.features
+        learned = self.encoder_ is not None and self.fit_.shifts is not None
+        return learned and features is not None and known is not None and has_map(known)
+
+    @cached_property
+    def _map(self) -> QuantileMap:
+        """The map of the released rows: whoever has these learns nothing from it."""
+        training = self.training_
+        assert training.features is not None
+        released = training.penalized_rows(self.cp_.factors[training.mode])
+        return map_of_released(released, training.features, seed=self.record_.seed)
+
+    def _move_by_map(
+        self, rows: Tensor, data: TensorData, features: SensitiveFeatures, moves: QuantileMap
+    ) -> Tensor:
+        """Return rows of new people, of whom those with features and entries are moved."""
+        present = data.observed_per(self.training_.mode) > 0
+        if features.has_features is not None:
+            present &= features.has_features
+        people, moved = np.flatnonzero(present), rows.clone()
+        assert self.training_.features is not None
+        theirs = features.take(people)
+        moved[people] = move_by_map(rows[people], theirs, moves, self.training_.features)
+        return moved
+
+
+def has_map(features: SensitiveFeatures) -> bool:
+    """Tell whether the groups of training people are such that a map can move them."""
+    if any(column.kind == "numeric" for column in features.columns):
+        return False
+    return len(features.joint(1).categories) <= MOST_GROUPS
+
+
+def map_of_released(rows: Tensor, features: SensitiveFeatures, *, seed: int) -> QuantileMap:
+    """Return the map that moves released rows of training people to one distribution.
+
+    It follows from the released rows, so whoever has these learns nothing from it. Few people have
+    few rotations: a map that brings their groups together exactly would move new people by
+    accidents of the training people.
+
+    Args:
+        rows: The released rows of people with features, shape (n, rank).
+        features: Their features, which have a map.
+        seed: The seed of the rotations.
+    """
+    groups = torch.from_numpy(features.joint(1).values).to(rows.device)
+    basis = torch.linalg.pinv(spread_basis(rows).double())
+    rotations = max(1, min(MOST_ROTATIONS, len(rows) // PEOPLE_PER_ROTATION))
+    return QuantileMap.of(rows, groups, basis, rotations=rotations, knots=KNOTS, seed=seed)
+
+
+def move_by_map(
+    rows: Tensor, features: SensitiveFeatures, moves: QuantileMap, trained: SensitiveFeatures
+) -> Tensor:
+    """Return rows of new people, moved by a map as the training people were.
+
+    Args:
+        rows: Least-squares rows of the new people, shape (people, rank).
+        features: Their features, encoded as in training.
+        moves: The map.
+        trained: Features of the training people, whose combinations are the groups of the map.
+    """
+    theirs = categories_of(trained)
+    known, sizes = np.unique(theirs, axis=0, return_counts=True)
+    own, which = np.unique(categories_of(features), axis=0, return_inverse=True)
+    agreeing = (own[:, None] == known[None]).sum(2)
+    # Of those that have as many categories in common, the largest.
+    nearest = np.lexsort((np.broadcast_to(sizes, agreeing.shape), agreeing), axis=1)[:, -1]
+    groups = torch.from_numpy(nearest[which.reshape(-1)]).to(rows.device)
+    return moves.move(rows, groups)

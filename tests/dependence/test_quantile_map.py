@@ -1,0 +1,115 @@
+"""The map that moves groups to one distribution: against a slow form, and on people not seen."""
+
+import numpy as np
+import pytest
+import torch
+
+from parafair.dependence.quantile_map import QuantileMap
+
+
+def people(count, seed=0):
+    """Rows of two groups that differ in mean, spread and shape, and the groups."""
+    random = np.random.default_rng(seed)
+    groups = random.random(count) < 0.3
+    rows = random.standard_normal((count, 3)) * np.where(groups, 0.6, 1.0)[:, None]
+    rows[groups, 0] = np.abs(rows[groups, 0]) + 1
+    return torch.from_numpy(rows), torch.from_numpy(groups.astype(int))
+
+
+def learn(rows, groups, rotations=40, knots=50, basis=None):
+    basis = torch.eye(3, dtype=torch.float64) if basis is None else basis
+    return QuantileMap.of(rows, groups, basis, rotations=rotations, knots=knots, seed=1)
+
+
+def move_slowly(found, row, group):
+    """Move one person, one direction at a time."""
+    point = (row - found.mean.numpy()) @ found.basis.numpy()
+    for turn, quantiles in zip(found.turns.numpy(), found.quantiles.numpy(), strict=True):
+        turned = point @ turn
+        for direction in range(len(turned)):
+            own = quantiles[group, direction]
+            mean = found.shares.numpy() @ quantiles[:, direction]
+            turned[direction] += np.interp(turned[direction], own, mean - own)
+        point = turned @ turn.T
+    return point @ np.linalg.inv(found.basis.numpy()) + found.mean.numpy()
+
+
+def test_people_move_as_one_at_a_time():
+    rows, groups = people(300)
+    basis = torch.tensor([[2.0, 0, 0], [0.5, 1, 0], [0, 0, 3]], dtype=torch.float64)
+    found = learn(rows, groups, rotations=3, basis=basis)
+    moved = found.move(rows, groups)
+    expected = [move_slowly(found, rows[i].numpy(), int(groups[i])) for i in range(20)]
+    np.testing.assert_allclose(moved[:20], np.array(expected), rtol=1e-10, atol=1e-12)
+
+
+def test_along_its_direction_a_group_has_the_mean_quantiles():
+    rows, groups = people(4000)
+    found = learn(rows[:, :1], groups, rotations=1, knots=1000, basis=torch.ones(1, 1).double())
+    moved = found.move(rows[:, :1], groups)[:, 0]
+    levels = torch.linspace(0.01, 0.99, 50, dtype=torch.float64)
+    before = [rows[groups == g, 0].quantile(levels) for g in (0, 1)]
+    share = float((groups == 1).double().mean())
+    for group in (0, 1):
+        np.testing.assert_allclose(
+            moved[groups == group].quantile(levels),
+            (1 - share) * before[0] + share * before[1],
+            atol=0.02,
+        )
+
+
+def test_people_who_were_not_seen_come_to_one_distribution():
+    found = learn(*people(4000))
+    rows, groups = people(3000, seed=1)
+    moved = found.move(rows, groups)
+
+    def apart(rows):
+        """The largest difference of the groups' distribution functions in twenty directions."""
+        directions = torch.from_numpy(np.random.default_rng(2).standard_normal((3, 20)))
+        scores = rows @ directions
+        cuts = scores.quantile(torch.linspace(0.05, 0.95, 19, dtype=torch.float64), dim=0)
+        below = [(scores[groups == g][:, None] <= cuts).double().mean(0) for g in (0, 1)]
+        return float((below[0] - below[1]).abs().max())
+
+    assert apart(rows) > 0.4
+    assert apart(moved) < 0.08  # two samples of one distribution: about 0.05
+    # People of a group keep their order, or nearly.
+    kept = np.corrcoef(rows[groups == 0, 1], moved[groups == 0, 1])[0, 1]
+    assert kept > 0.95
+
+
+def test_a_person_does_not_depend_on_others_and_permuting_permutes():
+    found = learn(*people(500))
+    rows, groups = people(40, seed=3)
+    moved = found.move(rows, groups)
+    order = torch.randperm(40)
+    torch.testing.assert_close(found.move(rows[order], groups[order]), moved[order])
+    torch.testing.assert_close(found.move(rows[:1], groups[:1]), moved[:1])
+
+
+def test_one_group_stays_where_it_is():
+    rows, groups = people(200)
+    found = learn(rows, torch.zeros_like(groups))
+    torch.testing.assert_close(found.move(rows, torch.zeros_like(groups)), rows)
+
+
+def test_many_people_are_sampled(monkeypatch):
+    monkeypatch.setattr("parafair.dependence.quantile_map.MOST_PEOPLE", 1000)
+    rows, groups = people(4000)
+    some = learn(rows, groups, rotations=5)
+    monkeypatch.undo()
+    everybody = learn(rows, groups, rotations=5)
+    moved = [found.move(rows, groups) for found in (some, everybody)]
+    assert float((moved[0] - moved[1]).square().mean()) < 0.02
+
+
+def test_arrays_of_another_model_are_refused():
+    found = learn(*people(100), rotations=2)
+    again = QuantileMap.pop({**found.arrays, "other": torch.ones(1)}, rank=3)
+    rows, groups = people(10)
+    torch.testing.assert_close(again.move(rows, groups), found.move(rows, groups))
+    assert QuantileMap.pop({"other": torch.ones(1)}, rank=3) is None
+    with pytest.raises(ValueError, match=r"its moves_mean has the shape \(3,\), not \(4,\)"):
+        QuantileMap.pop(found.arrays, rank=4)
+    with pytest.raises(ValueError, match="its moves_quantiles has the shape"):
+        QuantileMap.pop({**found.arrays, "moves_quantiles": torch.ones(2, 1)}, rank=3)
