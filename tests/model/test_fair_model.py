@@ -173,8 +173,8 @@ def test_people_without_entries_have_the_mean_row(holes):
 
 
 def test_objectives_of_different_chunks_are_not_compared():
-    # Rounding decides which fits end above their first objective; of these six, most do.
-    rises = [_rise_in_chunks(seed) for seed in (0, 2, 4, 5, 7, 9)]  # a warning is an error
+    # Rounding decides which fits end above their first objective; of these four, most do.
+    rises = [_rise_in_chunks(seed) for seed in (8, 11, 13, 22)]  # a warning is an error
     assert max(rises) > 0
 
 

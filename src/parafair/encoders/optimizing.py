@@ -245,8 +245,11 @@ def thinned(data: TensorData, mode: int, generator: torch.Generator) -> TensorDa
     From everybody another share is left out, and each person keeps at least one entry.
     """
     people, count = data.cells[mode].cpu(), data.shape[mode]
-    left_out = MOST_LEFT_OUT * torch.rand(count, generator=generator, device="cpu")
-    drawn = torch.rand(len(people), generator=generator, device="cpu")
+    left_out, drawn = (
+        torch.rand(size, generator=generator, dtype=torch.float64, device="cpu")
+        for size in (count, len(people))
+    )
+    left_out *= MOST_LEFT_OUT
     largest = drawn.new_zeros(count).scatter_reduce(0, people, drawn, "amax")
     kept = ((drawn >= left_out[people]) | (drawn == largest[people])).to(data.cells.device)
     entries, cells = data.entries[kept], data.cells[:, kept]

@@ -120,8 +120,9 @@ class ContestOfMany:
         pairs = zip(*(self._iterated(problem, some) for some in (first, second)), strict=True)
         winners = [(close_to_best([*pair], 0.0)[0] is pair[0], pair) for pair in pairs]
         # Rounding may differ between machines.
-        is_first = torch.tensor([won for won, _ in winners], device=first[0].factors[0].device)
-        agreed = self.problem.team.agree(is_first.double()).tolist()
+        device = first[0].factors[0].device
+        is_first = torch.tensor([won for won, _ in winners], dtype=torch.float64, device=device)
+        agreed = self.problem.team.agree(is_first).tolist()
         return [
             (pair[0] if won else pair[1], bool(won))
             for won, (_, pair) in zip(agreed, winners, strict=True)

@@ -101,8 +101,7 @@ class Problem(PenalizedPeople):
     def __post_init__(self) -> None:
         instance_of("data", self.data, TensorData, "use TensorData.from_array")
         if self.share is not None:
-            remedy = "use parafair.solvers.sharing.share_problem, or None"
-            instance_of("share", self.share, SharedPeople, remedy)
+            instance_of("share", self.share, SharedPeople, "use sharing.share_problem, or None")
             check_sensitive(self)  # all else was checked for the people of all processes
             check_scores(self)
             return
