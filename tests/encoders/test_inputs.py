@@ -8,9 +8,9 @@ from parafair import FairCP, TensorData, datasets
 from parafair.encoders.files import read_encoder, write_encoder
 from parafair.encoders.inputs import (
     PositionEncoder,
+    Shares,
     make_inputs,
     principal_directions,
-    shares_at,
 )
 from parafair.model.preparation import Settings
 from parafair.storage import new_folder
@@ -75,9 +75,14 @@ def test_inputs_of_incomplete_entries_are_least_squares_rows_and_counts(incomple
 def test_shares_are_those_of_the_entries_of_each_person():
     tensor = np.array([[[1.0, np.nan], [2.0, 3.0]], [[np.nan, np.nan], [np.nan, 4.0]]])
     data = TensorData.from_array(tensor)
-    np.testing.assert_allclose(shares_at(data, 0, 1).to_dense(), [[1 / 3, 2 / 3], [0, 1]])
-    np.testing.assert_allclose(shares_at(data, 0, 2).to_dense(), [[2 / 3, 1 / 3], [0, 1]])
-    np.testing.assert_allclose(shares_at(data.to_sparse(), 2, 0).to_dense(), [[1, 0], [0.5, 0.5]])
+    columns = torch.eye(2, dtype=torch.float64)
+    for stored in (data, data.to_sparse()):
+        first, second = Shares.of(stored, 0, 1), Shares.of(stored, 0, 2)
+        np.testing.assert_allclose(first @ columns, [[1 / 3, 2 / 3], [0, 1]])
+        np.testing.assert_allclose(first.mT @ columns, [[1 / 3, 0], [2 / 3, 1]])
+        np.testing.assert_allclose(second @ columns, [[2 / 3, 1 / 3], [0, 1]])
+        assert first.shape == first.mT.shape == (2, 2)
+        np.testing.assert_allclose(Shares.of(stored, 2, 0) @ columns, [[1, 0], [0.5, 0.5]])
 
 
 def test_an_encoder_sees_which_entries_are_there():

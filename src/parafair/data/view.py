@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from parafair.data.labels import preview
 from parafair.display import Cell, Html, bar, histogram, table
@@ -27,9 +28,9 @@ def tensor_parts(data: TensorData) -> list[Html]:
     if data.is_streamed or not len(data.entries):
         return [table(modes, header=["mode", "size", "labels"])]
     entries = data.entries.detach()
-    drawn = entries[:: len(entries) // MOST_ENTRIES + 1].double().cpu()
+    drawn = entries[:: len(entries) // MOST_ENTRIES + 1].double().cpu().numpy()
     low, high = float(entries.min()), float(entries.max())
-    counts = torch.histc(drawn, BARS, low, high).int().tolist()
+    counts = _count_bars(drawn, low, high)
     values: list[list[Cell]] = [
         ["smallest", low],
         ["mean", float(entries.mean(dtype=torch.float64))],
@@ -57,8 +58,18 @@ def feature_parts(features: SensitiveFeatures) -> list[Html]:
             found.append(table(rows, header=[column.name, "people", ""]))
         else:
             low, high = float(np.min(values)), float(np.max(values))
-            counts = np.histogram(values, BARS)[0].tolist()
+            counts = _count_bars(values, low, high)
             drawn = histogram(counts, f"histogram from {low:g} to {high:g}")
             rows = [["people", len(values)], ["from", low], ["to", high], ["distribution", drawn]]
             found.append(table(rows, header=[column.name, ""]))
     return found
+
+
+def _count_bars(values: NDArray[np.floating[Any]], low: float, high: float) -> list[int]:
+    """Return how many values are in each bar, for any range, however wide or narrow."""
+    # In these units the largest is about 1, so that differences neither overflow nor vanish.
+    power = np.frexp(max(abs(low), abs(high)))[1]
+    numbers, low, high = (np.ldexp(each, -power) for each in (values.astype(float), low, high))
+    bars = np.minimum(((numbers - low) / ((high - low) or 1.0) * BARS).astype(int), BARS - 1)
+    counts: list[int] = np.bincount(bars, minlength=BARS).tolist()
+    return counts

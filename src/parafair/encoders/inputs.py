@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
 from parafair.algebra.least_squares import squared_block
+from parafair.algebra.observed import Observations
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import one_of
 from parafair.data.tensor_data import TensorData
@@ -96,7 +98,7 @@ class PositionEncoder:
         counts = data.observations.counts(self.mode).to(rows).log1p()
         others = (other for other in range(data.order) if other != self.mode)
         patterns = (
-            shares_at(data, self.mode, other) @ own.to(rows)
+            (Shares.of(data, self.mode, other) @ own.to(rows).double()).to(rows)
             for other, own in zip(others, self.directions, strict=bool(self.directions))
         )
         found = torch.column_stack([rows, counts, *patterns])
@@ -116,31 +118,83 @@ class PositionEncoder:
         one_of("loss", self.loss, ("squared",))
 
 
-def shares_at(data: TensorData, mode: int, other: int) -> Tensor:
-    """Return the share of each person's entries at each label of another mode, sparse.
+class Matrix(Protocol):
+    """What `principal_directions` needs of a matrix, which has double precision."""
 
-    Args:
-        data: The data; some entries are missing.
-        mode: The mode of the people.
-        other: The other mode.
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of rows and columns."""
 
-    Returns:
-        Shape (people, size).
+    @property
+    def device(self) -> torch.device:
+        """The device of its numbers."""
+
+    @property
+    def mT(self) -> Matrix:  # noqa: N802, the name that tensors have for it
+        """The transposed matrix."""
+
+    def __matmul__(self, right: Tensor, /) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """The share of each person's entries at each label of another mode, a matrix of products.
+
+    Attributes:
+        ones: A one for each entry.
+        people: The mode of the people.
+        mode: The mode of the rows.
+        other: That of the columns; one of both is the mode of the people.
     """
-    cells = data.cells
-    counts = data.observations.counts(mode).clamp_min(1)
-    weights = 1 / counts.to(data.values)[cells[mode]]
-    shape = (data.shape[mode], data.shape[other])
-    places = cells[[mode, other]]
-    return torch.sparse_coo_tensor(places, weights, shape, check_invariants=False).coalesce()
+
+    ones: Observations
+    people: int
+    mode: int
+    other: int
+
+    @classmethod
+    def of(cls, data: TensorData, mode: int, other: int) -> Shares:
+        """Return the shares of people of one mode at the labels of another.
+
+        Args:
+            data: The data; some entries are missing.
+            mode: The mode of the people.
+            other: The other mode.
+        """
+        values = data.values.double()
+        ones = values.where(values.isnan(), torch.ones_like(values))
+        return cls(replace(data, values=ones).observations, mode, mode, other)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of rows and columns."""
+        return (self.ones.shape[self.mode], self.ones.shape[self.other])
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the entries."""
+        return self.ones.values.device
+
+    @property
+    def mT(self) -> Shares:  # noqa: N802, the name that tensors have for it
+        """The transposed matrix."""
+        return replace(self, mode=self.other, other=self.mode)
+
+    def __matmul__(self, right: Tensor) -> Tensor:
+        """Return the product with columns of double precision."""
+        weights = (1 / self.ones.counts(self.people).clamp_min(1).to(right)).unsqueeze(-1)
+        factors = [right.new_ones(1, size, right.shape[-1]) for size in self.ones.shape]
+        factors[self.other] = (right * weights if self.other == self.people else right)[None]
+        found = self.ones.sums(factors).target(self.mode)[0]
+        return found * weights if self.mode == self.people else found
 
 
 def pattern_directions(data: TensorData, mode: int, other: int) -> Tensor:
-    """Return principal directions of `shares_at`, shape (size, components).
+    """Return principal directions of `Shares`, shape (size, components).
 
     Shares are not centered: that would need a dense matrix.
     """
-    shares = shares_at(data, mode, other).double()
+    shares = Shares.of(data, mode, other)
     people, size = shares.shape
     count = max(1, min(MOST_PATTERNS, people // PEOPLE_PER_COMPONENT, size))
     directions, sizes = principal_directions(shares, count)
@@ -178,7 +232,7 @@ def make_inputs(problem: Problem, factors: Factors) -> Encoder:
     return LinearEncoder(mode, mean, directions[:, kept] / scale, mean.new_zeros(len(scale)))
 
 
-def principal_directions(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def principal_directions(matrix: Tensor | Matrix, count: int) -> tuple[Tensor, Tensor]:
     """Return the first right singular vectors, shape (columns, count), and singular values.
 
     Subspace iteration from a fixed random start: exact if `count` is the number of columns, and
@@ -189,7 +243,7 @@ def principal_directions(matrix: Tensor, count: int) -> tuple[Tensor, Tensor]:
     drawn = torch.randn(
         matrix.shape[1], wide, generator=generator, dtype=torch.float64, device="cpu"
     )
-    basis = torch.linalg.qr(drawn.to(matrix))[0]
+    basis = torch.linalg.qr(drawn.to(matrix.device))[0]
     for _ in range(POWERS):
         basis = torch.linalg.qr(matrix.mT @ (matrix @ basis))[0]
     _, sizes, within = torch.linalg.svd(matrix @ basis, full_matrices=False)

@@ -251,9 +251,8 @@ def thinned(data: TensorData, mode: int, generator: torch.Generator) -> TensorDa
     )
     left_out *= MOST_LEFT_OUT
     largest = drawn.new_zeros(count).scatter_reduce(0, people, drawn, "amax")
-    kept = ((drawn >= left_out[people]) | (drawn == largest[people])).to(data.cells.device)
-    entries, cells = data.entries[kept], data.cells[:, kept]
-    return TensorData(entries, cells, data.shape, data.modes, data.labels)
+    kept = (drawn >= left_out[people]) | (drawn == largest[people])
+    return data.keep(kept.numpy())
 
 
 def make_batches(problem: Problem, size: int) -> list[Batch]:
