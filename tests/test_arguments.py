@@ -95,7 +95,9 @@ def test_what_is_no_path_is_refused(value):
 
 @pytest.mark.parametrize("value", ["~", "~/rows.npy", Path("~") / "rows.npy"])
 def test_a_home_that_no_shell_has_expanded_is_no_folder_here(value):
-    with pytest.raises(ValueError, match="folder begins with ~, .* got '~.*; write the folder out"):
+    with pytest.raises(
+        ValueError, match="folder must be a path without ~, .* got '~.*; write the home folder"
+    ):
         as_path("folder", value)
     assert as_path("folder", "~rows.npy") == Path("~rows.npy")
 

@@ -157,16 +157,17 @@ def as_path(name: str, value: object) -> Path:
     path = Path(value)
     if path.parts[:1] == ("~",):  # a folder of this name is deleted at great risk
         raise ValueError(
-            f"{name} begins with ~, which only a shell replaces, got {shown(str(path))}; write the "
-            "folder out, or use pathlib.Path(...).expanduser()"
+            f"{name} must be a path without ~, which only a shell replaces, got "
+            f"{shown(str(path))}; write the home folder out"
         )
     try:
         if "\0" in str(path):
             raise ValueError("it has a null character")
         path.exists()
     except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
         raise ValueError(
-            f"{name} must be a path that can be looked up, got {shown(str(path))} ({error}); "
+            f"{name} must be a path that can be looked up, got {shown(str(path))} ({why}); "
             "choose another"
         ) from error
     return path

@@ -90,6 +90,17 @@ def test_a_device_without_memory_is_refused(arrays):
     assert "--device meta cannot be used here" in run(*FIT, "--device", "meta", code=2)
 
 
-def test_a_path_that_the_system_refuses_is_named_with_a_remedy(working):
-    said = " ".join(run("audit", "x" * 300, code=2).split())
-    assert f"the path '{'x' * 40}' cannot be used (File name too long); check it and" in said
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["audit", "x" * 300], "embedding"),
+        (["fit", "x" * 300, "--rank", "2", "--out", "run"], "tensor"),
+        (["fit", "tensor.npy", "--rank", "2", "--out", "x" * 300], "--out"),
+        (["fit", "tensor.npy", "--rank", "2", "--out", "run", "--sensitive", "x" * 300],
+         "--sensitive"),
+    ],
+)  # fmt: skip
+def test_a_path_that_the_system_refuses_is_named_with_a_remedy(working, arguments, name):
+    said = " ".join(run(*arguments, code=2).split())
+    assert f"{name} must be a path that can be looked up" in said
+    assert "(File name too long); choose another" in said

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import typer
@@ -72,12 +73,23 @@ def flatten(function: Callable[..., None], more: Mapping[str, Any]) -> Callable[
                 **{field.name: arguments.pop(field.name) for field in fields(kind)}
             )
         with readable_errors(), Interruptible():
+            _check_paths(given)
             function(**arguments)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__signature__ = Signature(flat)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     return run
+
+
+def _check_paths(given: Mapping[str, Any]) -> None:
+    """Raise unless every path is one that the system can look up, before any work."""
+    from parafair.arguments import as_path  # takes as long as NumPy
+
+    for name, value in given.items():
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(each, Path):
+                as_path(name, each)
 
 
 def _alone(name: str, function: F) -> F:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from parafair.arguments import as_path
 from parafair.audits import check_max_leakage
 from parafair.cli.command import command
 from parafair.cli.held_out import HeldOutOptions
@@ -232,7 +231,7 @@ def report(
 
 def _check_folder(out: Path, methods: Iterable[str]) -> None:
     """Raise if files in the folder would be lost that are no frontier's."""
-    put_back(as_path("out", out).resolve())
+    put_back(out.resolve())
     begun = method_folders(out) or _is_begun(out)
     if (out / INPUTS_FILE).exists() and not begun:
         raise FileExistsError(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from parafair.arguments import as_path, bytes_of, has_ending
+from parafair.arguments import bytes_of, has_ending
 from parafair.cli.options import DATA, defaults, option, words
 from parafair.data.frames import SUFFIXES
 from parafair.data.long_table import Absent, Duplicates
@@ -76,7 +76,7 @@ class TensorOptions:
 
     def read(self) -> TensorData:
         """Read the tensor; an error names the file or the option."""
-        if is_there(as_path("tensor", self.tensor)) and self.tensor.is_dir():
+        if is_there(self.tensor) and self.tensor.is_dir():
             return self._open_sorted()
         check_file(self.tensor, (*SUFFIXES, *ARRAYS, *LISTS))
         warn_if_changed(self.tensor)
