@@ -37,7 +37,7 @@ def many_starts() -> Iterable[Row]:
     """
     for name, settings, data, groups in _cases():
         for starts in ("sample", "both"):
-            alone = patch("parafair.solvers.contest.can_slice", _never)
+            alone = patch("parafair.solvers.contest_of_many.can_slice", _never)
             with alone if starts == "sample" else nullcontext():
                 begin = process_time()
                 model = FairCP(strength=STRENGTH, **settings).fit(data, sensitive_features=groups)
