@@ -1,5 +1,6 @@
 """Every object looks well in a notebook: escaped, without scripts and without requests."""
 
+import inspect
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -166,6 +167,17 @@ def test_a_data_set_whose_features_cannot_be_used_says_so():
     page = data._repr_html_()
     assert "it almost labels them; leave it out" in page
     assert page.count("10 people") >= 1
+
+
+@pytest.mark.parametrize("features", [None, list("ab") * 10])
+def test_a_fitted_model_without_noise_or_features_can_be_shown_and_inspected(features):
+    # Both look at all attributes, so no attribute may fail or take long to compute.
+    model = FairCP(2, method="none")
+    model.fit(np.random.default_rng(0).normal(size=(20, 3)), sensitive_features=features)
+    before = set(vars(model))
+    assert "parafair-view" in model._repr_html_()
+    assert "embedding_" in dict(inspect.getmembers(model))
+    assert set(vars(model)) == before
 
 
 def test_an_unfitted_model_shows_its_diagram_alone():

@@ -165,6 +165,13 @@ def test_people_who_do_not_differ_are_refused(data):
         FairCP(encoder=QUICK).fit(np.ones((50, 6)), sensitive_features=list("ab" * 25))
 
 
+def test_a_plain_decomposition_without_differences_is_refused():
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    zeros = [np.zeros((size, 2)) for size in X.shape]
+    with pytest.raises(ValueError, match="gives everybody the same row, so an encoder has nothing"):
+        FairCP(2, encoder=QUICK, init=zeros).fit(X, sensitive_features=list("ab" * 10))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

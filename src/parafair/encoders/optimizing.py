@@ -129,6 +129,11 @@ class _Learner:
         seen = problem.penalized_rows(rows)
         self.mean, self.units = seen.mean(0), spread_basis(seen).to(rows)
         inputs = make_inputs(problem, plain.cp.factors)
+        if not self.units.any():
+            raise ValueError(
+                "the plain decomposition gives everybody the same row, so an encoder has nothing "
+                "to learn from; pass another init or a smaller ridge, or leave encoder out"
+            )
         self.inputs = self._inputs_of(inputs, self.exact.data).to(rows)
         self.thinned: list[Tensor] = []
         if isinstance(inputs, PositionEncoder) and not self.exact.data.zeros_count:

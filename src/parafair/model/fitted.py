@@ -154,11 +154,11 @@ class FittedCP(
                 warn_of_leaks(features)
         more = self._read_side(match_index(side, X), data)
         warn_empty_people(data, self.training_.mode, more)
-        follows = penalty is None and self._follows_map(features)
-        rows = self._embed(data, None if follows else features, penalty, more)
+        moves = self._map_of(features) if penalty is None else None
+        rows = self._embed(data, features if moves is None else None, penalty, more)
         rows = self._add_noise(rows, data, more)
-        if follows and features is not None:
-            rows = self._move_by_map(rows, data, features, self._map)
+        if moves is not None and features is not None:
+            rows = self._move_by_map(rows, data, features, moves)
         found: NDArray[Any] = self._labeled(np.asarray(rows.cpu()), data.modes, data.labels)
         return found
 
@@ -382,7 +382,7 @@ class FittedCP(
 
     def _keep(self, fits: Sequence[Fit], record: Record, training: Training) -> None:
         """Set the attributes of a fitted model."""
-        self.__dict__.pop("_map", None)  # of an earlier fit
+        self._map = None
         self.training_ = training
         self.record_ = record
         self.fits_ = tuple(fits)

@@ -7,8 +7,6 @@ hides what the encoder has left.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -37,20 +35,21 @@ class MappingCP:
     record_: Record
     training_: Training
     encoder_: Encoder | None
+    _map: QuantileMap | None = None
 
-    def _follows_map(self, features: SensitiveFeatures | None) -> bool:
-        """Whether people with these features have the row of the encoder, moved by a map."""
-        known = self.training_.features
+    def _map_of(self, features: SensitiveFeatures | None) -> QuantileMap | None:
+        """Return the map that moves the encoder's rows of people with these features, if any.
+
+        It is the map of the released rows: whoever has these learns nothing from it.
+        """
+        training, known = self.training_, self.training_.features
         learned = self.encoder_ is not None and self.fit_.shifts is not None
-        return learned and features is not None and known is not None and has_map(known)
-
-    @cached_property
-    def _map(self) -> QuantileMap:
-        """The map of the released rows: whoever has these learns nothing from it."""
-        training = self.training_
-        assert training.features is not None
-        released = training.penalized_rows(self.cp_.factors[training.mode])
-        return map_of_released(released, training.features, seed=self.record_.seed)
+        if not learned or features is None or known is None or not has_map(known):
+            return None
+        if self._map is None:
+            released = training.penalized_rows(self.cp_.factors[training.mode])
+            self._map = map_of_released(released, known, seed=self.record_.seed)
+        return self._map
 
     def _move_by_map(
         self, rows: Tensor, data: TensorData, features: SensitiveFeatures, moves: QuantileMap
