@@ -36,6 +36,16 @@ def test_no_distortion_blinds_the_audit(number):
     assert not passes(found), f"{found.kind} after {found.steps}"
 
 
+# Seeds and numbers of embeddings that once blinded an audit.
+FOUND = [(9101, 4532)]
+
+
+@pytest.mark.parametrize("place", FOUND)
+def test_what_blinded_an_audit_once_does_not_any_more(place):
+    found = attempt(np.random.default_rng(place))
+    assert not passes(found), f"{found.kind} after {found.steps}"
+
+
 @pytest.mark.parametrize("settings", [FIRST, QUICK], ids=["first", "quick"])
 def test_a_stage_has_the_verdict_of_the_public_audit(settings):
     found = attempt(np.random.default_rng([2026, 0]))
