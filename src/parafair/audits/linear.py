@@ -16,8 +16,9 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
-# With fewer people for each column, both are tried, in so many folds.
-FEW_PER_COLUMN = 10
+# With fewer people for each column, both are tried, in so many folds. The time of a discriminant
+# grows with the cube of the number of columns.
+FEW_PER_COLUMN, MOST_COLUMNS = 10, 200
 FOLDS = 3
 
 # Standard deviations within the groups below this share of the largest count as that much.
@@ -64,7 +65,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = np.asarray(X, dtype=np.float64)
         self.classes_, codes = np.unique(y, return_inverse=True)
         chosen = _logistic()
-        if len(rows) < FEW_PER_COLUMN * rows.shape[1]:
+        people, columns = rows.shape
+        if people < FEW_PER_COLUMN * columns and columns <= MOST_COLUMNS:
             candidates = (_logistic(), DiscriminantClassifier())
             accuracies = [_accuracy(candidate, rows, codes) for candidate in candidates]
             chosen = candidates[int(np.argmax(accuracies))]
