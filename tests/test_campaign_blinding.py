@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from parafair import audit
+from parafair.audits import Verdict
 from parafair.audits.dependence import dependence_rows
 from parafair.audits.trials import Plan
 from parafair.data.sensitive import SensitiveFeatures
@@ -34,6 +35,17 @@ def some_slow(values, fast):
 def test_no_distortion_blinds_the_audit(number):
     found = attempt(np.random.default_rng([2026, number]))
     assert not passes(found), f"{found.kind} after {found.steps}"
+
+
+# Seeds and numbers of embeddings that once blinded an audit, and the attacker who reads them now.
+FOUND = [(9101, 4532, "linear")]
+
+
+@pytest.mark.parametrize(("seed", "number", "attacker"), FOUND)
+def test_what_blinded_an_audit_once_does_not_any_more(seed, number, attacker):
+    found = attempt(np.random.default_rng([seed, number]))
+    result = attack(found, {**QUICK, "attackers": [attacker]})
+    assert result.verdict() is Verdict.LEAKS, f"{found.kind} after {found.steps}"
 
 
 @pytest.mark.parametrize("settings", [FIRST, QUICK], ids=["first", "quick"])

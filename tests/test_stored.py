@@ -1,11 +1,13 @@
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from parafair import FairCP, Fit
+from parafair.algebra.cp_tensor import CPTensor
 from parafair.errors import ParafairWarning
 from parafair.storage import new_folder, seal
 from parafair.stored import (
@@ -106,6 +108,33 @@ def test_factors_must_be_finite(run, tmp_path):
     model.save(tmp_path / "other")
     with pytest.raises(ValueError, match="its factors have entries that are not finite"):
         FairCP.load(tmp_path / "other")
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int64, torch.bool, torch.float16])
+def test_factors_must_be_in_single_or_double_precision(run, tmp_path, dtype):
+    model = FairCP.load(run)
+    arrays = {"weights": model.cp_.weights}
+    arrays |= {f"factor_{mode}": factor for mode, factor in enumerate(model.cp_.factors)}
+    with new_folder(tmp_path / "other") as folder:
+        (folder / "fit.json").write_bytes((run / "fit.json").read_bytes())
+        write_arrays(
+            folder / "factors.safetensors", {**arrays, "weights": arrays["weights"].to(dtype)}
+        )
+    with pytest.raises(ValueError, match=f"must be float32 or float64, but weights is {dtype}"):
+        Fit.load(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(lambda factor: factor[None], "are no matrices"), (lambda factor: 1e200 * factor, "beyond")],
+)
+def test_factors_that_no_fit_has_are_refused(run, tmp_path, change, message):
+    fit = FairCP.load(run).fit_
+    factors = (change(fit.cp.factors[0]), *fit.cp.factors[1:])
+    with new_folder(tmp_path / "other") as folder:
+        replace(fit, cp=CPTensor(fit.cp.weights, factors), noise={}).write(folder)
+    with pytest.raises(ValueError, match=message):
+        Fit.load(tmp_path / "other")
 
 
 def test_factors_without_components_are_refused(run, tmp_path):

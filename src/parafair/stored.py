@@ -12,9 +12,11 @@ import hashlib
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -153,6 +155,23 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
         if manifest["files"].get(path.name) != hashlib.sha256(data).hexdigest():
             raise _changed(path, f" in {path.with_name(MANIFEST_FILE)}")
         return load(data)
+
+
+def check_numbers(arrays: Mapping[str, Tensor], what: str, *, largest: float = inf) -> None:
+    """Raise unless all entries of arrays are finite, in single or double precision.
+
+    Args:
+        arrays: The arrays of a file, by name.
+        what: What they are, for the message.
+        largest: The largest entry that is possible.
+    """
+    for name, array in arrays.items():
+        if array.dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"its {what} must be float32 or float64, but {name} is {array.dtype}")
+    if not all(bool(array.isfinite().all()) for array in arrays.values()):
+        raise ValueError(f"its {what} have entries that are not finite")
+    if not all(bool((array.abs() <= largest).all()) for array in arrays.values()):
+        raise ValueError(f"its {what} have entries beyond {largest:g}, which no fit has")
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:

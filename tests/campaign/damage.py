@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors.torch import load, save
+
 from parafair.errors import ParafairWarning
 from parafair.storage import seal
 from parafair.temporaries import MANIFEST_FILE
@@ -96,6 +99,33 @@ def space_json(data: bytes, chance: Random) -> bytes:
     return json.dumps(json.loads(data), indent=chance.choice((None, 0, 3))).encode()
 
 
+DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bool, torch.float16)
+
+
+def edit_arrays(data: bytes, chance: Random) -> bytes:
+    """Change the entries, the type or the shape of one array, remove it, or add another."""
+    arrays = load(data)
+    name = chance.choice(sorted(arrays))
+    array, action = arrays[name], chance.randrange(8)
+    if action == 0:
+        del arrays[name]
+    elif action == 1:
+        arrays[chance.choice(("more", "factor_9", "noise_9", f"{name}_0"))] = array
+    elif action == 2:
+        arrays[name] = array.to(chance.choice(DTYPES))
+    elif action == 3:
+        arrays[name] = chance.choice((array.flatten(), array[:0], array[None], array.sum()))
+    elif action == 4:
+        arrays[name] = array.repeat_interleave(2, chance.randrange(max(1, array.ndim)))
+    elif action == 5:
+        arrays[name] = chance.choice((0.0, -1.0, 1e300, 1e-300)) * array
+    elif action == 6:
+        arrays[name] = array * chance.choice((float("nan"), float("inf")))
+    else:
+        arrays[name] = array.flip(tuple(range(array.ndim)))
+    return save({key: each.contiguous().clone() for key, each in arrays.items()})
+
+
 BYTES: tuple[Callable[[bytes, Random], bytes], ...] = (
     *(flip_bit,) * 6,
     replace_bytes,
@@ -144,7 +174,7 @@ class Damaged:
             how = "delete"
         elif kind < 0.1 and len(list(self.folder.iterdir())) > 1:
             how = self._swap(file, chance)
-        elif kind < 0.2 and file.suffix == ".json":
+        elif kind < 0.2 and file.suffix in (".json", ".safetensors"):
             forged = self._forge(file, chance)
             how = "edit and seal"
         else:
@@ -166,11 +196,13 @@ class Damaged:
         return "swap with a twin" if self.twin in other.parents else "swap within"
 
     def _forge(self, file: Path, chance: Random) -> dict[Path, bytes]:
-        """Edit a record and make all checksums fit, as somebody could on purpose."""
+        """Edit a record or an array and make all checksums fit, as somebody could on purpose."""
         manifest = file.with_name(MANIFEST_FILE)
         before = {path: path.read_bytes() for path in (file, manifest) if path.exists()}
-        record = edit(json.loads(before[file]), chance)
-        file.write_text(json.dumps(seal(record)))
+        if file.suffix == ".safetensors":
+            file.write_bytes(edit_arrays(before[file], chance))
+        else:
+            file.write_text(json.dumps(seal(edit(json.loads(before[file]), chance))))
         if manifest != file and manifest in before:
             digests = json.loads(before[manifest])
             if file.name in digests["files"]:

@@ -14,6 +14,7 @@ from parafair.data.parquet import ParquetSource
 from parafair.encoders import Learned
 from parafair.errors import Interrupted
 from parafair.model.tucker import load_model
+from parafair.penalties import SlicedTransport
 from parafair.solvers.checkpoints import CURRENT_FILE, FORMAT, Journal
 from parafair.storage import read_json, write_json
 from parafair.stored import read_record
@@ -70,6 +71,19 @@ def see_more(folder: Path) -> Any:
     model = FairCP.load(folder)
     names = ("certificate_", "encoder_", "side_factor_")
     return see_model(folder), [getattr(model, name, None) for name in names]
+
+
+def write_mapped(folder: Path, seed: int) -> None:
+    """Save a model with the map that new people follow."""
+    method = SlicedTransport(rotations=2, knots=4)
+    _fitted(FairCP(RANK, method=method, random_state=seed, **FEW), seed).save(folder)
+
+
+def see_mapped(folder: Path) -> Any:
+    """Return everything that a model with a map has, and rows of new people."""
+    new = datasets.synthetic(9, shape=SHAPE, rank=RANK)
+    rows = FairCP.load(folder).transform(new.tensor, sensitive_features=new.sensitive_features)
+    return see_model(folder), rows
 
 
 def write_certificate(folder: Path, seed: int) -> None:
@@ -177,6 +191,7 @@ KINDS = {
     "Tucker model": Sample(write_tucker, see_tucker),
     "model with side information": Sample(write_sided, see_more),
     "model with an encoder": Sample(write_encoded, see_more),
+    "model with a map": Sample(write_mapped, see_mapped),
     "certificate": Sample(write_certificate, see_certificate),
     "certified frontier": Sample(write_certified_frontier, see_frontier),
     "sorted": Sample(write_sorted, see_sorted),

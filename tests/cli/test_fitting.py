@@ -77,6 +77,8 @@ def test_not_converging_is_said(arrays):
 
 def test_a_strength_found_by_audits_has_a_verdict(arrays, monkeypatch):
     monkeypatch.setattr("parafair.model.strength.STAGES", ("quick",))
+    moved = []
+    monkeypatch.setattr("parafair.cli.shell.Bar.__call__", lambda _, *state: moved.append(state))
     text = run(
         *FIT, *PEOPLE, "--strength", "auto", "--max-leakage", 0.5, "--max-iter", 30, "--tol", 1e-2
     )
@@ -89,6 +91,8 @@ def test_a_strength_found_by_audits_has_a_verdict(arrays, monkeypatch):
         t.verdict for t in trials if (t.strength, t.noise) == (chosen, model.selection_.noise)
     }
     assert f"strength {chosen:.3g} after {len(trials)} trials: {verdict}" in text
+    audits = [done for done, _, what in moved if what == "attackers of an audit"]
+    assert {1, 2} <= set(audits)  # audits take most of the time
 
 
 def test_a_population_is_certified_after_the_fit(arrays):

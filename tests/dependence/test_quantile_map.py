@@ -103,6 +103,63 @@ def test_many_people_are_sampled(monkeypatch):
     assert float((moved[0] - moved[1]).square().mean()) < 0.02
 
 
+def test_one_person_of_a_rare_group_does_not_change_how_the_others_move():
+    rows, groups = people(2000)
+    alone = learn(rows, groups)
+    rare = learn(torch.cat([rows, rows[:1]]), torch.cat([groups, torch.tensor([2])]))
+    assert rare.quantiles.shape[-1] == alone.quantiles.shape[-1] == 50
+    moved = [found.move(rows, groups) for found in (alone, rare)]
+    assert float((moved[0] - moved[1]).square().mean()) < 1e-3
+    # Who is a group alone comes to the middle of all: to the mean of the medians.
+    person = rare.move(rows[:1], torch.tensor([2]))
+    assert float((person - rows.mean(0)).abs().max()) < 0.3
+
+
+def test_people_of_a_small_group_come_to_the_quantiles_of_their_ranks():
+    rows = torch.tensor([[0.0], [1.0], [5.0]] + [[100.0 + place] for place in range(60)]).double()
+    groups = torch.tensor([0] * 3 + [1] * 60)
+    found = QuantileMap.of(rows, groups, torch.eye(1).double(), rotations=1, knots=60)
+    moved = found.move(rows, groups)[:3, 0] - 60 / 63 * 100
+    # Levels 1/12, 1/2 and 11/12, which are in the middle of what each person stands for.
+    expected = [place * 60 / 63 + own * 3 / 63 for place, own in ((4.5, 0), (29.5, 1), (54.5, 5))]
+    np.testing.assert_allclose(moved, expected, atol=60 / 63)
+    assert (moved.diff() > 0).all()
+
+
+def changed(name, change):
+    """Arrays of a map of which one is forged."""
+    arrays = dict(learn(*people(100), rotations=2, knots=5).arrays)
+    arrays[f"moves_{name}"] = change(arrays[f"moves_{name}"])
+    return arrays
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("turns", lambda turns: turns[:0], "turns has the shape"),
+        ("turns", lambda turns: turns[0, 0, 0], "turns has the shape"),
+        ("turns", lambda turns: 3 * turns, "turns are no rotations"),
+        ("shares", lambda shares: shares[0], "quantiles has the shape"),
+        ("shares", lambda shares: 2 * shares, "shares are not those of groups"),
+        ("shares", lambda shares: shares * torch.tensor([3.0, -1.0]).double(), "shares are not"),
+        ("basis", lambda basis: 0 * basis, "basis has no inverse"),
+        ("mean", lambda mean: mean.float(), "mean is not in double precision"),
+        ("mean", lambda mean: mean.to(torch.complex128), "mean is not in double precision"),
+        ("quantiles", lambda found: found[0, 0, 0, 0], "quantiles has the shape"),
+        ("quantiles", lambda found: found[..., :1], "quantiles has the shape"),
+        ("quantiles", lambda found: found.flip(-1), "quantiles decrease"),
+        ("more", None, "its map has the arrays moves_basis, moves_mean, moves_more"),
+    ],
+)
+def test_a_forged_map_is_refused(name, change, message):
+    if change is None:
+        arrays = {**learn(*people(100), rotations=2).arrays, f"moves_{name}": torch.ones(1)}
+    else:
+        arrays = changed(name, change)
+    with pytest.raises(ValueError, match=message):
+        QuantileMap.pop(arrays, rank=3)
+
+
 def test_arrays_of_another_model_are_refused():
     found = learn(*people(100), rotations=2)
     again = QuantileMap.pop({**found.arrays, "other": torch.ones(1)}, rank=3)

@@ -1,11 +1,15 @@
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.metrics import balanced_accuracy_score
 
 from parafair import FairCP, ParafairWarning
-from parafair.penalties import SlicedTransport
+from parafair.penalties import SlicedTransport, Transport
 
 pytestmark = pytest.mark.filterwarnings("ignore:with noise=0")
 QUICK = SlicedTransport(rotations=40, knots=50)
@@ -110,6 +114,48 @@ def test_a_saved_model_has_the_map_and_a_warning(people, model, tmp_path):
     new = {"sensitive_features": groups[TRAINED:]}
     expected = model.transform(tensor[TRAINED:], **new)
     np.testing.assert_array_equal(loaded.transform(tensor[TRAINED:], **new), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda moves: None, r"it has no map, but the method is SlicedTransport\("),
+        (lambda moves: _of_groups(moves, 1), "its map has 1 groups, but the people 2"),
+        (lambda moves: _of_groups(moves, 3), "its map has 3 groups, but the people 2"),
+        (lambda moves: replace(moves, basis=0 * moves.basis), "its moves_basis has no inverse"),
+    ],
+)
+def test_a_saved_model_without_the_map_of_its_people_is_refused(model, tmp_path, change, message):
+    forged = copy(model)
+    forged.fit_ = replace(model.fit_, moves=change(model.fit_.moves), noise={}, noiseless=None)
+    forged.save(tmp_path / "model")
+    with pytest.raises(ValueError, match=rf"factors.safetensors is damaged .*{message}"):
+        FairCP.load(tmp_path / "model")
+
+
+def _of_groups(moves, count):
+    """A map that is right for itself, with another number of groups."""
+    quantiles = moves.quantiles[:, [0] * count]
+    return replace(
+        moves, quantiles=quantiles, shares=torch.full((count,), 1 / count, dtype=torch.float64)
+    )
+
+
+def test_a_model_of_another_method_with_a_map_is_refused(model, people, tmp_path):
+    tensor, groups = (part[:50] for part in people)
+    other = FairCP(3, method="none", max_iter=2, tol=0).fit(tensor, sensitive_features=groups)
+    other.fit_ = replace(other.fit_, moves=model.fit_.moves)
+    other.save(tmp_path / "model")
+    with pytest.raises(ValueError, match="it has a map, but the method is 'none'"):
+        FairCP.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("method", [SlicedTransport, Transport])
+def test_seeds_have_a_limit(method):
+    with pytest.raises(
+        ValueError, match="seed must be a whole number from 0 to 9223372036854775807"
+    ):
+        method(seed=2**63)
 
 
 def test_bad_settings_and_features_are_refused(people):

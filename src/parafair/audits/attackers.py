@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.linear_model import RidgeCV
 from sklearn.svm import SVC
 
 from parafair.arguments import items, one_of
@@ -22,6 +22,7 @@ from parafair.audits.estimators import (
 from parafair.audits.forest import ForestClassifier, ForestRegressor
 from parafair.audits.inputs import Input
 from parafair.audits.kernel_vote import KernelVoteClassifier, KernelVoteRegressor
+from parafair.audits.linear import LinearClassifier
 from parafair.audits.networks import (
     PaperNetworkClassifier,
     PaperNetworkRegressor,
@@ -39,8 +40,8 @@ OF_TREES: tuple[Input, ...] = ("whitened", "ranks")
 # To add an attacker, add a line here; see docs/add-an-attacker.md.
 ATTACKERS: dict[str, Attacker] = {
     "linear": Attacker(
-        lambda seed: LogisticRegression(class_weight="balanced", max_iter=2000),
-        lambda seed: RidgeCV(np.logspace(-2, 4, 7)),
+        lambda seed: LinearClassifier(),
+        lambda seed: RidgeCV(np.logspace(-8, 4, 13)),
         stage="quick",
     ),
     "svm": Attacker(

@@ -10,7 +10,7 @@ kept, so that anybody whose group is known moves the same way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -21,6 +21,8 @@ from parafair.dependence.sliced import rotation
 MOST_PEOPLE = 50_000
 # In front of the names of its arrays in a file.
 PREFIX = "moves_"
+# Rotations and shares of a file are exact up to this.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +61,12 @@ class QuantileMap:
             groups: The group of each person, 0, 1, ...; shape (people,).
             basis: See above.
             rotations: Number of rotations.
-            knots: Number of quantiles; less if a group has fewer people.
+            knots: Number of quantiles; less if every group has fewer people.
             seed: Seed of the rotations, and of the choice of people if there are many.
         """
         generator = torch.Generator("cpu").manual_seed(seed)
         counts = torch.bincount(groups)
-        knots = max(2, min(knots, int(counts.min())))
+        knots = max(2, min(knots, int(counts.max())))
         mean, basis = rows.double().mean(0), basis.double().contiguous()
         parts = []
         for group in range(len(counts)):
@@ -120,24 +122,40 @@ class QuantileMap:
         names = [name for name in arrays if name.startswith(PREFIX)]
         if not names:
             return None
-        found = cls(**{name.removeprefix(PREFIX): arrays.pop(name) for name in names})
+        given = {name.removeprefix(PREFIX): arrays.pop(name) for name in names}
+        if set(given) != {field.name for field in fields(cls)}:
+            raise ValueError(f"its map has the arrays {', '.join(sorted(names))}")
+        found = cls(**given)
         found._check(rank)
         return found
 
     def _check(self, rank: int) -> None:
         """Raise unless its arrays belong together and to a model of this rank."""
-        rotations, groups, knots = len(self.turns), len(self.shares), self.quantiles.shape[-1]
+        if not rank:
+            raise ValueError("its factors have no components")
+        found = {name: tuple(array.shape) for name, array in vars(self).items()}
+        rotations, groups = (max(1, *found[name][:1], 1) for name in ("turns", "shares"))
         expected = {
             "mean": (rank,),
             "basis": (rank, rank),
             "turns": (rotations, rank, rank),
-            "quantiles": (rotations, groups, rank, max(2, knots)),
+            "quantiles": (rotations, groups, rank, max(2, *found["quantiles"][-1:], 2)),
             "shares": (groups,),
         }
         for name, shape in expected.items():
-            given = tuple(getattr(self, name).shape)
-            if given != shape:
-                raise ValueError(f"its {PREFIX}{name} has the shape {given}, not {shape}")
+            if found[name] != shape:
+                raise ValueError(f"its {PREFIX}{name} has the shape {found[name]}, not {shape}")
+            if getattr(self, name).dtype != torch.float64:
+                raise ValueError(f"its {PREFIX}{name} is not in double precision")
+        if int(torch.linalg.matrix_rank(self.basis)) < rank:
+            raise ValueError(f"its {PREFIX}basis has no inverse")
+        if not (self.shares > 0).all() or abs(float(self.shares.sum()) - 1) > ROUNDING:
+            raise ValueError(f"its {PREFIX}shares are not those of groups")
+        unit = torch.eye(rank, dtype=torch.float64)
+        if float((self.turns.mT @ self.turns - unit).abs().max()) > ROUNDING:
+            raise ValueError(f"its {PREFIX}turns are no rotations")
+        if float(self.quantiles.diff().min()) < -ROUNDING * float(self.quantiles.abs().max()):
+            raise ValueError(f"its {PREFIX}quantiles decrease")
 
 
 def _quantiles(turned: Tensor, knots: int) -> Tensor:
@@ -154,18 +172,34 @@ def _quantiles(turned: Tensor, knots: int) -> Tensor:
 def _moved(turned: Sequence[Tensor], quantiles: Tensor, shares: Tensor) -> list[Tensor]:
     """Return the people of every group at the mean quantile of their level.
 
-    Between two knots people move in proportion, and beyond the last one like the last one.
+    Between two knots people move in proportion, and beyond the last one like the last one. At
+    several equal knots, as of a group with fewer people than knots, they move to the middle of
+    their levels.
     """
     target = (shares[:, None, None] * quantiles).sum(0)
-    knots = quantiles.shape[-1]
     found = []
     for part, own in zip(turned, quantiles, strict=True):
-        columns = part.mT.contiguous()
-        above = torch.searchsorted(own.contiguous(), columns).clamp(1, knots - 1)
-        low, high = own.gather(1, above - 1), own.gather(1, above)
-        tiny = torch.finfo(part.dtype).tiny
-        share = ((columns - low) / (high - low).clamp_min(tiny)).clamp(0, 1)
-        by = target - own
-        by = torch.lerp(by.gather(1, above - 1), by.gather(1, above), share)
+        columns, own = part.mT.contiguous(), own.contiguous()
+        by = _shifts(columns, own, target - own, right=False)
+        if bool((own.diff() == 0).any()):
+            by = (by + _shifts(columns, own, target - own, right=True)) / 2
         found.append((columns + by).mT)
     return found
+
+
+def _shifts(columns: Tensor, own: Tensor, by: Tensor, *, right: bool) -> Tensor:
+    """Return how far people move: between knots in proportion, at equal knots like the last one.
+
+    Args:
+        columns: People, shape (columns, people).
+        own: Quantiles of their group, shape (columns, knots).
+        by: How far these move, shape (columns, knots).
+        right: Whether "the last one" is the highest of several equal knots, or the lowest.
+    """
+    above = torch.searchsorted(own, columns, right=right).clamp(1, own.shape[-1] - 1)
+    low, high = own.gather(1, above - 1), own.gather(1, above)
+    tiny = torch.finfo(columns.dtype).tiny
+    share = ((columns - low) / (high - low).clamp_min(tiny)).clamp(0, 1)
+    if right:  # the highest knots may be equal
+        share = share.where(columns < high, 1.0)
+    return torch.lerp(by.gather(1, above - 1), by.gather(1, above), share)

@@ -15,6 +15,7 @@ from torch import Tensor
 from parafair.encoders.base import Encoder
 from parafair.encoders.registry import ENCODERS
 from parafair.stored import (
+    check_numbers,
     is_stored,
     read_arrays,
     read_record,
@@ -79,8 +80,7 @@ def read_encoder(
     with reading(file):
         encoder = _rebuild(record, arrays, known)
     with reading(folder / ENCODER_ARRAYS_FILE):
-        if not all(bool(array.isfinite().all()) for array in arrays.values()):
-            raise ValueError("its arrays have entries that are not finite")
+        check_numbers(arrays, "arrays")
         encoder.check(shape, rank)
     return encoder
 

@@ -29,6 +29,7 @@ from parafair.model.guaranteed import (
     not_found,
     select_guaranteed,
 )
+from parafair.model.mapping import check_parts
 from parafair.model.noise import describe_noise, warn_of_costly_noise, warn_without_noise
 from parafair.model.notices import warn_of_data, warn_of_interruption
 from parafair.model.preparation import Settings
@@ -339,8 +340,8 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         training = Training.read(folder, fit.cp.shape, classes=own)
         with reading(folder / TRAINING_FILE):
             training.check_unfolding(expected=cls.structured)
+        check_parts(folder, fit, record, training)
         with reading(folder / RECORD_FILE):
-            training.check_noise(fit.noise)
             model = cls.from_fit(fit, record=record, training=training)
         if is_stored(folder / CERTIFICATE_FILE):
             model.keep_certificate(Certificate.read(folder / CERTIFICATE_FILE))

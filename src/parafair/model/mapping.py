@@ -7,6 +7,8 @@ hides what the encoder has left.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,10 +20,13 @@ from parafair.dependence.neighbors import categories_of
 from parafair.dependence.quantile_map import QuantileMap
 from parafair.dependence.whitening import spread_basis
 from parafair.encoders.base import Encoder
-from parafair.model.record import Record
+from parafair.model.methods import resolve_method
+from parafair.model.record import RECORD_FILE, Record
 from parafair.model.training import Training
+from parafair.penalties.postprocessing import MappedPostprocessing
 from parafair.penalties.transport import MOST_GROUPS
-from parafair.solvers.result import Fit
+from parafair.solvers.result import FACTORS_FILE, Fit
+from parafair.stored import reading
 
 # Of a map of released rows: rotations, people for each of them, and quantiles of a group.
 MOST_ROTATIONS, PEOPLE_PER_ROTATION, KNOTS = 300, 40, 200
@@ -63,6 +68,21 @@ class MappingCP:
         theirs = features.take(people)
         moved[people] = move_by_map(rows[people], theirs, moves, self.training_.features)
         return moved
+
+
+def check_parts(folder: Path, fit: Fit, record: Record, training: Training) -> None:
+    """Raise unless the parts of a stored model belong together; the message names the file."""
+    with reading(folder / RECORD_FILE):
+        training.check_noise(fit.noise)
+        method = resolve_method(record.params["method"], None)
+    moves, features = fit.moves, training.features
+    with reading(folder / FACTORS_FILE):
+        if isinstance(method, MappedPostprocessing) != (moves is not None):
+            has = "no map" if moves is None else "a map"
+            raise ValueError(f"it has {has}, but the method is {record.params['method']!r}")
+        known = 0 if features is None else len(np.unique(categories_of(features), axis=0))
+        if moves is not None and len(moves.shares) != known:
+            raise ValueError(f"its map has {len(moves.shares)} groups, but the people {known}")
 
 
 def has_map(features: SensitiveFeatures) -> bool:

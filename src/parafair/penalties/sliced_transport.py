@@ -9,6 +9,7 @@ import torch
 
 from parafair.arguments import whole_number
 from parafair.data.column import Column
+from parafair.data.randomness import SEEDS
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.quantile_map import QuantileMap
 from parafair.penalties.postprocessing import D, find_groups
@@ -52,7 +53,7 @@ class SlicedTransport:
         whole_number("rotations", self.rotations, most=MOST_ROTATIONS)
         whole_number("knots", self.knots, least=2, most=MOST_KNOTS)
         if self.seed is not None:
-            whole_number("seed", self.seed, least=0)
+            whole_number("seed", self.seed, least=0, most=SEEDS - 1)
 
     def with_seed(self, seed: int) -> SlicedTransport:
         """Return it with the seed of a fit, unless it has a seed of its own."""

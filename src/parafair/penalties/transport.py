@@ -12,6 +12,7 @@ from parafair.algebra.least_squares import Block
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.arguments import real_number, whole_number
 from parafair.data.column import Column
+from parafair.data.randomness import SEEDS
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.dependence.barycenter import Floats, Positions, couple
 from parafair.dependence.shared_places import share_places
@@ -67,7 +68,7 @@ class Transport:
 
     def __post_init__(self) -> None:
         if self.seed is not None:
-            whole_number("seed", self.seed, least=0)
+            whole_number("seed", self.seed, least=0, most=SEEDS - 1)
         if self.leakage is not None:
             real_number("leakage", self.leakage, least=0, most=1)
 

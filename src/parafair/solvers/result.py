@@ -20,9 +20,17 @@ from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
 from parafair.solvers.ridge import ridge_diagonal
 from parafair.solvers.rows import minimize_rows
+from parafair.solvers.stored_factors import LARGEST, check_factors, check_modes
 from parafair.solvers.sweep import Sweep
 from parafair.solvers.view import fit_parts
-from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
+from parafair.stored import (
+    check_numbers,
+    read_arrays,
+    read_record,
+    reading,
+    write_arrays,
+    write_record,
+)
 
 FACTORS_FILE, FIT_FILE = "factors.safetensors", "fit.json"
 # Rows of the sensitive mode that a fit may have beside those of its decomposition.
@@ -302,32 +310,15 @@ class Fit:
         record = read_record(folder / FIT_FILE, file_format=FORMAT)
         arrays = read_arrays(folder / FACTORS_FILE)
         with reading(folder / FACTORS_FILE):
-            if not all(bool(array.isfinite().all()) for array in arrays.values()):
-                raise ValueError("its factors have entries that are not finite")
+            check_numbers(arrays, "factors", largest=LARGEST)
             rows = {name: arrays.pop(name, None) for name in (SHIFTS, *EXACT)}
             side, intercepts = arrays.pop(SIDE, None), arrays.pop(INTERCEPTS, None)
             moves = QuantileMap.pop(arrays, rank=len(arrays["weights"]))
             noise, others = _pop_modes(arrays, NOISE), _pop_modes(arrays, OTHER_ROWS)
             factors = [arrays[f"factor_{mode}"] for mode in range(len(arrays) - 1)]
             cp = CPTensor(arrays["weights"], tuple(factors))
-            if not cp.rank:
-                raise ValueError("its factors have no components")
-            for name, found in rows.items():
-                if found is not None and found.shape not in {factor.shape for factor in factors}:
-                    raise ValueError(
-                        f"its {name} rows have the shape {tuple(found.shape)} of no factor"
-                    )
-            if side is not None and (side.ndim != 2 or side.shape[1] != cp.rank):
-                raise ValueError(
-                    f"its factor of side information has the shape {tuple(side.shape)}, not "
-                    f"(columns, {cp.rank})"
-                )
-            if intercepts is not None and (side is None or intercepts.shape != side.shape[:1]):
-                raise ValueError(
-                    f"its intercepts of side information have the shape {tuple(intercepts.shape)}, "
-                    "not one number for each of its columns"
-                )
-            _check_modes(cp, noise, others)
+            check_factors(cp, rows=rows, side=side, intercepts=intercepts)
+            check_modes(cp, noise=noise, rows=others)
         with reading(folder / FIT_FILE):
             if noise and len(record["history"]) < 2:
                 raise ValueError("its history has no entry before noise was added")
@@ -358,31 +349,6 @@ def _pop_modes(arrays: dict[str, Tensor], name: str) -> dict[int, Tensor]:
     """Remove and return the arrays of modes that have this name in a file."""
     names = [each for each in arrays if each.startswith(name)]
     return {int(each.removeprefix(name)): arrays.pop(each) for each in names}
-
-
-def _check_modes(cp: CPTensor, noise: Mapping[int, Tensor], rows: Mapping[int, Tensor]) -> None:
-    """Raise unless matrices of noise and rows before noise belong to factors."""
-    for mode, found in noise.items():
-        known = mode in range(len(cp.factors)) and found.shape == (cp.rank, cp.rank)
-        square = found.ndim == 2 and found.shape[0] == found.shape[1]
-        if not known and not (square and mode >= len(cp.factors) == 2):
-            raise ValueError(
-                f"its noise of mode {mode} has the shape {tuple(found.shape)}, not "
-                f"{(cp.rank, cp.rank)}, or there is no such mode"
-            )
-    for mode, found in rows.items():
-        known = mode in range(len(cp.factors)) and found.shape == cp.factors[mode].shape
-        if not known and not _may_be_basis(cp, mode, found):
-            raise ValueError(
-                f"its rows before noise of mode {mode} have the shape {tuple(found.shape)}, which "
-                "its factor does not have"
-            )
-
-
-def _may_be_basis(cp: CPTensor, mode: int, rows: Tensor) -> bool:
-    """Whether rows may be those of a basis: a fit's file has the number of cells alone."""
-    sized = rows.ndim == 2 and rows.numel() > 0 and len(cp.factors[-1]) % len(rows) == 0
-    return bool(sized and mode >= len(cp.factors) == 2)
 
 
 def best(fits: Sequence[Fit]) -> Fit:
