@@ -13,7 +13,7 @@ from parafair.data.tensor_data import TensorData
 from parafair.dependence.chunks import CHUNK_PEOPLE
 from parafair.dependence.scales import PAIR_GAMMAS, ROW_GAMMAS, spectrum
 from parafair.dependence.views import compare_columns, compare_rows
-from parafair.dependence.waves import MOST_PAIRED
+from parafair.dependence.waves import LEAST_IN_STRIPS, MOST_PAIRED
 from parafair.dependence.whitening import RowViews
 from parafair.penalties import Invariant
 from parafair.solvers import LBFGS
@@ -60,8 +60,8 @@ def _row(n: int, other: int, rank: int, device: str) -> Row:
         ),
         "rows": _milliseconds(
             lambda: (
-                compare_rows(whitened, scorers.rows, criterion.places),
-                compare_rows(robust, scorers.robust, criterion.places),
+                compare_rows(whitened, scorers.rows, criterion.places, criterion.runs),
+                compare_rows(robust, scorers.robust, criterion.places, criterion.runs),
             ),
             device,
         ),
@@ -74,6 +74,9 @@ def _row(n: int, other: int, rank: int, device: str) -> Row:
     }
     chunk = min(n, CHUNK_PEOPLE)
     weights = criterion.row_weights.columns.shape[-1]
+    # In pieces, half of the Gram matrix and one product with all kernels; else one with each.
+    in_pieces = criterion.runs is not None and device == "cpu"
+    each = rank / 2 + rank + 1 if in_pieces else rank + len(ROW_GAMMAS) * weights * (rank + 1)
     features = min(rank, MOST_PAIRED) * (2 * len(spectrum(PAIR_GAMMAS)[0]) - 1)
     return {
         "people": n,
@@ -82,13 +85,15 @@ def _row(n: int, other: int, rank: int, device: str) -> Row:
         "device": device,
         **{f"{name}, ms": value for name, value in times.items()},
         # Both views of whole rows, and both halves of the columns with their gradient.
-        "exponentials, million": 2 * n * chunk / 1e6,
-        "multiply-adds of rows, billion": 2
+        "exponentials, million": (1 if in_pieces else 2) * n * chunk / 1e6,
+        "multiply-adds of rows, billion": 2 * n * chunk * each / 1e9,
+        # On a processor, of the products of two columns with each other about half.
+        "multiply-adds of columns, billion": (
+            4 if device == "cuda" or n < LEAST_IN_STRIPS else 3.25
+        )
         * n
-        * chunk
-        * (rank + len(ROW_GAMMAS) * weights * (rank + 1))
+        * features**2
         / 1e9,
-        "multiply-adds of columns, billion": 4 * n * features**2 / 1e9,
         "multiply-adds of the loss, billion": 2 * n * other * other * rank / 1e9,
     }
 

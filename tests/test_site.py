@@ -176,6 +176,19 @@ def test_the_limits_of_groups_of_different_sizes_are_the_measured_ones():
     assert f"The search ends {above[0]} and {above[1]} above them." in page
 
 
+def test_concepts_say_what_new_people_leak():
+    page = " ".join((DOCS / "concepts.md").read_text("utf-8").split())
+    own = {row["data"]: row for row in stored("chance_new") if row["features"] == "own"}
+    leaking = [own.pop("equal_moments"), own.pop("profiles")]
+    shifted, refined = (
+        " and ".join(f"{row[name]:.3f}" for row in leaking) for name in ("shifted", "refined")
+    )
+    assert f"new people on two kinds leak {shifted} to attackers" in page
+    most = max(row["shifted"] for row in own.values())
+    assert (len(own), f"on the other three, at most {most:.3f}" in page) == (3, True)
+    assert f"They then leak {refined} on these two kinds" in page
+
+
 def reference():
     """The names and modules that docs/api.md lists."""
     return re.findall(r"^   ~?(parafair[\w.]*)$", (DOCS / "api.md").read_text("utf-8"), re.M)

@@ -24,7 +24,6 @@ def test_features_of_other_modes_in_chunks_do_not_matter():
     other = replace(task.problem, other_sensitive={1: SensitiveFeatures.of(items)})
     assert other.in_chunks
     assert not other.people_in_chunks
-    assert not can_slice(other)
 
 
 def make_task(groups, *, people=500, chunk_size=100):
@@ -47,9 +46,9 @@ def halves():
     return np.array(["a", "b"])[np.random.default_rng(1).integers(0, 2, 500)]
 
 
-def test_only_people_in_chunks_and_in_few_groups_have_such_a_start(halves):
+def test_only_people_in_few_groups_have_such_a_start(halves):
     assert can_slice(make_task(halves).problem)
-    assert not can_slice(make_task(halves, chunk_size=1000).problem)
+    assert can_slice(make_task(halves, chunk_size=1000).problem)
     many = np.arange(500) % 120
     assert not can_slice(make_task(many.astype(str), chunk_size=100).problem)
 
@@ -149,3 +148,30 @@ def test_people_of_many_types_end_at_chance():
         max_people=4000,
     )
     assert abs(found.leakage) < 0.04
+
+
+@pytest.mark.parametrize("repaired", [1000, 400])
+def test_people_of_one_chunk_who_are_too_many_for_the_repair_begin_there(
+    halves, repaired, monkeypatch
+):
+    begun = []
+
+    def note(problem, plain):
+        begun.append(len(problem.penalized_features))
+        return sliced_start(problem, plain)
+
+    monkeypatch.setattr("parafair.solvers.contest.MOST_REPAIRED", repaired)
+    monkeypatch.setattr("parafair.solvers.contest.sliced_start", note)
+    task = make_task(halves, chunk_size=1000)
+    decompose_from(
+        task.problem, task.settings.solver, plain=[task.fit_plain()], stop=Stop(max_iter=3)
+    )
+    assert begun == ([480] if repaired == 400 else [])
+
+
+def test_rows_that_may_not_be_anywhere_do_not_begin_there(halves, monkeypatch):
+    monkeypatch.setattr("parafair.solvers.contest.MOST_REPAIRED", 400)
+    monkeypatch.setattr("parafair.solvers.contest.sliced_start", None)
+    task = make_task(halves, chunk_size=1000)
+    problem = replace(task.problem, non_negative=(0,))
+    decompose_from(problem, task.settings.solver, plain=[task.fit_plain()], stop=Stop(max_iter=3))

@@ -43,6 +43,10 @@ REFERENCE_COLUMNS = 4
 # What a criterion is given; the rest follows.
 SETTINGS = ("sensitive", "prototype", "chunk_size", "deal", "rotation_free", "own", "team")
 
+# From so many people on, those of a single chunk who are alike follow each other, so that they
+# are compared in pieces. With fewer, more operations take longer than fewer multiplications.
+LEAST_SORTED = 1000
+
 # Permutations of a test that are computed together.
 PERMUTED_AT_ONCE = 20
 
@@ -119,17 +123,20 @@ class Criterion:
         """Positions of all people in each chunk, shape (chunks, people).
 
         Chunks differ in size by at most one person. The last place of a smaller chunk repeats its
-        first person, without weight. Within one of several chunks, people who are alike follow each
-        other.
+        first person, without weight. Within chunks of many, people who are alike follow each other.
         """
         count = chunk_count(self.sensitive, self.chunk_size)
         chunks = stratify(self.sensitive, count, self.deal)
-        if self.alike is not None and len(chunks) > 1:
+        if self.alike is not None and self._are_sorted(len(chunks)):
             back = self.alike.back
             chunks = tuple(part[back[part].argsort()] for part in chunks)
         size = max(map(len, chunks))
         filled = [torch.cat([part, part[: size - len(part)]]) for part in chunks]
         return torch.stack(filled)
+
+    def _are_sorted(self, chunks: int) -> bool:
+        """Tell whether people who are alike follow each other; of few, the order is their own."""
+        return chunks > 1 or len(self.sensitive) >= LEAST_SORTED
 
     @property
     def parts(self) -> Tensor:
@@ -193,11 +200,12 @@ class Criterion:
     @cached_property
     def runs(self) -> tuple[tuple[int, ...], ...] | None:
         """How many people who are alike follow each other, in each chunk; None if few do."""
-        if self.alike is None or len(self.chunks) == 1:
+        if self.alike is None or not self._are_sorted(len(self.chunks)):
             return None
         found = []
         for own in self.alike.groups[self.chunks[self._mine]]:
-            own[-1] = own[-2]  # may repeat the first person
+            if len(self.chunks) > 1:
+                own[-1] = own[-2]  # may repeat the first person
             found.append(tuple(torch.unique_consecutive(own, return_counts=True)[1].tolist()))
         return tuple(found)
 
@@ -355,10 +363,9 @@ class Criterion:
         for begin in range(0, len(orders), PERMUTED_AT_ONCE):
             some = torch.stack(orders[begin : begin + PERMUTED_AT_ONCE], 1).to(weights.device)
             shuffled = weights[some].flatten(1)  # (n, orders * r)
+            in_chunk = shuffled[self.places[0]].unsqueeze(0)
             total = torch.zeros(some.shape[1], dtype=torch.float64, device="cpu")
-            for scorer, sums in zip(
-                scorers, self._sums(rows, shuffled.unsqueeze(0), shuffled), strict=True
-            ):
+            for scorer, sums in zip(scorers, self._sums(rows, in_chunk, shuffled), strict=True):
                 apart = sums.unflatten(-1, (some.shape[1], -1)).movedim(-2, 0)
                 total += scorer.score(apart)[0].sum(1).double().cpu()
             if self.rotation_free:

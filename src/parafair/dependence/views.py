@@ -9,6 +9,7 @@ column. The cost of all of them is linear in the number of people.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import log
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch import Tensor
 from parafair.algebra.devices import by_device
 from parafair.dependence import fused
 from parafair.dependence.kernels import LEAST_EXPONENT
+from parafair.dependence.pieces import compare_pieces, pieces_of
 from parafair.dependence.scales import ROW_GAMMAS, compression_slope
 from parafair.dependence.score import Score
 from parafair.dependence.waves import Waves
@@ -28,7 +30,7 @@ GRAM_BYTES = {"cpu": 2**21, "cuda": 2**30}
 
 
 def compare_rows(
-    rows: Tensor, scorer: Score, places: Tensor, runs: Sequence[Sequence[int]] | None = None
+    rows: Tensor, scorer: Score, places: Tensor, runs: Sequence[tuple[int, ...]] | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return the score of whole rows, shape (batch,), and its gradient, shape (batch, n, d).
 
@@ -41,11 +43,17 @@ def compare_rows(
     """
     if fused.is_fused(rows, scorer.weights.columns):
         return fused.compare_rows(rows, scorer, places)
-    parts = list(_parts(rows, places))
+    in_pieces = runs is not None and rows.device.type == "cpu"
+    parts = [slice(k, k + 1) for k in range(len(places))] if in_pieces else _parts(rows, places)
 
     def compare(part: slice) -> tuple[Tensor, Tensor]:
-        alike = runs[part.start] if runs and part.stop - part.start == 1 else None
-        return _compare_chunks(rows[:, places[part]], scorer.take(part), alike)
+        points, own = rows[:, places[part]], scorer.take(part)
+        if not runs or not in_pieces:
+            return _compare_chunks(points, own)
+        value, moved = compare_pieces(
+            points[:, 0], own, row_gammas(rows), pieces_of(runs[part.start])
+        )
+        return value, moved.unsqueeze(1)
 
     value, gradient = rows.new_zeros(len(rows)), torch.zeros_like(rows)
     found = side_by_side(compare, parts, rows.device)
@@ -56,56 +64,26 @@ def compare_rows(
     return value, gradient
 
 
-def _compare_chunks(
-    points: Tensor, scorer: Score, alike: Sequence[int] | None
-) -> tuple[Tensor, Tensor]:
+def _compare_chunks(points: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
     """Return the score of some chunks, shape (batch,), and its gradient like the points.
+
+    What the sums and their gradient need is one product with each kernel. The many people are
+    columns: products with few columns are slow.
 
     Args:
         points: Whitened rows of the people of each chunk, shape (batch, chunks, people, d).
         scorer: The score of their sums.
-        alike: As `runs` of `compare_rows`, of one chunk.
     """
     gammas, own = row_gammas(points), scorer.weights.columns
     extended = torch.cat([points, torch.ones_like(points[..., :1])], -1).mT
-    images = _images(extended, own, row_grams(points, gammas[0]), alike)
+    weighted = (own.mT.unsqueeze(-2) * extended.unsqueeze(-3)).flatten(-3, -2)
+    images = torch.stack([weighted @ gram for gram in row_grams(points, gammas[0])], -3)
+    images = images.unflatten(-2, (own.shape[-1], -1))  # (..., kernels, r, d + 1, people)
     value, slopes = scorer.score((images[..., -1, :] * own.mT.unsqueeze(-3)).sum(-1))
     pull = 4 * slopes * slopes.new_tensor(gammas).unsqueeze(-1)
     pulled = (pull[..., None, None] * images).sum(-4) * own.mT.unsqueeze(-2)
     pulled = pulled.sum(-3).mT
     return value, pulled[..., :-1] - pulled[..., -1:] * points
-
-
-def _images(
-    extended: Tensor, own: Tensor, grams: Iterator[Tensor], alike: Sequence[int] | None
-) -> Tensor:
-    """Return what the sums and their gradient need, shape (..., kernels, r, d + 1, people).
-
-    This is one product with each kernel. The many people are columns: products with few columns are
-    slow. People with equal weights are summed up once for all columns of the weights.
-
-    Args:
-        extended: The points and a one, people as columns, shape (..., d + 1, people).
-        own: The columns of the weights, shape (..., people, r).
-        grams: The Gram matrix of each kernel.
-        alike: As `runs` of `compare_rows`, of one chunk.
-    """
-    if alike is None or len(alike) > own.shape[-1]:
-        weighted = (own.mT.unsqueeze(-2) * extended.unsqueeze(-3)).flatten(-3, -2)
-        images = torch.stack([weighted @ gram for gram in grams], -3)
-        apart: Tensor = images.unflatten(-2, (own.shape[-1], -1))
-        return apart
-    # The last column of the weights is 1 where there is a person.
-    points = (extended * own[..., -1].unsqueeze(-2)).split(list(alike), -1)
-    found = []
-    for gram in grams:
-        parts = zip(points, gram.split(list(alike), -2), strict=True)
-        found.append(torch.stack([some @ rows for some, rows in parts], -3))
-    first = own.new_tensor([0, *alike[:-1]], dtype=torch.long).cumsum(0)
-    sums = torch.stack(found, -4).flatten(-2)
-    weights = own.index_select(-2, first).mT.unsqueeze(-3)  # (..., 1, r, groups)
-    found_of_all: Tensor = weights @ sums
-    return torch.unflatten(found_of_all, -1, extended.shape[-2:])
 
 
 def row_sums(rows: Tensor, columns: Tensor, places: Tensor) -> Tensor:
@@ -131,12 +109,12 @@ def row_gammas(rows: Tensor) -> list[float]:
     return [gamma / (2 * rows.shape[-1]) for gamma in ROW_GAMMAS]
 
 
-def _parts(rows: Tensor, places: Tensor) -> Iterator[slice]:
-    """Yield the chunks that are computed at once."""
+def _parts(rows: Tensor, places: Tensor) -> list[slice]:
+    """Return the chunks that are computed at once."""
     chunks, people = places.shape
     each = rows.element_size() * people**2 * len(rows)
     at_once = max(1, by_device(GRAM_BYTES, rows) // each)
-    return (slice(begin, min(begin + at_once, chunks)) for begin in range(0, chunks, at_once))
+    return [slice(begin, min(begin + at_once, chunks)) for begin in range(0, chunks, at_once)]
 
 
 def row_grams(points: Tensor, gamma: float) -> Iterator[Tensor]:
@@ -147,7 +125,8 @@ def row_grams(points: Tensor, gamma: float) -> Iterator[Tensor]:
     """
     squares = points.square().sum(-1, keepdim=True)
     gram = torch.matmul(points, points.mT).mul_(-2).add_(squares).add_(squares.mT)
-    gram = gram.mul_(-gamma).clamp_(LEAST_EXPONENT[points.dtype] / 4, 0).exp_()
+    # Powers of two: PyTorch computes them several times as fast as those of e.
+    gram.mul_(-gamma / log(2)).clamp_(LEAST_EXPONENT[points.dtype] / (4 * log(2)), 0).exp2_()
     gram.diagonal(dim1=-2, dim2=-1).fill_(0)
     yield gram
     # Denormal numbers would make every later operation slow.

@@ -24,6 +24,10 @@ MOST_PAIRED = 12
 # People of one product over people on a GPU.
 PEOPLE_AT_ONCE = 2048
 
+# Of the products of two columns with each other, half are needed. On a processor they are computed
+# in so many strips, if there are at least so many people that small products do not take longer.
+STRIPS, LEAST_IN_STRIPS = 4, 500
+
 # Bytes of the waves computed at once.
 WAVE_BYTES = {"cpu": 2**25, "cuda": 2**31}
 
@@ -168,11 +172,11 @@ class Waves:
             features = self._features(phases)
             if self.sizes:
                 sums = torch.cat([part.sum(-1) for part in phases], -1).unsqueeze(-1) * own[0]
-                products = _over_people(features, features).unsqueeze(2) * own.mT[:, :, None]
+                products = self._upper(features, features).unsqueeze(2) * own.mT[:, :, None]
             else:
                 sums = torch.cat([part @ own for part in phases], -2)
                 features = features.unsqueeze(2)
-                products = _over_people(own.mT[:, None] * features, features)
+                products = self._upper(own.mT[:, None] * features, features)
             single = sums if single is None else single.add_(sums)
             pairs = products if pairs is None else pairs.add_(products)
         assert single is not None
@@ -185,6 +189,23 @@ class Waves:
         pairs = torch.zeros_like(pairs)
         self._apart(pairs)[..., self.first, :, self.second, :] = blocks
         return single, pairs, scores
+
+    def _upper(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return ``first @ second.T``; the product of a column with an earlier one may be zero.
+
+        It is not needed, so the rows of some columns are multiplied with those that follow alone.
+        """
+        size = first.shape[-2]
+        strip = size // self.paired * max(1, round(self.paired / STRIPS)) if self.paired else size
+        if first.shape[-1] < LEAST_IN_STRIPS or by_device({"cpu": 0, "cuda": 1}, first):
+            return _over_people(first, second)
+        found = first.new_zeros(*first.shape[:-1], size)
+        for begin in range(0, size, strip):
+            rows = slice(begin, begin + strip)
+            torch.matmul(
+                first[..., rows, :], second[..., begin:, :].mT, out=found[..., rows, begin:]
+            )
+        return found
 
     def squares_single(self, sums: Tensor) -> Tensor:
         """Return the sums of single columns, shape (batch, columns, kernels, r)."""

@@ -1,14 +1,15 @@
 """Starts of fits with a scale-free penalty, and the contest between them.
 
-One start is the plain decomposition. At the other, all groups have the same distribution: the
-transport repair of few people. Rough fits from both decide. Many people have a contest of their
-own.
+One start is the plain decomposition. At the other, all groups have the same distribution: that is
+the transport repair of few people, and more are moved along random directions. Rough fits from both
+decide. People who are compared in chunks have a contest of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from torch import Tensor
@@ -24,6 +25,7 @@ from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Stop
 from parafair.solvers.sharing import gather_fit, gather_problem, own_rows
+from parafair.solvers.slicing import can_slice, sliced_start
 
 # The repair of more people takes longer than the fit.
 MOST_REPAIRED = 1000
@@ -61,13 +63,11 @@ def find_winners(
     problem: Problem, solver: Solver[Any], *, plain: Sequence[Fit], stop: Stop, counted: Counted
 ) -> list[Contender]:
     """Return the best start of each member, of those that the number of people allows."""
-    # Rows that are moved would leave the constraints, or overflow in a link.
-    free = problem.is_squared and not problem.constrained
-    if free and problem.people_in_chunks:
+    if _is_free(problem) and problem.people_in_chunks:
         sampled = ROUNDS[-1].stop(stop)
         return ContestOfMany(problem, solver, plain, stop, sampled, counted).winners()
     each_member = [[Contender(member, fit.cp.factors)] for member, fit in enumerate(plain)]
-    for member, factors in enumerate(_repairs(problem, plain)):
+    for member, factors in enumerate(_second_starts(problem, plain)):
         if factors is not None:
             each_member[member].append(Contender(member, factors))
     for current in ROUNDS:
@@ -88,31 +88,38 @@ def find_winners(
     return [contenders[0] for contenders in each_member]
 
 
-def _repairs(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] | None]:
-    """Return the repaired factors of each member, or None where a fit need not begin there."""
-    if not _repairable(problem):
+def _second_starts(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] | None]:
+    """Return factors of another start of each member, or None where a fit need not begin there."""
+    moved = _how_to_move(problem)
+    if moved is None:
         return [None] * len(plain)
-    unpenalized = gather_problem(replace(problem, penalty=None, other_sensitive={}))
-    repaired: dict[int, tuple[Tensor, ...]] = {}
-    found: list[tuple[Tensor, ...] | None] = []
-    worth = worth_another(problem, plain)
-    for member, fit in enumerate(plain):
-        if member not in worth:
-            found.append(None)
-            continue
-        if id(fit) not in repaired:
-            factors = gather_fit(problem, fit).cp.factors
-            repaired[id(fit)] = own_rows(problem, repair(unpenalized, factors))
-        found.append(repaired[id(fit)])
-    return found
+    worth, moved = worth_another(problem, plain), cache(moved)
+    return [moved(fit) if member in worth else None for member, fit in enumerate(plain)]
+
+
+def _how_to_move(problem: Problem) -> Callable[[Fit], tuple[Tensor, ...]] | None:
+    """Return what gives the groups of a plain decomposition one distribution; None without it."""
+    if len(problem.penalized_features) > MOST_REPAIRED:
+        if not _is_free(problem) or not can_slice(problem):
+            return None
+        return lambda fit: sliced_start(problem, fit.cp.factors)
+    if not _repairable(problem):
+        return None
+    whole = gather_problem(replace(problem, penalty=None, other_sensitive={}))
+    return lambda fit: own_rows(problem, repair(whole, gather_fit(problem, fit).cp.factors))
+
+
+def _is_free(problem: Problem) -> bool:
+    """Tell whether rows may be anywhere; others would leave constraints, or overflow in a link."""
+    return problem.is_squared and not problem.constrained
 
 
 def _repairable(problem: Problem) -> bool:
-    """Tell whether there is a repair, and whether it is worth its time."""
+    """Tell whether there is a repair."""
     if isinstance(problem.penalty, ScorePenalty):  # equal scores need far less than equal rows
         return False
     try:
         Transport().check(problem.penalized_features)
     except ValueError:  # numbers, or too many groups
         return False
-    return len(problem.penalized_features) <= MOST_REPAIRED
+    return True

@@ -41,9 +41,9 @@ LEAST_LOSS_SHARE = 1e-12
 
 
 def can_slice(problem: Problem) -> bool:
-    """Tell whether there is such a start: for people who are compared in chunks, in few groups."""
+    """Tell whether there is such a start: for a penalty on rows, and people in few groups."""
     features = problem.penalized_features
-    if not problem.people_in_chunks or len(features) > MOST_PEOPLE:
+    if not isinstance(problem.penalty, Penalty) or len(features) > MOST_PEOPLE:
         return False
     return len(features.joint(PARTS).categories) <= MOST_GROUPS
 
