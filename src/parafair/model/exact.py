@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
+from scipy.stats import binom
 from torch import Tensor
 
 from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.guarantees.releases import Release
-from parafair.model.draws import fingerprint_of, secret_of
 from parafair.model.side import NewSide, observed_of
 
 if TYPE_CHECKING:
     from parafair.model.fitted import FittedCP
+    from parafair.model.training import Training
 
 # Rows that differ by less than this many rounding errors belong to people with equal entries.
 ROUNDING = 1e4
 # If so many more new people than training people, as a share, have the entries of another training
 # person, it cannot be a coincidence.
 MOST_EQUAL = 0.05
+# People of X_new are refused if so many marks, or more, have at most this probability.
+BY_CHANCE = 1e-3
 
 
 def exact_rows(model: FittedCP) -> Tensor:
@@ -97,10 +100,7 @@ def new_release(
             "none of the people of X_new has both entries and sensitive features; check the data"
         )
     people = np.flatnonzero(present)
-    trained = _comparable(model)
-    if trained is None:
-        _check_fingerprint(model, data)
-    notes = _check_held_out(model, data.labels[mode], plain[people], trained)
+    notes = _check_held_out(model, data.take(mode, people), plain[people])
     if side is not None:
         notes.append(
             "Rows of new people follow from their entries and their side information; nothing is "
@@ -130,28 +130,20 @@ def _comparable(model: FittedCP) -> Tensor | None:
     return exact_rows(model) if model.has_exact_rows else None
 
 
-def _check_fingerprint(model: FittedCP, data: TensorData) -> None:
-    """Raise if X_new is the training data as a whole, which a saved model recognizes too.
-
-    With side information the fingerprint is of both, so the entries alone are not recognized.
-    """
-    if fingerprint_of(secret_of(data)) == model.training_.fingerprint:
-        raise ValueError(
-            "X_new has the entries of the training data, but a statement about a population needs "
-            "people who were not in the training; pass held-out people, for example of split_people"
-        )
-
-
-def _check_held_out(
-    model: FittedCP, labels: NDArray[Any], new: Tensor, trained: Tensor | None
-) -> list[str]:
+def _check_held_out(model: FittedCP, data: TensorData, new: Tensor) -> list[str]:
     """Raise if people of X_new were in the training; return notes.
 
-    By label, and by entries: equal entries have equal rows by least squares, and equal rows of an
-    encoder. Different people may have equal entries; how often is seen in the training people.
+    By label, and by entries: equal entries have equal rows by least squares, equal rows of an
+    encoder, and equal marks. Different people may have equal entries; how often is seen in the
+    training people.
+
+    Args:
+        model: The model.
+        data: Entries of the new people.
+        new: Their rows that follow from their entries alone, if the model has such rows.
     """
     training = model.training_
-    known = training.labels[training.mode]
+    labels, known = data.labels[training.mode], training.labels[training.mode]
     counted = [np.array_equal(own, np.arange(len(own))) for own in (labels, known)]
     if not any(counted):
         both = np.intersect1d(labels.astype(str), known.astype(str))
@@ -161,12 +153,9 @@ def _check_held_out(
                 f"({preview(both)}), but a statement about a population needs people who were "
                 "not; pass held-out people, for example of split_people"
             )
+    trained = _comparable(model)
     if trained is None:
-        why = "has no exact rows" if training.side is None else "has side information"
-        return [
-            f"The model {why}, so only labels were compared to tell whether new people were in the "
-            "training."
-        ]
+        return [_check_marks(training, data)]
     equal, usual = _count_equal(
         new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype
     )
@@ -177,6 +166,30 @@ def _check_held_out(
             "needs others; pass held-out people, for example of split_people"
         )
     return [f"{equal} new people have the entries of a training person."] if equal else []
+
+
+def _check_marks(training: Training, data: TensorData) -> str:
+    """Raise if more new people have marks of training people than coincidence explains."""
+    marks = training.marks
+    if marks is None:
+        return (
+            "The model has no exact rows and no marks of its people, so only labels were compared "
+            "to tell whether new people were in the training."
+        )
+    found, people = marks.count(data, training.mode, zeros=training.absent == "zero")
+    chance = marks.by_chance
+    most = chance + (1 - chance) * min(1.0, marks.repeated + MOST_EQUAL)
+    if binom.sf(found - 1, people, most) < BY_CHANCE:
+        raise ValueError(
+            f"{found} of {people} different people of X_new have the mark of a training person, "
+            f"which {chance:.0%} of others have by chance, so people of the training seem to be "
+            "among them, but a statement about a population needs others; pass held-out people, "
+            "for example of split_people"
+        )
+    return (
+        f"{found} of {people} different new people have the mark of a training person, which "
+        f"{chance:.0%} of others have by chance; a few training people would not be noticed."
+    )
 
 
 def _count_equal(
