@@ -14,6 +14,7 @@ from torch import Tensor
 from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.guarantees.groups import as_groups, check_features
 from parafair.guarantees.releases import Release
 from parafair.model.side import NewSide, observed_of
 
@@ -75,6 +76,7 @@ def training_release(model: FittedCP) -> Release:
 def new_release(
     model: FittedCP,
     data: TensorData,
+    people: NDArray[np.intp],
     *,
     rows: Tensor,
     plain: Tensor,
@@ -86,30 +88,26 @@ def new_release(
     Args:
         model: The model.
         data: Their entries.
+        people: Those of them who are certified.
         rows: Their rows without noise, as `transform` makes them.
         plain: Their rows by least squares alone; those of the encoder if `rows` are.
         features: Their sensitive features, encoded as in training.
         side: Their side information; None without any.
     """
-    mode = model.training_.mode
-    present = np.asarray((observed_of(data, mode, side) > 0).cpu())
-    if features.has_features is not None:
-        present = present & features.has_features
-    if not present.any():
-        raise ValueError(
-            "none of the people of X_new has both entries and sensitive features; check the data"
-        )
-    people = np.flatnonzero(present)
-    notes = _check_held_out(model, data.take(mode, people), plain[people])
+    training, trained = model.training_, _comparable(model)
+    if trained is None:
+        notes = [check_marks(training, data.take(training.mode, people))]
+    else:
+        notes = _check_entries(plain[people], trained)
     if side is not None:
         notes.append(
             "Rows of new people follow from their entries and their side information; nothing is "
             "certified about rows that follow from entries alone."
         )
-    if len(people) < len(present):
+    if len(people) < len(rows):
         notes.append(
-            f"{len(present) - len(people)} of {len(present)} new people have no entries or no "
-            "sensitive features; the statement is about a population of people with both."
+            f"{len(rows) - len(people)} of {len(rows)} new people have no entries or no sensitive "
+            "features; the statement is about a population of people with both."
         )
     return Release(
         rows[people],
@@ -130,19 +128,26 @@ def _comparable(model: FittedCP) -> Tensor | None:
     return exact_rows(model) if model.has_exact_rows else None
 
 
-def _check_held_out(model: FittedCP, data: TensorData, new: Tensor) -> list[str]:
-    """Raise if people of X_new were in the training; return notes.
+def people_to_certify(
+    training: Training,
+    data: TensorData,
+    features: SensitiveFeatures,
+    side: NewSide | None = None,
+    *,
+    unread: bool = False,
+) -> NDArray[np.intp]:
+    """Return the positions of new people with entries and features; raise if nothing is certified.
 
-    By label, and by entries: equal entries have equal rows by least squares, equal rows of an
-    encoder, and equal marks. Different people may have equal entries; how often is seen in the
-    training people.
+    They must not have labels of training people, and every group must have enough of them. This
+    takes no work, so it comes before their rows are computed.
 
     Args:
-        model: The model.
+        training: Metadata of the training data.
         data: Entries of the new people.
-        new: Their rows that follow from their entries alone, if the model has such rows.
+        features: Their sensitive features, encoded as in training.
+        side: Their side information; None without any.
+        unread: Whether side information will be read later, so everybody may have some.
     """
-    training = model.training_
     labels, known = data.labels[training.mode], training.labels[training.mode]
     counted = [np.array_equal(own, np.arange(len(own))) for own in (labels, known)]
     if not any(counted):
@@ -153,9 +158,29 @@ def _check_held_out(model: FittedCP, data: TensorData, new: Tensor) -> list[str]
                 f"({preview(both)}), but a statement about a population needs people who were "
                 "not; pass held-out people, for example of split_people"
             )
-    trained = _comparable(model)
-    if trained is None:
-        return [_check_marks(training, data)]
+    present = np.asarray((observed_of(data, training.mode, side) > 0).cpu()) | unread
+    if features.has_features is not None:
+        present = present & features.has_features
+    if not present.any():
+        raise ValueError(
+            "none of the people of X_new has both entries and sensitive features; check the data"
+        )
+    people = np.flatnonzero(present)
+    columns = features.take(people).columns
+    check_features(SensitiveFeatures(tuple(as_groups(c, training.features) for c in columns)))
+    return people
+
+
+def _check_entries(new: Tensor, trained: Tensor) -> list[str]:
+    """Raise if people of X_new were in the training; return notes.
+
+    Equal entries have equal rows by least squares, and equal rows of an encoder. Different people
+    may have equal entries; how often is seen in the training people.
+
+    Args:
+        new: Rows of the new people that follow from their entries alone.
+        trained: Those of the training people.
+    """
     equal, usual = _count_equal(
         new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype
     )
@@ -168,7 +193,7 @@ def _check_held_out(model: FittedCP, data: TensorData, new: Tensor) -> list[str]
     return [f"{equal} new people have the entries of a training person."] if equal else []
 
 
-def _check_marks(training: Training, data: TensorData) -> str:
+def check_marks(training: Training, data: TensorData) -> str:
     """Raise if more new people have marks of training people than coincidence explains."""
     marks = training.marks
     if marks is None:
