@@ -47,7 +47,7 @@ def chance_auto() -> Iterable[Row]:
 
 
 def _auto_row(name: str, seed: int) -> Row:
-    tensor, sensitive, rank = _data(name, seed)
+    tensor, sensitive, rank = data_of(name, seed)
     begin = perf_counter()
     model = FairCP(rank, strength="auto", random_state=seed)
     model.fit(tensor, sensitive_features=sensitive)
@@ -112,7 +112,7 @@ MAX_LEAKAGE = 0.05
 
 
 def _certified_row(name: str, seed: int, wanted: tuple[str, ...]) -> Row:
-    tensor, sensitive, rank = _data(name, seed)
+    tensor, sensitive, rank = data_of(name, seed)
     begin = process_time()
     model = FairCP(
         rank, strength="auto", guarantee=wanted, max_leakage=MAX_LEAKAGE, random_state=seed
@@ -249,7 +249,7 @@ def kinds() -> dict[str, tuple[np.ndarray, Any, int]]:
     }
 
 
-def _data(name: str, seed: int) -> tuple[Any, Any, int]:
+def data_of(name: str, seed: int) -> tuple[Any, Any, int]:
     """Return a tensor, its sensitive features and a rank."""
     if name.startswith("paper"):
         data = datasets.synthetic(seed, shape=(300, 60, 50) if "300" in name else (200, 100, 100))

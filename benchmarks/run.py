@@ -12,7 +12,7 @@ Names, the default being all of them:
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * audits: power
 * guarantees: certified_auto, certified_and_audited, certificate_time, simulated_releases,
-  population, oulad_population
+  population, oulad_population, release_descent, criterion_descent, place_restarts
 * encoders: adult_blind, adult_splits, oulad_blind
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
@@ -53,6 +53,7 @@ from benchmarks import (
     completion,
     contenders,
     defaults,
+    descents,
     fairness,
     frontiers,
     gpu,
@@ -299,6 +300,9 @@ BENCHMARKS = {
     "simulated_releases": certificates.simulated_releases,
     "population": certificates.population,
     "oulad_population": certificates.oulad_population,
+    "release_descent": descents.release_descent,
+    "criterion_descent": descents.criterion_descent,
+    "place_restarts": descents.place_restarts,
     "adult_blind": blind.adult_blind,
     "oulad_blind": blind.oulad_blind,
     "adult_splits": blind_splits.adult_splits,

@@ -68,9 +68,20 @@ def test_a_population_is_certified_without_exact_rows(fitted):
     before = run("certify", "run", *new, *DRAWS)
     run(*FIT, "--noise", 0.5, "--force")
     after = run("certify", "run", *new, *DRAWS)
-    only_labels = " - The model has no exact rows, so only labels were compared to tell whether new"
-    assert only_labels in after
-    assert after.split(only_labels)[0].split(" - ")[:2] == before.split(" - ")[:2]
+    assert "of 100 different new people have the mark of a training person" in after
+    assert after.split(" - ")[:2] == before.split(" - ")[:2]
+
+
+@pytest.mark.parametrize("people", [slice(None), slice(1, None), slice(None, None, -1)])
+def test_training_people_are_refused_without_exact_rows(fitted, people):
+    run(*FIT, "--noise", 0.5, "--force")
+    np.save("some.npy", np.load("tensor.npy")[people])
+    pd.read_csv("people.csv")[people].to_csv("some.csv", index=False)
+    new = ("--new-tensor", "some.npy", "--new-sensitive", "some.csv")
+    text = run("certify", "run", *new, code=2)
+    assert text.startswith("Error:")
+    assert "people of --new-tensor have the mark of a training person" in text
+    assert "pass held-out people" in text
 
 
 def test_a_run_that_was_not_certified_says_what_to_do(arrays):

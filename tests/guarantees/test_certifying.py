@@ -172,6 +172,7 @@ def test_a_model_is_its_rows(model):
         ({"noise": np.diag([1, 0])}, "noise is zero in column 1, in which the rows differ"),
         ({"noise": 1e-18}, "noise underflows: in some direction"),
         ({"noise": np.ones(3)}, "noise must be a number, 2 numbers, or a matrix of shape"),
+        ({"noise": [1.0, -2.0]}, "standard deviations of at least 0, got -2 in column 1"),
         ({"released": ROWS[:5]}, "released must be finite rows of shape"),
         ({"device": "nowhere"}, "device='nowhere' cannot be used here"),
         ({"random_state": -1}, "random_state must be a whole number"),

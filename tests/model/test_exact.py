@@ -70,6 +70,19 @@ def test_training_people_are_recognized_by_their_labels():
         certify(model, new, NEW.sensitive_features[:80])
 
 
+def test_groups_of_new_people_are_checked_before_their_rows_are_computed(model, monkeypatch):
+    def fail(*_, **__):
+        raise AssertionError("rows were computed")
+
+    monkeypatch.setattr(FairCP, "_embed", fail)
+    groups = np.array(["normal"] * len(NEW.tensor), object)
+    with pytest.raises(ValueError, match="has nobody in the group 'uniform'"):
+        certify(model, NEW.tensor, groups)
+    groups[0] = "uniform"
+    with pytest.raises(ValueError, match="has one person in the group 'uniform'"):
+        certify(model, NEW.tensor, groups)
+
+
 def test_split_people_are_held_out():
     data, groups = TensorData.from_array(DATA.tensor), DATA.sensitive_features
     split = split_people(data, test_size=0.3, groups=groups)

@@ -226,7 +226,12 @@ def test_held_out_people_are_for_a_population():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda X, later: X, "held_out: 100 of the 100 people of held_out"),
+        (lambda X, later: X, "held_out: 100 of 100 different people of held_out have the mark"),
+        (lambda X, later: (later[0], np.zeros(30)), "held_out: sensitive feature '.*' has nobody"),
+        (
+            lambda X, later: (later[0], (np.arange(30) == 3).astype(int)),
+            "held_out: sensitive feature .* has one person in the group",
+        ),
         (lambda X, later: (later[0], later[1][:-1]), "held_out: sensitive"),
         (
             lambda X, later: (later[0][:, :-1], later[1]),
@@ -234,7 +239,14 @@ def test_held_out_people_are_for_a_population():
         ),
     ],
 )
-def test_refusals_of_held_out_people_name_the_argument(change, message):
+def test_wrong_held_out_people_are_refused_by_name_before_anything_is_fitted(
+    change, message, monkeypatch
+):
+    def fail(*_, **__):
+        raise AssertionError("something was fitted")
+
+    monkeypatch.setattr("parafair.model.task.Task.fit_plain", fail)
+    monkeypatch.setattr("parafair.model.task.Task.fit", fail)
     training, later = people(100, 0), people(30, 1)
     with pytest.raises(ValueError, match=message) as refused:
         fitted("population", *training, rank=2, held_out=change(training, later))

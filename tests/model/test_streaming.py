@@ -12,6 +12,7 @@ import torch
 
 from parafair import FairCP, FairTucker, TensorData, sort_parquet
 from parafair.errors import Interrupted
+from parafair.model.marks import Marks
 from parafair.model.preparation import Settings
 from parafair.model.streaming import MemoryPlan
 from parafair.solvers import Status, decompose_plain
@@ -40,6 +41,12 @@ def both(tmp_path_factory):
     streamed = TensorData.from_parquet(folder / "s").with_tile(300)
     assert len(streamed.ranges) > 3
     return TensorData.from_table(table, modes=MODES, value="x"), streamed
+
+
+def test_marks_equal_those_in_memory(both):
+    memory, streamed = (Marks.of(data, 0, "secret") for data in both)
+    np.testing.assert_array_equal(streamed.bits, memory.bits)
+    assert memory.count(both[1].take(0, range(9)), 0, zeros=False) == (9, 9)
 
 
 @pytest.fixture

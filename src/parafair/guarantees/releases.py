@@ -143,6 +143,11 @@ def as_noise(noise: Any, rows: Tensor) -> Tensor:
             f"noise must be a number, {rank} numbers, or a matrix of shape {(rank, rank)} that "
             f"standard normal rows are multiplied with, got {shown(noise)}"
         )
+    if matrix.ndim == 1 and bool((matrix < 0).any()):
+        raise ValueError(
+            f"noise must be standard deviations of at least 0, got {float(matrix.min()):g} in "
+            f"column {int(matrix.argmin())}; pass one for each column, or a matrix"
+        )
     return torch.diag(matrix) if matrix.ndim == 1 else matrix
 
 

@@ -25,6 +25,9 @@ from parafair.data.tensor_data import TensorData
 # 2014.
 STEP, FIRST, SECOND = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
+# Entries of people that are hashed at once.
+PIECE = 2**20
+
 Words = NDArray[np.uint64]
 
 
@@ -87,11 +90,6 @@ def secret_for_new_people(secret: str) -> str:
     return hashlib.sha256(f"new people {secret}".encode()).hexdigest()
 
 
-def fingerprint_of(secret: str) -> str:
-    """Return what a model may keep to recognize its training data: no noise follows from it."""
-    return hashlib.sha256(f"training data {secret}".encode()).hexdigest()
-
-
 def normals_of_people(
     data: TensorData,
     mode: int,
@@ -151,6 +149,45 @@ def uniforms_of_people(
     return uniform
 
 
+def hash_people_rounded(data: TensorData, mode: int, *, key: str, zeros: bool = False) -> Words:
+    """Return 64 bits for each person that follow from the entries in single precision, (people,).
+
+    This is the multilinear hash, a sum of products with random words modulo 2^64: Lemire and Kaser,
+    "Strongly universal string hashing is fast", 2014. It takes a fraction of the time of
+    `uniforms_of_people`, and is good enough to recognize somebody.
+
+    Args:
+        data: Entries of the people, not streamed.
+        mode: The mode of the people.
+        key: Any text.
+        zeros: As in `uniforms_of_people`.
+    """
+    before, after = _words_of(key)[:2]
+    people = data.shape[mode]
+    if data.indices is None and not zeros:
+        found = np.empty(people, np.uint64)
+        cells = _mix_cells(_cells_of_person(data.shape, mode), mode, before)
+        rows = data.values.movedim(mode, 0).flatten(1)
+        size = max(1, PIECE // max(1, rows.shape[1]))
+        for begin in range(0, people, size):
+            values = _as_doubles(rows[begin : begin + size])
+            words = np.where(np.isnan(values), np.uint64(0), _rounded(values))
+            found[begin : begin + size] = words @ cells
+    else:
+        indices, values = (_without_zeros if zeros else _observed)(data)
+        words = _mix_cells(indices, mode, before) * _rounded(values)
+        sums = torch.zeros(people, dtype=torch.long, device="cpu")
+        sums.index_add_(0, torch.from_numpy(indices[mode]), torch.from_numpy(words.view(np.int64)))
+        found = sums.numpy().view(np.uint64)
+    return _mix(found ^ after)
+
+
+def _rounded(values: NDArray[np.float64]) -> Words:
+    """Return numbers with the 24 leading binary digits as whole numbers above 0."""
+    half = np.uint64(1 << 28)
+    return ((values.view(np.uint64) + half) >> np.uint64(29)) + np.uint64(1)
+
+
 def _equal_before(words: Words) -> Words:
     """Return how many people before each one have the same words, shape (people,)."""
     order = np.lexsort(words)
@@ -176,10 +213,15 @@ def words_of_cells(shape: tuple[int, ...], mode: int, *, key: str) -> tuple[Word
     Returns:
         Words of the cells of a person, shape (2, cells), and words for after the entries, (2,).
     """
-    sizes = [1 if other == mode else size for other, size in enumerate(shape)]
-    cells = np.indices(sizes).reshape(len(sizes), -1)
+    cells = _cells_of_person(shape, mode)
     halves = _words_of(key).reshape(2, 2)
     return np.stack([_mix_cells(cells, mode, before) for before, _ in halves]), halves[:, 1]
+
+
+def _cells_of_person(shape: tuple[int, ...], mode: int) -> NDArray[np.int64]:
+    """Return the places of all cells of one person, shape (order, cells)."""
+    sizes = [1 if other == mode else size for other, size in enumerate(shape)]
+    return np.indices(sizes).reshape(len(sizes), -1)
 
 
 def _words_of(key: str) -> Words:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
+from scipy.stats import binom
 from torch import Tensor
 
 from parafair.data.labels import preview
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
+from parafair.guarantees.groups import as_groups, check_features
 from parafair.guarantees.releases import Release
-from parafair.model.draws import fingerprint_of, secret_of
 from parafair.model.side import NewSide, observed_of
 
 if TYPE_CHECKING:
     from parafair.model.fitted import FittedCP
+    from parafair.model.training import Training
 
 # Rows that differ by less than this many rounding errors belong to people with equal entries.
 ROUNDING = 1e4
 # If so many more new people than training people, as a share, have the entries of another training
 # person, it cannot be a coincidence.
 MOST_EQUAL = 0.05
+# People of X_new are refused if so many marks, or more, have at most this probability.
+BY_CHANCE = 1e-3
 
 
 def exact_rows(model: FittedCP) -> Tensor:
@@ -72,6 +76,7 @@ def training_release(model: FittedCP) -> Release:
 def new_release(
     model: FittedCP,
     data: TensorData,
+    people: NDArray[np.intp],
     *,
     rows: Tensor,
     plain: Tensor,
@@ -83,33 +88,26 @@ def new_release(
     Args:
         model: The model.
         data: Their entries.
+        people: Those of them who are certified.
         rows: Their rows without noise, as `transform` makes them.
         plain: Their rows by least squares alone; those of the encoder if `rows` are.
         features: Their sensitive features, encoded as in training.
         side: Their side information; None without any.
     """
-    mode = model.training_.mode
-    present = np.asarray((observed_of(data, mode, side) > 0).cpu())
-    if features.has_features is not None:
-        present = present & features.has_features
-    if not present.any():
-        raise ValueError(
-            "none of the people of X_new has both entries and sensitive features; check the data"
-        )
-    people = np.flatnonzero(present)
-    trained = _comparable(model)
+    training, trained = model.training_, _comparable(model)
     if trained is None:
-        _check_fingerprint(model, data)
-    notes = _check_held_out(model, data.labels[mode], plain[people], trained)
+        notes = [check_marks(training, data.take(training.mode, people))]
+    else:
+        notes = _check_entries(plain[people], trained)
     if side is not None:
         notes.append(
             "Rows of new people follow from their entries and their side information; nothing is "
             "certified about rows that follow from entries alone."
         )
-    if len(people) < len(present):
+    if len(people) < len(rows):
         notes.append(
-            f"{len(present) - len(people)} of {len(present)} new people have no entries or no "
-            "sensitive features; the statement is about a population of people with both."
+            f"{len(rows) - len(people)} of {len(rows)} new people have no entries or no sensitive "
+            "features; the statement is about a population of people with both."
         )
     return Release(
         rows[people],
@@ -130,28 +128,27 @@ def _comparable(model: FittedCP) -> Tensor | None:
     return exact_rows(model) if model.has_exact_rows else None
 
 
-def _check_fingerprint(model: FittedCP, data: TensorData) -> None:
-    """Raise if X_new is the training data as a whole, which a saved model recognizes too.
+def people_to_certify(
+    training: Training,
+    data: TensorData,
+    features: SensitiveFeatures,
+    side: NewSide | None = None,
+    *,
+    unread: bool = False,
+) -> NDArray[np.intp]:
+    """Return the positions of new people with entries and features; raise if nothing is certified.
 
-    With side information the fingerprint is of both, so the entries alone are not recognized.
+    They must not have labels of training people, and every group must have enough of them. This
+    takes no work, so it comes before their rows are computed.
+
+    Args:
+        training: Metadata of the training data.
+        data: Entries of the new people.
+        features: Their sensitive features, encoded as in training.
+        side: Their side information; None without any.
+        unread: Whether side information will be read later, so everybody may have some.
     """
-    if fingerprint_of(secret_of(data)) == model.training_.fingerprint:
-        raise ValueError(
-            "X_new has the entries of the training data, but a statement about a population needs "
-            "people who were not in the training; pass held-out people, for example of split_people"
-        )
-
-
-def _check_held_out(
-    model: FittedCP, labels: NDArray[Any], new: Tensor, trained: Tensor | None
-) -> list[str]:
-    """Raise if people of X_new were in the training; return notes.
-
-    By label, and by entries: equal entries have equal rows by least squares, and equal rows of an
-    encoder. Different people may have equal entries; how often is seen in the training people.
-    """
-    training = model.training_
-    known = training.labels[training.mode]
+    labels, known = data.labels[training.mode], training.labels[training.mode]
     counted = [np.array_equal(own, np.arange(len(own))) for own in (labels, known)]
     if not any(counted):
         both = np.intersect1d(labels.astype(str), known.astype(str))
@@ -161,12 +158,29 @@ def _check_held_out(
                 f"({preview(both)}), but a statement about a population needs people who were "
                 "not; pass held-out people, for example of split_people"
             )
-    if trained is None:
-        why = "has no exact rows" if training.side is None else "has side information"
-        return [
-            f"The model {why}, so only labels were compared to tell whether new people were in the "
-            "training."
-        ]
+    present = np.asarray((observed_of(data, training.mode, side) > 0).cpu()) | unread
+    if features.has_features is not None:
+        present = present & features.has_features
+    if not present.any():
+        raise ValueError(
+            "none of the people of X_new has both entries and sensitive features; check the data"
+        )
+    people = np.flatnonzero(present)
+    columns = features.take(people).columns
+    check_features(SensitiveFeatures(tuple(as_groups(c, training.features) for c in columns)))
+    return people
+
+
+def _check_entries(new: Tensor, trained: Tensor) -> list[str]:
+    """Raise if people of X_new were in the training; return notes.
+
+    Equal entries have equal rows by least squares, and equal rows of an encoder. Different people
+    may have equal entries; how often is seen in the training people.
+
+    Args:
+        new: Rows of the new people that follow from their entries alone.
+        trained: Those of the training people.
+    """
     equal, usual = _count_equal(
         new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype
     )
@@ -177,6 +191,30 @@ def _check_held_out(
             "needs others; pass held-out people, for example of split_people"
         )
     return [f"{equal} new people have the entries of a training person."] if equal else []
+
+
+def check_marks(training: Training, data: TensorData) -> str:
+    """Raise if more new people have marks of training people than coincidence explains."""
+    marks = training.marks
+    if marks is None:
+        return (
+            "The model has no exact rows and no marks of its people, so only labels were compared "
+            "to tell whether new people were in the training."
+        )
+    found, people = marks.count(data, training.mode, zeros=training.absent == "zero")
+    chance = marks.by_chance
+    most = chance + (1 - chance) * min(1.0, marks.repeated + MOST_EQUAL)
+    if binom.sf(found - 1, people, most) < BY_CHANCE:
+        raise ValueError(
+            f"{found} of {people} different people of X_new have the mark of a training person, "
+            f"which {chance:.0%} of others have by chance, so people of the training seem to be "
+            "among them, but a statement about a population needs others; pass held-out people, "
+            "for example of split_people"
+        )
+    return (
+        f"{found} of {people} different new people have the mark of a training person, which "
+        f"{chance:.0%} of others have by chance; a few training people would not be noticed."
+    )
 
 
 def _count_equal(

@@ -22,13 +22,14 @@ from parafair.failures import telling_others
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.losses import Loss
 from parafair.model.callbacks import CallbackSupportMixin, FitCallbacks, with_callbacks
-from parafair.model.checks import AUDIT, POPULATION
+from parafair.model.checks import AUDIT
 from parafair.model.guaranteed import (
     OfPopulation,
     check_held_out,
     not_found,
     select_guaranteed,
 )
+from parafair.model.held_out import certified_leakage, check_people
 from parafair.model.mapping import check_parts
 from parafair.model.noise import describe_noise, warn_of_costly_noise, warn_without_noise
 from parafair.model.notices import warn_of_data, warn_of_interruption
@@ -179,6 +180,8 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
             self.get_params(deep=False), problem, seed=settings.seed, noise=noise.level
         )
         training = task.training
+        if held_out is not None:
+            check_people(training, held_out, partial(self._validate, training=training))
         task = task.share(team)
         problem = task.problem
         callbacks = FitCallbacks(self, X, y)
@@ -388,13 +391,6 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         confidence: float,
     ) -> float:
         """Return the certified leakage of held-out people, if the fit were this one."""
-        from parafair.guarantees import certify  # here, because few fits need it
-
         assert held_out is not None
         self._keep([released], replace(record, noise=noise), training)
-        side = held_out[2] if len(held_out) == 3 else None
-        try:
-            found = certify(self, *held_out[:2], side=side, confidence=confidence)
-        except ValueError as error:  # in the words of `fit`, which has no X_new
-            raise ValueError(f"held_out: {str(error).replace('X_new', 'held_out')}") from error
-        return found.leakage(POPULATION)
+        return certified_leakage(self, held_out, confidence)

@@ -30,7 +30,7 @@ from parafair.encoders.result import encoder_of
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
 from parafair.losses import is_squared
-from parafair.model.exact import new_release, training_release
+from parafair.model.exact import new_release, people_to_certify, training_release
 from parafair.model.fitted_side import FittedSide
 from parafair.model.mapping import MappingCP
 from parafair.model.matrices import as_frame, validate_matrix
@@ -207,9 +207,10 @@ class FittedCP(
         if not encodes:
             warn_without_features(features, data, self.training_.mode)
         more = self._required_side(match_index(side, X), data)
+        people = people_to_certify(self.training_, data, features, more)
         rows = self._embed(data, None if encodes else features, None, more)
         plain = rows if encodes else self._least_squares(data, None, None, more)
-        return new_release(self, data, rows=rows, plain=plain, features=features, side=more)
+        return new_release(self, data, people, rows=rows, plain=plain, features=features, side=more)
 
     def _labeled(
         self, rows: NDArray[Any], modes: Sequence[str], labels: Sequence[NDArray[Any]]
@@ -357,11 +358,11 @@ class FittedCP(
         tags.input_tags.allow_nan = True
         return tags
 
-    def _validate(self, X: Any) -> TensorData:
+    def _validate(self, X: Any, training: Training | None = None) -> TensorData:
         """Return data of new people with the dtype and on the device of the model."""
-        data = self._as_given(X, reset=False).to(self.device, self.dtype)
-        data = self.training_.align(data, self.cp_.shape)
-        self.training_.check_new(data.shape)
+        axes = training or self.training_
+        data = axes.align(self._as_given(X, reset=False).to(self.device, self.dtype), axes.shape)
+        axes.check_new(data.shape)
         return data
 
     def _as_given(self, X: Any, *, reset: bool) -> TensorData:

@@ -33,6 +33,7 @@ from parafair.model.checks import (
     find_non_negative,
 )
 from parafair.model.draws import secret_of
+from parafair.model.marks import Marks
 from parafair.model.methods import resolve_method
 from parafair.model.noise import check_noise, default_noise
 from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge, usual_ridge
@@ -265,6 +266,7 @@ class Settings:
         secret = "" if features is None or team.rank else secret_of(whole, table, dtype=precision)
         if not team.is_alone:
             secret = team.tell(secret)[0]
+        known = None if features is None else team.first(lambda: Marks.of(whole, mode, secret))
         automatic = model.ridge == "auto"
         given = usual_ridge(self.loss) if automatic else float(model.ridge)
         problem = Problem(
@@ -298,7 +300,7 @@ class Settings:
             check_count(len(problem.penalized_features), name="sensitive_features")
             check_groups(problem.penalized_features)
         if model.ridge != "auto" or is_complete(whole) or self.reduction is not None:
-            return Task(self, problem, offsets, secret, None, unfolding, columns)
+            return Task(self, problem, offsets, secret, None, unfolding, columns, known)
         selected = select_ridge(
             sample_of(data, self.seed, team)
             if isinstance(data, StreamedData)
@@ -314,7 +316,7 @@ class Settings:
         )
         ridge = FALLBACK if selected is None else selected.ridge
         problem = replace(problem, ridge=ridge)
-        return Task(self, problem, offsets, secret, selected, unfolding, columns)
+        return Task(self, problem, offsets, secret, selected, unfolding, columns, known)
 
     def _rank(self, features: SensitiveFeatures | None) -> int:
         """Return the number of components: that of the model, unless the method sets it."""

@@ -20,6 +20,7 @@ from parafair.encoders.reducing import reduce
 from parafair.encoders.result import EncodedFit
 from parafair.errors import warn
 from parafair.model.checks import AUDIT
+from parafair.model.marks import Marks
 from parafair.model.noise import Noise
 from parafair.model.ridge import RidgeSelection
 from parafair.model.streaming import sampled_start
@@ -61,6 +62,7 @@ class Task:
         ridge: How the ridge was selected; None if it was not.
         unfolding: How the data was unfolded; None if it was not.
         columns: Columns of the side information; None without any.
+        marks: Those of the people, before centering; None without sensitive features.
     """
 
     settings: Settings
@@ -70,6 +72,7 @@ class Task:
     ridge: RidgeSelection | None = None
     unfolding: Unfolding | None = None
     columns: SideColumns | None = None
+    marks: Marks | None = None
 
     @property
     def training(self) -> Training:
@@ -81,6 +84,7 @@ class Task:
             self.unfolding,
             self.columns,
             method=self.method,
+            marks=self.marks,
         )
 
     def share(self, team: Team) -> Task:

@@ -26,7 +26,8 @@ from parafair.errors import ConvergenceWarning, warn
 from parafair.losses import Loss, is_squared
 from parafair.losses.registry import read_loss, stored_loss
 from parafair.model.axes import Axes
-from parafair.model.draws import fingerprint_of, secret_for_new_people, uniforms_of_people
+from parafair.model.draws import secret_for_new_people, uniforms_of_people
+from parafair.model.marks import Marks
 from parafair.model.moving import move
 from parafair.model.new_rows import NewRows
 from parafair.model.out_of_sample import refine_rows
@@ -64,8 +65,7 @@ class Training(Axes):
         side: The side information; None without any.
         secret: That of new people, from which their noise follows; the noise of the training
             people does not follow from it. See `parafair.model.draws`.
-        fingerprint: A hash by which the training data is recognized, as a whole; empty if it is
-            not known.
+        marks: Those by which training people are recognized; None if they are not known.
         absent: What entries were that the data, if sparse, did not have: "missing" or "zero".
         rated: The cells that `recommend` leaves out, shape (order, count): the observed ones, or
             the listed ones if absent entries are zeros; None if no entry is missing, and in a
@@ -86,7 +86,7 @@ class Training(Axes):
     absent: Absent = "missing"
     side: SideTraining | None = None
     rated: Tensor | StreamedData | None = None
-    fingerprint: str = ""
+    marks: Marks | None = None
 
     @classmethod
     def of(
@@ -98,6 +98,7 @@ class Training(Axes):
         columns: SideColumns | None = None,
         *,
         method: str = "",
+        marks: Marks | None = None,
     ) -> Training:
         """Return the metadata of a solved problem.
 
@@ -108,6 +109,7 @@ class Training(Axes):
             unfolding: How the data was unfolded; None if it was not.
             columns: Columns of the side information; None without any.
             method: What tells fits without a strength apart, for the noise of new people.
+            marks: Those of the people; None without sensitive features.
         """
         side = None
         if columns is not None and problem.side is not None:
@@ -123,7 +125,7 @@ class Training(Axes):
             ridge=problem.ridge,
             loss=problem.loss,
             secret=secret_for_new_people(f"{secret} {method}" if method else secret),
-            fingerprint=fingerprint_of(secret),
+            marks=marks,
             non_negative=problem.mode in problem.non_negative,
             unfolding=unfolding,
             absent=problem.data.absent,
@@ -297,7 +299,7 @@ class Training(Axes):
             "ridge": self.ridge,
             "loss": stored_loss(self.loss),
             "secret": self.secret,
-            "fingerprint": self.fingerprint,
+            "marks": self.marks and self.marks.to_record(),
             "non_negative": self.non_negative,
             "unfolding": self.unfolding and self.unfolding.to_record(),
             "absent": self.absent,
@@ -327,8 +329,9 @@ class Training(Axes):
             if shape is not None and sizes != tuple(shape):  # before labels take any memory
                 raise ValueError(f"it has the sizes {sizes}, but the model has the shape {shape}")
             labels = record["labels"] or [range(size) for size in sizes]
-            offsets, features = record["offsets"], record["features"]
+            offsets, features, marks = record["offsets"], record["features"], record.get("marks")
             penalized, unfolding = record["penalized"], record.get("unfolding")
+            record.pop("fingerprint", None)  # of version 0.2.0
             found = replace(
                 cls(**record),
                 loss=read_loss(record["loss"], classes=classes),
@@ -338,6 +341,7 @@ class Training(Axes):
                 features=features and SensitiveFeatures.from_list(features),
                 penalized=None if penalized is None else np.asarray(penalized, np.intp),
                 unfolding=unfolding and Unfolding.from_record(unfolding),
+                marks=marks and Marks.from_record(marks),
                 side=record.get("side")
                 and SideTraining.from_record(record["side"], classes=classes),
             )
