@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.metrics import balanced_accuracy_score
 
-from parafair import FairCP, ParafairWarning
+from parafair import FairCP, ParafairWarning, SensitiveFeatures
 from parafair.penalties import SlicedTransport
 
 pytestmark = pytest.mark.filterwarnings("ignore:with noise=0")
@@ -110,6 +112,37 @@ def test_a_saved_model_has_the_map_and_a_warning(people, model, tmp_path):
     new = {"sensitive_features": groups[TRAINED:]}
     expected = model.transform(tensor[TRAINED:], **new)
     np.testing.assert_array_equal(loaded.transform(tensor[TRAINED:], **new), expected)
+
+
+def test_the_map_of_other_groups_is_refused(people, model):
+    tensor, groups = (part[:5] for part in people)
+    other = FairCP.from_fit(model.fit_, record=model.record_, training=model.training_)
+    moves = model.fit_.moves
+    fewer = replace(moves, quantiles=moves.quantiles[:, :1], shares=moves.shares[:1])
+    other.fit_ = replace(model.fit_, moves=fewer)
+    with pytest.raises(ValueError, match="map has 1 groups, but the training people have 2"):
+        other.transform(tensor, sensitive_features=groups)
+
+
+def test_people_without_features_or_entries_are_no_group_of_the_map(people):
+    tensor, groups = (part[:400].copy() for part in people)
+    features = pd.DataFrame({"group": groups.astype(object), "other": ["x", "y"] * 200})
+    features.loc[features["group"] == "b", "other"] = "x"  # one combination does not occur
+    features.loc[:3, "group"] = None
+    tensor[5] = np.nan
+    known = SensitiveFeatures.of(features, missing="exclude")
+    model = FairCP(3, method=SlicedTransport(3, 20), noise=0, tol=1e-3)
+    with pytest.warns(ParafairWarning, match="no observed entries"):
+        model.fit(tensor, sensitive_features=known)
+    assert model.fit_.moves.shares.shape == (3,)
+    with pytest.warns(ParafairWarning) as warned:
+        rows = model.transform(tensor, sensitive_features=known)
+    text = " ".join(str(each.message) for each in warned)
+    assert "no observed entries" in text
+    np.testing.assert_allclose(rows[6:], model.embedding_[6:], rtol=1e-8, atol=1e-8)
+    plain = tensor[:4]
+    with pytest.warns(ParafairWarning, match="pass sensitive_features"):
+        np.testing.assert_allclose(rows[:4], model.transform(plain), rtol=1e-8, atol=1e-8)
 
 
 def test_bad_settings_and_features_are_refused(people):

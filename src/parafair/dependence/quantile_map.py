@@ -138,6 +138,8 @@ class QuantileMap:
             given = tuple(getattr(self, name).shape)
             if given != shape:
                 raise ValueError(f"its {PREFIX}{name} has the shape {given}, not {shape}")
+        if int(torch.linalg.matrix_rank(self.basis)) < rank:
+            raise ValueError(f"its {PREFIX}basis has no inverse")
 
 
 def _quantiles(turned: Tensor, knots: int) -> Tensor:

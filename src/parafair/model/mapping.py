@@ -103,6 +103,11 @@ def move_by_map(
     """
     theirs = categories_of(trained)
     known, sizes = np.unique(theirs, axis=0, return_counts=True)
+    if len(known) != len(moves.shares):  # whoever has no group would stay where the group shows
+        raise ValueError(
+            f"the model's map has {len(moves.shares)} groups, but the training people have "
+            f"{len(known)}; its files do not belong together, so fit again"
+        )
     own, which = np.unique(categories_of(features), axis=0, return_inverse=True)
     agreeing = (own[:, None] == known[None]).sum(2)
     # Of those that have as many categories in common, the largest.
