@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+import torch
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.alone import alone
 from benchmarks.marks import SETTINGS
 from benchmarks.parts import part
 from parafair import FairCP, audit, certify, datasets
@@ -119,6 +121,50 @@ def rows_of(
     if model.encoder_ is None:
         return model.embedding_, rows
     return model.transform(entries[fitted], sensitive_features=groups[fitted]), rows
+
+
+def adult_holes() -> Iterable[Row]:
+    """Adult: a network encoder of 6,000 people; 3,000 new ones without some of their entries."""
+    data, count = datasets.adult(), FITTED // 2
+    random = np.random.default_rng(0)
+    people = random.permutation(len(data.target))[: count + NEW // 2]
+    sex = data.sensitive_features["sex"].to_numpy()[people]
+    rich = (data.target == ">50K").to_numpy()[people]
+    fitted, new = data.tensor[people[:count]], data.tensor[people[count:]]
+    model = FairCP(RANK, encoder="network").fit(fitted, sensitive_features=sex[:count])
+    income = HistGradientBoostingClassifier(random_state=0).fit(model.embedding_, rich[:count])
+    for share in (0.0, 0.2, 0.5, 0.8):
+        holes = np.where(random.random(new.shape) < share, np.nan, new)
+        rows = model.transform(holes)
+        yield {
+            "missing": share,
+            **_leakages(model.embedding_, sex[:count], rows, sex[count:]),
+            "income AUC": float(roc_auc_score(rich[count:], income.predict_proba(rows)[:, 1])),
+        }
+
+
+def adult_time() -> Iterable[Row]:
+    """Adult: all people of adult.data, each fit in a process of its own."""
+    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+        for name in ("sliced-transport", "linear encoder", "network encoder"):
+            yield {"model": name, "device": device, **alone("blind.one_adult_time", name, device)}
+
+
+def one_adult_time(name: str, device: str) -> Row:
+    """Fit everybody and embed them again."""
+    data, (settings, _) = datasets.adult(), MODELS[name]
+    sex = data.sensitive_features["sex"].to_numpy()
+    begin = perf_counter()
+    model = FairCP(RANK, device=device, **settings)
+    model.fit(data.tensor, sensitive_features=sex)
+    fitted = perf_counter()
+    told = {"sensitive_features": sex} if "transport" in name else {}
+    model.transform(data.tensor, **told)
+    return {
+        "people": len(sex),
+        "fit, seconds": fitted - begin,
+        "transform, seconds": perf_counter() - fitted,
+    }
 
 
 def oulad_blind() -> Iterable[Row]:
