@@ -13,7 +13,8 @@ Names, the default being all of them:
 * audits: power
 * guarantees: certified_auto, certified_and_audited, certificate_time, simulated_releases,
   population, oulad_population
-* encoders: adult_blind, adult_splits, adult_holes, adult_time, oulad_blind
+* encoders: adult_blind, adult_splits, adult_limit, adult_holes, adult_time,
+  oulad_blind
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
   and counts: losses, linked_noise, zeros_time, zeros_fairness; all of these: unseen_data,
@@ -304,6 +305,7 @@ BENCHMARKS = {
     "adult_time": blind.adult_time,
     "oulad_blind": blind.oulad_blind,
     "adult_splits": blind_splits.adult_splits,
+    "adult_limit": blind_splits.adult_limit,
     "fair_scores": scores.fair_scores,
     "recommend": recommend.recommend,
     "power": power.power,
