@@ -27,49 +27,50 @@ def digits(value, count=3):
     return None if value is None else f"{value:.{count}f}"
 
 
-def adult_lines():
-    for row in stored("adult_blind"):
-        numbers = [row[name] for name in ("residual", "leakage", "within new", "income AUC")]
-        bounds = [digits(row[name]) for name in ("(P)", "slack")]
-        seconds = digits(row["fit, CPU s"], 0 if row["fit, CPU s"] >= 1 else 1)
-        yield line(row["model"], row["group"], *map(digits, numbers), *bounds, seconds)
+def adult_lines(name="adult_blind"):
+    for row in stored(name):
+        leaks = [f"{row[each]:.3f}, {row[f'largest {each}']:.3f}" for each in MEASURES]
+        if row["splits"] == 1:
+            leaks = [digits(row[each]) for each in MEASURES]
+        numbers = [digits(row[each]) for each in ("income AUC", "residual", "(P)", "slack")]
+        seconds = digits(row["fit, CPU s"], 0 if (row["fit, CPU s"] or 0) >= 1 else 1)
+        yield line(row["model"], *leaks, *numbers, seconds)
 
 
-def split_lines():
-    for row in stored("adult_splits"):
-        measures = [f"{row[name]:.3f}, {row[f'largest {name}']:.3f}" for name in MEASURES]
-        others = digits(row["income AUC"]), digits(row["residual"]), digits(row["fit, CPU s"], 0)
-        yield line(row["feature"], row["model"], row["splits"], *measures, *others)
+def limit_lines():
+    for row in stored("adult_limit"):
+        yield line(row["split"], row["inputs"], *(digits(row[each]) for each in list(row)[2:]))
 
 
 def hole_lines():
     for row in stored("adult_holes"):
-        numbers = [digits(row[name]) for name in (*MEASURES, "income AUC")]
+        numbers = [digits(row[each]) for each in (*MEASURES, "income AUC")]
         yield line(f"{row['missing']:.0%}".replace("%", " %"), *numbers)
 
 
 def time_lines():
     for row in stored("adult_time"):
-        seconds = [digits(row[f"{name}, seconds"], 0) for name in ("fit", "transform")]
+        seconds = [digits(row[each], 0) for each in ("fit, seconds", "CPU seconds")]
         memory = digits(row["peak MB"] / 1000, 1)
         yield line(row["model"], row["device"], f"{row['people']:,}", *seconds, memory)
 
 
 def student_lines():
-    rows = stored("oulad_blind")
-    for feature, model in dict.fromkeys((row["feature"], row["model"]) for row in rows):
-        own = [row for row in rows if (row["feature"], row["model"]) == (feature, model)]
-        leaks = [f"{row['leakage']:.3f} / {row['within new']:.3f}" for row in own]
-        last = own[0]
-        yield line(
-            feature, model, *leaks, digits(last["RMSE of all"], 2), digits(last["fit, CPU s"], 0)
-        )
+    for row in stored("oulad_blind"):
+        leaks = [
+            " / ".join(digits(row[f"{each}, {part}"]) for each in STUDENT_MEASURES)
+            for part in ("1 to 3", "4 to 7", "8 to 100")
+        ]
+        ends = digits(row["RMSE"], 2), digits(row["fit, CPU s"], 0)
+        yield line(row["feature"], row["model"], *leaks, *ends)
 
 
 MEASURES = ("leakage", "within new")
+STUDENT_MEASURES = ("leakage", "same marks", "within new")
 TABLES = {
     "adult_blind": adult_lines,
-    "adult_splits": split_lines,
+    "adult_race": lambda: adult_lines("adult_race"),
+    "adult_limit": limit_lines,
     "adult_holes": hole_lines,
     "adult_time": time_lines,
     "oulad_blind": student_lines,
