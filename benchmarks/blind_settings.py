@@ -21,27 +21,18 @@ from typing import Any
 import numpy as np
 import torch
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.metrics import recall_score, roc_auc_score
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.metrics import roc_auc_score
 
 from benchmarks.blind import split_marks
-from benchmarks.blind_splits import attackers
+from benchmarks.blind_attackers import guess, guess_others, strongest
 from parafair import FairCP, datasets
-from parafair.audits.estimators import PriorCorrected
 from parafair.data.tensor_data import TensorData
 from parafair.encoders import Learned, inputs, optimizing
 from parafair.penalties import Invariant, SlicedTransport
 
 Row = dict[str, Any]
 RANK = 8
-# People that an attacker is trained on, at most.
-MOST_TRAINED = 6_000
 THINNED, PARTS = optimizing.THINNED, optimizing._with_all_groups
 DIRECTIONS = inputs.pattern_directions
 
@@ -107,12 +98,6 @@ def without_parts(*_: Any) -> list[Any]:
 def without_directions(data: TensorData, _: int, other: int) -> torch.Tensor:
     """Return no directions of the shares of entries."""
     return torch.zeros(data.shape[other], 0)
-
-
-def panel() -> dict[str, Any]:
-    """Return the attackers of `adult_splits`, and a network."""
-    network = MLPClassifier((64, 32), alpha=1e-3, early_stopping=True, random_state=0)
-    return {**attackers(), "network": PriorCorrected(make_pipeline(StandardScaler(), network))}
 
 
 def one_trial(trial: Row, stop: float) -> Row | None:
@@ -200,33 +185,6 @@ def oulad(trial: Row) -> Row:
             "within new": strongest(guess_others(rows[own], truth), truth),
         }
     return found
-
-
-def guess(old: NDArray[Any], groups: NDArray[Any], new: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return what attackers answer who know the groups of the fitted people."""
-    some = np.random.default_rng(0).permutation(len(old))[:MOST_TRAINED]
-    return {
-        name: clone(attacker).fit(old[some], groups[some]).predict(new)
-        for name, attacker in panel().items()
-    }
-
-
-def guess_others(new: NDArray[Any], groups: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return what attackers answer who know the groups of other new people."""
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    return {
-        name: cross_val_predict(attacker, new, groups, cv=folds)
-        for name, attacker in panel().items()
-    }
-
-
-def strongest(answers: dict[str, NDArray[Any]], groups: NDArray[Any]) -> tuple[float, str]:
-    """Return the largest balanced accuracy above chance, and the name of its attacker."""
-    chance = 1 / len(np.unique(groups))
-    return max(
-        (float(recall_score(groups, guessed, average="macro")) - chance, name)
-        for name, guessed in answers.items()
-    )
 
 
 def main() -> None:

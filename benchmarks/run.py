@@ -13,7 +13,8 @@ Names, the default being all of them:
 * audits: power
 * guarantees: certified_auto, certified_and_audited, certificate_time, simulated_releases,
   population, oulad_population, release_descent, criterion_descent, place_restarts
-* encoders: adult_blind, adult_splits, oulad_blind
+* encoders: adult_blind, adult_race, adult_limit, adult_holes, adult_time,
+  oulad_blind
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
   and counts: losses, linked_noise, zeros_time, zeros_fairness; all of these: unseen_data,
@@ -45,7 +46,6 @@ from benchmarks import (
     audits,
     before_losses,
     blind,
-    blind_splits,
     certificates,
     chance,
     chance_shared,
@@ -304,8 +304,11 @@ BENCHMARKS = {
     "criterion_descent": descents.criterion_descent,
     "place_restarts": descents.place_restarts,
     "adult_blind": blind.adult_blind,
+    "adult_holes": blind.adult_holes,
+    "adult_time": blind.adult_time,
     "oulad_blind": blind.oulad_blind,
-    "adult_splits": blind_splits.adult_splits,
+    "adult_race": blind.adult_race,
+    "adult_limit": blind.adult_limit,
     "fair_scores": scores.fair_scores,
     "recommend": recommend.recommend,
     "power": power.power,

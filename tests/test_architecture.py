@@ -55,6 +55,8 @@ ABOUT_SEVERAL_MODULES = {
     "model/test_linked_noise.py": "noise and the ridge, with a link",
     "test_core_only.py": "an environment without the extras",
     "test_recommender_benchmark.py": "the recommender benchmark",
+    "test_encoder_benchmarks.py": "benchmarks of encoders and their page",
+    "encoders/test_new_people.py": "new people, with every kind of encoder",
     "test_release.py": "the version, the workflows and the wheel",
     "interop/test_page.py": "the page about other libraries",
     "interop/test_tensorly.py": "TensorLy and tlviz",

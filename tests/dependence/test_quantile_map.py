@@ -170,3 +170,6 @@ def test_arrays_of_another_model_are_refused():
         QuantileMap.pop(found.arrays, rank=4)
     with pytest.raises(ValueError, match="its moves_quantiles has the shape"):
         QuantileMap.pop({**found.arrays, "moves_quantiles": torch.ones(2, 1)}, rank=3)
+    flat = {**found.arrays, "moves_basis": torch.zeros(3, 3, dtype=torch.float64)}
+    with pytest.raises(ValueError, match="its moves_basis has no inverse"):
+        QuantileMap.pop(flat, rank=3)

@@ -8,7 +8,7 @@ import torch
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.metrics import balanced_accuracy_score
 
-from parafair import FairCP, ParafairWarning
+from parafair import FairCP, ParafairWarning, SensitiveFeatures
 from parafair.penalties import SlicedTransport, Transport
 
 pytestmark = pytest.mark.filterwarnings("ignore:with noise=0")
@@ -156,6 +156,27 @@ def test_seeds_have_a_limit(method):
         ValueError, match="seed must be a whole number from 0 to 9223372036854775807"
     ):
         method(seed=2**63)
+
+
+def test_people_without_features_or_entries_are_no_group_of_the_map(people):
+    tensor, groups = (part[:400].copy() for part in people)
+    features = pd.DataFrame({"group": groups.astype(object), "other": ["x", "y"] * 200})
+    features.loc[features["group"] == "b", "other"] = "x"  # one combination does not occur
+    features.loc[:3, "group"] = None
+    tensor[5] = np.nan
+    known = SensitiveFeatures.of(features, missing="exclude")
+    model = FairCP(3, method=SlicedTransport(3, 20), noise=0, tol=1e-3)
+    with pytest.warns(ParafairWarning, match="no observed entries"):
+        model.fit(tensor, sensitive_features=known)
+    assert model.fit_.moves.shares.shape == (3,)
+    with pytest.warns(ParafairWarning) as warned:
+        rows = model.transform(tensor, sensitive_features=known)
+    text = " ".join(str(each.message) for each in warned)
+    assert "no observed entries" in text
+    np.testing.assert_allclose(rows[6:], model.embedding_[6:], rtol=1e-8, atol=1e-8)
+    plain = tensor[:4]
+    with pytest.warns(ParafairWarning, match="pass sensitive_features"):
+        np.testing.assert_allclose(rows[:4], model.transform(plain), rtol=1e-8, atol=1e-8)
 
 
 def test_bad_settings_and_features_are_refused(people):

@@ -82,7 +82,7 @@ class PositionEncoder:
         return replace(first, mean=raw.mean(0), deviation=torch.cat([own, *shares]))
 
     def encode(self, data: TensorData) -> Tensor:
-        """Return the inputs, shape (people, rank + 1)."""
+        """Return the inputs, shape (people, inputs)."""
         factors = [factor.to(data.values).unsqueeze(0) for factor in self.others]
         nobody = factors[0].new_zeros(1, data.shape[self.mode], factors[0].shape[-1])
         factors.insert(self.mode, nobody)

@@ -1,0 +1,107 @@
+"""The page about people whose group is not known shows what was measured, and says no more."""
+
+import json
+from pathlib import Path
+
+import pytest
+from benchmarks.parts import part
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "unknown-groups.md").read_text("utf-8")
+TEXT = " ".join(PAGE.split())
+
+
+def stored(name):
+    """The rows of a stored benchmark."""
+    path = ROOT / "benchmarks" / "results" / f"{name}.json"
+    return json.loads(path.read_text("utf-8"))["rows"]
+
+
+def line(*cells):
+    """A line of a table; None is an empty cell."""
+    text = ["" if cell is None else f" {cell}" for cell in cells]
+    return "|" + " |".join(text) + " |"
+
+
+def digits(value, count=3):
+    return None if value is None else f"{value:.{count}f}"
+
+
+def adult_lines(name="adult_blind"):
+    for row in stored(name):
+        leaks = [f"{row[each]:.3f}, {row[f'largest {each}']:.3f}" for each in MEASURES]
+        if row["splits"] == 1:
+            leaks = [digits(row[each]) for each in MEASURES]
+        numbers = [digits(row[each]) for each in ("income AUC", "residual", "(P)", "slack")]
+        seconds = digits(row["fit, CPU s"], 0 if (row["fit, CPU s"] or 0) >= 1 else 1)
+        yield line(row["model"], *leaks, *numbers, seconds)
+
+
+def limit_lines():
+    for row in stored("adult_limit"):
+        yield line(row["split"], row["inputs"], *(digits(row[each]) for each in list(row)[2:]))
+
+
+def hole_lines():
+    for row in stored("adult_holes"):
+        numbers = [digits(row[each]) for each in (*MEASURES, "income AUC")]
+        yield line(f"{row['missing']:.0%}".replace("%", " %"), *numbers)
+
+
+def time_lines():
+    for row in stored("adult_time"):
+        seconds = [digits(row[each], 0) for each in ("fit, seconds", "CPU seconds")]
+        memory = digits(row["peak MB"] / 1000, 1)
+        yield line(row["model"], row["device"], f"{row['people']:,}", *seconds, memory)
+
+
+def student_lines():
+    for row in stored("oulad_blind"):
+        leaks = [
+            " / ".join(digits(row[f"{each}, {part}"]) for each in STUDENT_MEASURES)
+            for part in ("1 to 3", "4 to 7", "8 to 100")
+        ]
+        ends = digits(row["RMSE"], 2), digits(row["fit, CPU s"], 0)
+        yield line(row["feature"], row["model"], *leaks, *ends)
+
+
+MEASURES = ("leakage", "within new")
+STUDENT_MEASURES = ("leakage", "same marks", "within new")
+TABLES = {
+    "adult_blind": adult_lines,
+    "adult_race": lambda: adult_lines("adult_race"),
+    "adult_limit": limit_lines,
+    "adult_holes": hole_lines,
+    "adult_time": time_lines,
+    "oulad_blind": student_lines,
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_table_is_the_measured_one(name):
+    lines = list(TABLES[name]())
+    assert lines
+    missing = [each for each in lines if each not in PAGE]
+    assert not missing
+    assert name in TEXT
+
+
+def test_all_tables_of_numbers_are_measured():
+    measured = {each for lines in TABLES.values() for each in lines()}
+    shown = [each for each in PAGE.splitlines() if each.startswith("|") and "0." in each]
+    assert len(shown) > 20
+    assert set(shown) <= measured
+
+
+def test_a_part_is_measured_once(tmp_path, monkeypatch):
+    calls = []
+
+    def measure(name, share):
+        calls.append(name)
+        return [{"name": name, "share": share}]
+
+    assert part(measure, "a", 0.5) == part(measure, "a", 0.5) == [{"name": "a", "share": 0.5}]
+    monkeypatch.setenv("PARAFAIR_PARTS", str(tmp_path / "parts"))
+    found = [part(measure, "b", 0.5), part(measure, "b", 0.5), part(measure, "b", 0.1)]
+    assert [row["share"] for (row,) in found] == [0.5, 0.5, 0.1]
+    assert calls == ["a", "a", "b", "b"]
