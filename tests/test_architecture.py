@@ -15,6 +15,7 @@ TESTS = Path(__file__).parent
 # import each other.
 LAYERS = [
     {
+        "disk",
         "display",
         "errors",
         "interrupts",

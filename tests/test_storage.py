@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -341,3 +342,16 @@ def test_a_full_disk_is_found_before_the_work(tmp_path, monkeypatch):
         check_new_file(tmp_path / "a.json")
     with pytest.raises(OSError, match="the disk of .* is full; free some space, or choose"):
         check_new_folder(tmp_path / "new" / "run", overwrite=False)
+
+
+def writers(folder):
+    """What writes a folder, a file, and several files."""
+    return new_folder(folder / "run"), new_file(folder / "a.csv"), new_files([folder / "b.csv"])
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_disk_that_becomes_full_is_named_and_keeps_nothing(tmp_path, place):
+    writer = writers(tmp_path)[place]
+    with pytest.raises(OSError, match="the disk of .* is full; free some space"), writer:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert list(tmp_path.iterdir()) == []

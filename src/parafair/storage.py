@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from parafair.arguments import as_path, flag, has_ending
+from parafair.disk import check_writable, full_disk_named
 from parafair.errors import shown
 from parafair.records import plain
 from parafair.temporaries import MANIFEST_FILE, digest_of, is_digest, put_back, temporary
@@ -49,9 +50,6 @@ RUN_FILES = frozenset(
 DATASET_FILES = frozenset(
     {MANIFEST_FILE, "tensor.npy", "entries.csv", "sensitive.csv", "target.csv"}
 )
-
-# Bytes that must be free before any work is done; small results need less.
-LEAST_FREE = 2**18
 
 # What a reader of a damaged file may raise.
 DAMAGE = (
@@ -93,8 +91,9 @@ def new_folder(
     content, old = beside / "content", beside / "old"
     try:
         _make_folder(content, folder)
-        yield content
-        _write_manifest(content)
+        with full_disk_named(folder):
+            yield content
+            _write_manifest(content)
         _install(content, folder, old if overwrite else None)
         created = []
     finally:
@@ -165,17 +164,6 @@ def check_new_folder(
         )
 
 
-def check_writable(folder: Path) -> None:
-    """Raise unless files can be created in a folder."""
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(f"{folder} cannot be written to; choose another folder")
-    disk = shutil.disk_usage(folder)
-    if not disk.total:  # a view of the system, such as /proc
-        raise PermissionError(f"{folder} cannot hold files; choose another folder")
-    if disk.free < LEAST_FREE:
-        raise OSError(f"the disk of {folder} is full; free some space, or choose another folder")
-
-
 def _already_holds_files(folder: Path) -> FileExistsError:
     return FileExistsError(
         f"{folder} already holds files; choose another folder, or overwrite them with "
@@ -196,7 +184,8 @@ def new_file(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
             f"{path} cannot be written ({error.strerror}); choose another file"
         ) from error
     try:
-        yield beside
+        with full_disk_named(path):
+            yield beside
         _rename(beside, path, overwrite=overwrite)
     finally:
         beside.unlink(missing_ok=True)
@@ -212,9 +201,10 @@ def new_files(paths: Sequence[Path], *, overwrite: bool = False) -> Iterator[dic
         check_new_file(path, overwrite=overwrite)
     beside = {path: temporary(path) for path in paths}
     try:
-        for folder in beside.values():
-            folder.mkdir()
-        yield {path: folder / path.name for path, folder in beside.items()}
+        with full_disk_named(paths[0] if paths else Path()):
+            for folder in beside.values():
+                folder.mkdir()
+            yield {path: folder / path.name for path, folder in beside.items()}
         for path, folder in beside.items():
             _rename(folder / path.name, path, overwrite=overwrite)
     finally:

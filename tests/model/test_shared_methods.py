@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from parafair import FairCP
+from parafair import FairCP, SensitiveFeatures, TensorData
 from parafair.losses import LOSSES
 
 from ..processes import together
@@ -15,6 +15,9 @@ PEOPLE = 60
 random = np.random.default_rng(0)
 # Almost sorted: the second of two processes has nobody of the first group.
 GROUPS = np.array(["a", "b", "c"])[np.arange(PEOPLE) // 21]
+SOME = SensitiveFeatures.of(
+    np.where(np.isin(np.arange(PEOPLE), [1, 30, 55]), None, GROUPS), missing="exclude"
+)
 MEAN = np.einsum(
     "ir,jr,kr->ijk",
     random.random((PEOPLE, 2)) + (GROUPS == "a")[:, None],
@@ -29,16 +32,27 @@ ENTRIES = {
 MISSING = random.random(MEAN.shape) < 0.3
 MISSING[[3, 50]] = True  # people without entries
 SCORES = ("mean-matching", "bhattacharyya", "mutual-information")
+STORED = ("complete", "masked", "sparse")
 
 
-def fit_of(entries, group, missing=False, **settings):
+def data_of(entries, stored):
+    """The entries as a stored tensor; some are missing if it is not complete."""
+    if stored == "complete":
+        return entries
+    if stored == "masked":
+        return np.where(MISSING, np.nan, entries)
+    found = (np.argwhere(~MISSING).T, entries[~MISSING], entries.shape)
+    return TensorData.from_array(torch.sparse_coo_tensor(*found, check_invariants=True))
+
+
+def fit_of(entries, group, stored="complete", groups=GROUPS, **settings):
     """Factors and objective after some iterations, of one process or of several."""
-    X = np.where(MISSING, np.nan, entries) if missing else entries
-    ridge = 1.0 if missing else 0.0
+    X = data_of(entries, stored)
+    ridge = 0.0 if stored == "complete" else 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = FairCP(2, max_iter=5, tol=0.0, ridge=ridge, random_state=0, **settings)
-        model.fit(X, sensitive_features=GROUPS, process_group=group)
+        model.fit(X, sensitive_features=groups, process_group=group)
     return [*(factor.numpy() for factor in model.cp_.factors), np.array(model.fit_.objective)]
 
 
@@ -60,18 +74,19 @@ def test_scores_are_compared_among_the_people_of_all_processes(tmp_path):
     entries = ENTRIES["numbers"]
     fits = [
         (entries, {"method": "mean-matching", "strength": 5.0}),
-        (entries, {"method": "mutual-information", "center": True, "missing": True}),
+        (entries, {"method": "mutual-information", "center": True, "stored": "masked"}),
+        (entries, {"method": "bhattacharyya", "stored": "sparse", "groups": SOME}),
     ]
     check_same(tmp_path, 2, fits)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", SCORES)
-@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("stored", STORED)
 @pytest.mark.parametrize("loss", ["squared", "poisson", "poisson-identity"])
-def test_penalties_on_scores_with_three_processes(tmp_path, method, missing, loss):
+def test_penalties_on_scores_with_three_processes(tmp_path, method, stored, loss):
     entries = ENTRIES["numbers" if loss == "squared" else "counts"]
-    settings = {"method": method, "strength": 5.0, "missing": missing, "loss": loss}
+    settings = {"method": method, "strength": 5.0, "stored": stored, "loss": loss}
     check_same(tmp_path, 3, [(entries, settings)])
 
 
@@ -89,9 +104,9 @@ def entries_for(loss):
 def test_every_loss_with_two_processes(tmp_path, name):
     entries = entries_for(LOSSES[name])
     fits = [
-        (entries, {"method": method, "loss": name, "missing": missing, "solver": solver})
+        (entries, {"method": method, "loss": name, "stored": stored, "solver": solver})
         for method, solver in (("none", "block"), ("none", "lbfgs"), ("hsic", "block"))
-        for missing in (False, True)
+        for stored in STORED
     ]
     check_same(tmp_path, 2, fits)
 
@@ -111,8 +126,8 @@ def test_a_process_whose_people_have_no_events_begins_where_the_others_do(tmp_pa
 @pytest.mark.parametrize("method", ["none", "hsic", "fatr", "mean-matching"])
 def test_non_negative_factors_with_three_processes(tmp_path, modes, method):
     fits = [
-        (np.abs(ENTRIES["numbers"]), {"method": method, "non_negative": modes, "missing": missing})
-        for missing in (False, True)
+        (np.abs(ENTRIES["numbers"]), {"method": method, "non_negative": modes, "stored": stored})
+        for stored in STORED
     ]
     check_same(tmp_path, 3, fits)
 

@@ -18,10 +18,10 @@ REFUSED = {
     "encoder='linear'": FairCP(2, encoder="linear"),
     "method='transport'": FairCP(2, method="transport"),
     "method='leace'": FairCP(2, method="leace"),
-    "FairTucker": FairTucker((2, 2, 2)),
+    "FairTucker; use FairCP, or leave process_group out": FairTucker((2, 2, 2)),
     "init='svd'": FairCP(2, method="none", init="svd"),
     "solver='gradient'": FairCP(2, method="none", solver="gradient"),
-    "solver='block' with method='invariant'": FairCP(2, solver="block"),
+    "method='invariant'; leave solver out, or leave process_group": FairCP(2, solver="block"),
     "got KHSIC": FairCP(2, method="khsic"),
     "has 2 processes": FairCP(2),  # 40 people are one part
 }

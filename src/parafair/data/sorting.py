@@ -7,10 +7,9 @@ time.
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +33,7 @@ from parafair.data.parquet import (
 )
 from parafair.data.raw_table import BATCH, OnProgress, Progress, Table, find_files
 from parafair.data.streamed import StreamedData
+from parafair.disk import full_disk_named
 from parafair.storage import check_new_folder, new_folder
 from parafair.stored import write_record
 
@@ -276,16 +276,11 @@ def _disk(table: Table) -> int:
     return 2 * table.rows * (4 * len(table.modes) + 8)
 
 
-@contextmanager
-def _full_disk(out: Path, table: Table) -> Iterator[None]:
+def _full_disk(out: Path, table: Table) -> AbstractContextManager[None]:
     """Say what to do if the disk is full; what was written is removed."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise OSError(
-            f"the disk of {out} became full while {table.rows:,} rows were sorted, which needs "
-            f"about {size_text(_disk(table))}; nothing was written. Free some space, or choose "
-            "another folder"
-        ) from error
+    return full_disk_named(
+        out,
+        f"became full while {table.rows:,} rows were sorted, which needs about "
+        f"{size_text(_disk(table))}; nothing was written. Free some space, or choose another "
+        "folder",
+    )

@@ -14,6 +14,7 @@ from parafair.arguments import as_path, classes_of
 from parafair.audits import Audit
 from parafair.audits.evaluation import Evaluation
 from parafair.data.sensitive import SensitiveFeatures
+from parafair.disk import check_writable
 from parafair.encoders.files import ENCODER_ARRAYS_FILE, ENCODER_FILE
 from parafair.encoders.result import load_fit
 from parafair.errors import ParafairWarning
@@ -27,7 +28,6 @@ from parafair.solvers.result import FACTORS_FILE, FIT_FILE, Fit, Status
 from parafair.storage import (
     check_new_folder,
     check_same_settings,
-    check_writable,
     new_folder,
 )
 from parafair.stored import is_stored, read_record, reading, write_record

@@ -38,15 +38,16 @@ def check_together(settings: Settings) -> None:
         or settings.reduction,
         f"{type(model).__name__}; use FairCP": model.structured,
         "init='svd', which needs all entries": isinstance(model.init, str) and model.init == "svd",
-        f"solver={model.solver!r} with method={model.method!r}": not (
+        f"solver={model.solver!r} with method={model.method!r}; leave solver out": not (
             isinstance(solver, LBFGS)
             or (isinstance(solver, BlockDescent) and not moves_scale(settings.penalty))
         ),
     }
     for reason, applies in reasons.items():
         if applies:
+            joint = ", or" if "; " in reason else ";"
             raise ValueError(
-                f"process_group does not support {reason}; leave process_group out, or see "
+                f"process_group does not support {reason}{joint} leave process_group out, or see "
                 "docs/many-machines.md for what several processes can fit"
             )
 

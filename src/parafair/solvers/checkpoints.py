@@ -24,9 +24,10 @@ from typing import IO, Any, TypeVar
 import torch
 
 from parafair.arguments import real_number, whole_number
+from parafair.disk import check_writable
 from parafair.errors import Terminated
 from parafair.solvers.packing import is_packed, pack, unpack
-from parafair.storage import check_same_settings, check_writable, new_folder
+from parafair.storage import check_same_settings, new_folder
 from parafair.stored import read_arrays, read_record, reading, write_arrays, write_record
 from parafair.team import Team
 from parafair.temporaries import MANIFEST_FILE, put_back
