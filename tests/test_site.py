@@ -14,6 +14,8 @@ import pytest
 import sklearn
 
 import parafair
+from parafair import datasets
+from parafair.model.methods import METHODS
 from parafair.testing import LossContract
 
 ROOT = Path(__file__).parents[1]
@@ -250,6 +252,20 @@ def test_the_reference_has_every_public_name():
             if not (is_main or is_module or homes & modules):
                 missing.append(f"{package}.{name}")
     assert not missing, f"{missing} are public, but not in docs/api.md"
+
+
+@pytest.mark.parametrize("name", sorted(datasets.DATASETS))
+def test_the_reference_has_every_data_set(name):
+    assert getattr(datasets, name).__module__ in reference()
+
+
+def test_every_method_is_in_the_first_steps_and_counted():
+    table = (DOCS / "quickstart.md").read_text("utf-8")
+    rows = "".join(re.findall(r"^\| `.*$", table, re.M))
+    assert [name for name in METHODS if f'`"{name}"`' not in rows] == []
+    others = len(METHODS) - len({"invariant", "none", "fatr", "hsic", "khsic"})
+    assert others == 12
+    assert "one of [twelve others](docs/concepts.md)" in (ROOT / "README.md").read_text("utf-8")
 
 
 def slug(heading):
