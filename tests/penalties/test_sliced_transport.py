@@ -158,6 +158,19 @@ def test_seeds_have_a_limit(method):
         method(seed=2**63)
 
 
+def test_few_people_have_few_rotations(people):
+    tensor, groups = (part[:400] for part in people)
+    usual, many = (
+        FairCP(3, method=SlicedTransport(rotations), tol=1e-3).fit(
+            tensor, sensitive_features=groups
+        )
+        for rotations in (None, 300)
+    )
+    assert len(usual.fit_.moves.turns) == 10
+    assert len(many.fit_.moves.turns) == 300
+    assert usual.fit_.residual < many.fit_.residual
+
+
 def test_people_without_features_or_entries_are_no_group_of_the_map(people):
     tensor, groups = (part[:400].copy() for part in people)
     features = pd.DataFrame({"group": groups.astype(object), "other": ["x", "y"] * 200})

@@ -19,6 +19,8 @@ from parafair.dependence.sliced import rotation
 
 # Quantiles are computed from at most so many people of a group.
 MOST_PEOPLE = 50_000
+# By default: rotations at most, people for each of them, and quantiles of a group at most.
+USUAL_ROTATIONS, PEOPLE_PER_ROTATION, KNOTS = 300, 40, 200
 # In front of the names of its arrays in a file.
 PREFIX = "moves_"
 # Rotations and shares of a file are exact up to this.
@@ -50,8 +52,8 @@ class QuantileMap:
         groups: Tensor,
         basis: Tensor,
         *,
-        rotations: int,
-        knots: int,
+        rotations: int | None = None,
+        knots: int = KNOTS,
         seed: int = 0,
     ) -> QuantileMap:
         """Learn the map from people.
@@ -60,10 +62,13 @@ class QuantileMap:
             rows: Their rows, shape (people, rank).
             groups: The group of each person, 0, 1, ...; shape (people,).
             basis: See above.
-            rotations: Number of rotations.
+            rotations: Number of rotations. None is one for each 40 people, and 300 at most: with
+                few people, each moves everybody further by accidents of these people.
             knots: Number of quantiles; less if every group has fewer people.
             seed: Seed of the rotations, and of the choice of people if there are many.
         """
+        if rotations is None:
+            rotations = min(USUAL_ROTATIONS, max(1, len(rows) // PEOPLE_PER_ROTATION))
         generator = torch.Generator("cpu").manual_seed(seed)
         counts = torch.bincount(groups)
         knots = max(2, min(knots, int(counts.max())))

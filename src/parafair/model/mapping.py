@@ -28,9 +28,6 @@ from parafair.penalties.transport import MOST_GROUPS
 from parafair.solvers.result import FACTORS_FILE, Fit
 from parafair.stored import reading
 
-# Of a map of released rows: rotations, people for each of them, and quantiles of a group.
-MOST_ROTATIONS, PEOPLE_PER_ROTATION, KNOTS = 300, 40, 200
-
 
 class MappingCP:
     """The part of a fitted model that moves new people by a map."""
@@ -95,9 +92,7 @@ def has_map(features: SensitiveFeatures) -> bool:
 def map_of_released(rows: Tensor, features: SensitiveFeatures, *, seed: int) -> QuantileMap:
     """Return the map that moves released rows of training people to one distribution.
 
-    It follows from the released rows, so whoever has these learns nothing from it. Few people have
-    few rotations: a map that brings their groups together exactly would move new people by
-    accidents of the training people.
+    It follows from the released rows, so whoever has these learns nothing from it.
 
     Args:
         rows: The released rows of people with features, shape (n, rank).
@@ -106,8 +101,7 @@ def map_of_released(rows: Tensor, features: SensitiveFeatures, *, seed: int) -> 
     """
     groups = torch.from_numpy(features.joint(1).values).to(rows.device)
     basis = torch.linalg.pinv(spread_basis(rows).double())
-    rotations = max(1, min(MOST_ROTATIONS, len(rows) // PEOPLE_PER_ROTATION))
-    return QuantileMap.of(rows, groups, basis, rotations=rotations, knots=KNOTS, seed=seed)
+    return QuantileMap.of(rows, groups, basis, seed=seed)
 
 
 def move_by_map(

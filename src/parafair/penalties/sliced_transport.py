@@ -11,7 +11,7 @@ from parafair.arguments import whole_number
 from parafair.data.column import Column
 from parafair.data.randomness import SEEDS
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence.quantile_map import QuantileMap
+from parafair.dependence.quantile_map import KNOTS, QuantileMap
 from parafair.penalties.postprocessing import D, find_groups
 from parafair.penalties.transport import best_rows, check_number, loss_root
 
@@ -37,20 +37,22 @@ class SlicedTransport:
 
     Attributes:
         rotations: Number of rotations. Each moves people along as many directions as there are
-            components. More of them hide more, and move people further.
+            components. None is one for each 40 people, and 300 at most: more of them hide more of
+            many people, and move few people further by accidents.
         knots: Quantiles of each group along a direction, at most.
         seed: Seed of the rotations. None is the ``random_state`` of the model, and 0 without a
             model.
     """
 
-    rotations: int = 300
-    knots: int = 200
+    rotations: int | None = None
+    knots: int = KNOTS
     seed: int | None = None
 
     default_noise: ClassVar[float] = 0.2
 
     def __post_init__(self) -> None:
-        whole_number("rotations", self.rotations, most=MOST_ROTATIONS)
+        if self.rotations is not None:
+            whole_number("rotations", self.rotations, most=MOST_ROTATIONS)
         whole_number("knots", self.knots, least=2, most=MOST_KNOTS)
         if self.seed is not None:
             whole_number("seed", self.seed, least=0, most=SEEDS - 1)
