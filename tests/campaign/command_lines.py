@@ -98,9 +98,9 @@ WORDS = (
     "abc", "a,b", ",", "who", "group", "who,group", "group,group", "age", "nope", "é", "\x1b[31m",
     "--", "-", "linear", "linear,svm", "block", "gradient", "uniform", "svd", "none", "khsic",
     "hsic", "sliced-transport", "auto", "error", "exclude", "mean", "first", "csv", "parquet",
-    "png", "float32", "float16", "cpu", "cuda", "meta", "age=numeric", "group=numeric", "group=x", "=", "0,1",
-    "1,0", "0,0", "0.5", "0.2", "0.99", "-0.1", "true", "None", "'", "[bold]", "%s", "{}", "../out",
-    "3,4", "6,4,3", "1,2,3,4,5,6,7,8,9",
+    "png", "float32", "float16", "cpu", "cuda", "meta", "age=numeric", "group=numeric", "group=x",
+    "=", "0,1", "1,0", "0,0", "0.5", "0.2", "0.99", "-0.1", "true", "None", "'",
+    "[bold]", "%s", "{}", "../out", "3,4", "6,4,3", "1,2,3,4,5,6,7,8,9",
 )  # fmt: skip
 OUTS = (
     "out/new", "out/new.csv", "out/new.html", "out/new.parquet", "out/new.json", "out/a/b/c", "out",
