@@ -42,6 +42,8 @@ RECIPES = (
         "2",
     ),
     ("fit", *TABLE, *PEOPLE, *FAST, *OUT, "--test-size", "0.2", "--noise", "0.1"),
+    ("fit", *TABLE, *PEOPLE, *FAST, *OUT, "--method", "sliced-transport"),
+    ("transform", "mapped", "tensor.npy", *PEOPLE[:2], *CSV),
     ("sort", "scores.parquet", "--modes", "who,subject,date", "--value", "score", *OUT),
     ("sort", "parts", "--modes", "who,subject,date", "--value", "score", *OUT, "--memory", "1MB"),
     ("tune", *TABLE, *PEOPLE, "--max-iter", "2", "--rank", "1,2", *OUT),
@@ -89,21 +91,21 @@ FILES = (
     "notes.txt", "nothing", "run", "curve", "plain", "damaged", "out", ".", "/", "sorted", "parts",
     "tucker", "encoded", "some.csv", "counts.tns", "positions.csv", "broken",
     "run/embedding.csv", "curve/invariant", "run/model.json", "nothing.csv", "nothing.npy",
-    "/dev/null", "x" * 300, "people.csv/x",
+    "/dev/null", "x" * 300, "people.csv/x", "mapped", "~/x.npy",
 )  # fmt: skip
 WORDS = (
     "", "0", "1", "2", "-1", "1.5", "nan", "inf", "1e400", "1e30", "99999999999999999999",
     "abc", "a,b", ",", "who", "group", "who,group", "group,group", "age", "nope", "é", "\x1b[31m",
     "--", "-", "linear", "linear,svm", "block", "gradient", "uniform", "svd", "none", "khsic",
-    "hsic", "auto", "error", "exclude", "mean", "first", "csv", "parquet", "png", "float32",
-    "float16", "cpu", "cuda", "meta", "age=numeric", "group=numeric", "group=x", "=", "0,1", "1,0",
-    "0,0", "0.5", "0.2", "0.99", "-0.1", "true", "None", "'", "[bold]", "%s", "{}", "../out",
-    "3,4", "6,4,3", "1,2,3,4,5,6,7,8,9",
+    "hsic", "sliced-transport", "auto", "error", "exclude", "mean", "first", "csv", "parquet",
+    "png", "float32", "float16", "cpu", "cuda", "meta", "age=numeric", "group=numeric", "group=x",
+    "=", "0,1", "1,0", "0,0", "0.5", "0.2", "0.99", "-0.1", "true", "None", "'",
+    "[bold]", "%s", "{}", "../out", "3,4", "6,4,3", "1,2,3,4,5,6,7,8,9",
 )  # fmt: skip
 OUTS = (
     "out/new", "out/new.csv", "out/new.html", "out/new.parquet", "out/new.json", "out/a/b/c", "out",
     "run", "curve", "notes.txt", "notes.txt/x", ".", "/proc/x", "/dev/null", "people.csv", "out/é",
-    "out/" + "x" * 300, "out/new.svg", "out/new.png", "",
+    "out/" + "x" * 300, "out/new.svg", "out/new.png", "", "~/x",
 )  # fmt: skip
 GIVEN_AS_PATH = {
     "--sensitive", "--side", "--data", "--target", "--exclude", "--validation", "--test",

@@ -94,6 +94,7 @@ def _write_results(folder: Path) -> None:
     run(*array, "--max-iter", "2", "--ranks", "2,2,2", "--out", str(folder / "tucker"))
     learned = ["--encoder", "linear", "--encoder-steps", "2", "--noise", "0.5"]
     run(*array, *QUICKLY, *learned, "--out", str(folder / "encoded"))
+    run(*array, *QUICKLY, "--method", "sliced-transport", "--out", str(folder / "mapped"))
     run("sort", str(folder / "parts"), *table, "--out", str(folder / "sorted"))
     shutil.copytree(folder / "sorted", folder / "broken")
     (folder / "broken" / "part-00000.parquet").write_bytes(b"PAR1" * 10)

@@ -10,7 +10,7 @@ METHODS = choice(
      "'kernel-perez-suay'",
      "'mean-matching'", "'bhattacharyya'", "'mutual-information'", "penalties.MeanMatching(5.0)",
      "penalties.Invariant(2.0)", "encoders.PerezSuay(as_in_paper=True)",
-     "penalties.Orthogonality(0.1, 1.0)"),
+     "penalties.Orthogonality(0.1, 1.0)", "penalties.SlicedTransport(2, 4)"),
     ("'Invariant'", "penalties.HSIC", "penalties.Invariant", "'auto'", "penalties.HSIC(0)",
      "penalties.KHSIC(1e6)", "kernels.Linear()", "penalties.MomentMatching()", "'svd'",
      "penalties.Bhattacharyya", "'mean_matching'"),

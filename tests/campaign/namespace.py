@@ -105,6 +105,7 @@ __all__ = [
     "kernels",
     "labeled",
     "limit",
+    "mapped",
     "matrix_model",
     "measures",
     "model",
@@ -235,6 +236,9 @@ def _prepare() -> SimpleNamespace:
         sided=FairCP(2, strength=1.0, **few).fit(
             tensor, sensitive_features=groups(8), side=rng(2).normal(size=(8, 3))
         ),
+        mapped=FairCP(2, method=penalties.SlicedTransport(2, 4), **few).fit(
+            tensor, sensitive_features=groups(8)
+        ),
         encoded=FairCP(2, encoder=encoders.Learned(hidden=2, steps=2), noise=0.1, **few).fit(
             tensor, sensitive_features=groups(8)
         ),
@@ -261,4 +265,5 @@ labeled, unfitted, tuned = _prepared.labeled, _prepared.unfitted, _prepared.tune
 curve, found, limit = _prepared.curve, _prepared.found, _prepared.limit
 certificate, streamed, ranked = _prepared.certificate, _prepared.streamed, _prepared.ranked
 tucker, sided, encoded = _prepared.tucker, _prepared.sided, _prepared.encoded
+mapped = _prepared.mapped
 counted = _prepared.counted

@@ -8,12 +8,12 @@ FOLDERS = choice(
     ("FOLDER / 'model'", "str(FOLDER / 'model')"),
     ("FOLDER / 'damaged'", "FOLDER / 'nothing'", "FOLDER / 'curve'", "FOLDER / 'scores.csv'",
      "FOLDER", "FOLDER / 'empty'", "'\\x00'", "'x' * 5000", "'/dev/null'",
-     "FOLDER / 'curve' / 'fits'"),
+     "FOLDER / 'curve' / 'fits'", "'~/model'"),
 )  # fmt: skip
 OUTS = choice(
     ("FOLDER / 'out'", "str(FOLDER / 'out' / 'deep' / 'er')"),
     ("FOLDER / 'model'", "FOLDER / 'scores.csv'", "FOLDER / 'scores.csv' / 'x'", "FOLDER",
-     "'/proc/x'", "FOLDER / ('x' * 300)", "FOLDER / 'out\\x00'", "'/dev/null/x'"),
+     "'/proc/x'", "FOLDER / ('x' * 300)", "FOLDER / 'out\\x00'", "'/dev/null/x'", "'~'"),
 )  # fmt: skip
 PAGES = choice(
     ("FOLDER / 'out' / 'page.html'",),

@@ -79,7 +79,7 @@ TARGETS = (
     ),
     *(
         of(f"{m}.transform", usual={"sensitive_features": 0.6}, **new_people)
-        for m in ("model", "plain_model", "labeled", "tucker", "sided", "encoded")
+        for m in ("model", "plain_model", "labeled", "tucker", "sided", "encoded", "mapped")
     ),
     of(
         "matrix_model.transform",
@@ -108,7 +108,7 @@ TARGETS = (
         for m in ("model", "labeled", "tucker", "counted", "sided")
     ),
     *(of(f"{m}.predict_side") for m in ("model", "unfitted", "sided")),
-    *(of(f"{m}.save", folder=OUTS) for m in ("model", "tucker", "sided", "encoded")),
+    *(of(f"{m}.save", folder=OUTS) for m in ("model", "tucker", "sided", "encoded", "mapped")),
     of("FairCP.load"),
     of("model.set_output", template="FairCP().set_output({})", weight=0.3),
     of("audit", usual=quick, weight=4, max_people=SORTS["max_people"]),
@@ -132,7 +132,7 @@ TARGETS = (
     of(
         "certify",
         model=choice(
-            ("model", "labeled", "plain_model", "tucker", "sided", "encoded"),
+            ("model", "labeled", "plain_model", "tucker", "sided", "encoded", "mapped"),
             ("unfitted", "matrix_model", "tensor", "counted"),
         ),
         X_new=NEW_PEOPLE,
@@ -320,6 +320,12 @@ TARGETS = (
     of("penalties.KHSIC", weight=0.3),
     of("penalties.Invariant", weight=0.3),
     of("penalties.Orthogonality", weight=0.3),
+    of(
+        "penalties.SlicedTransport",
+        weight=0.3,
+        rotations=SORTS["k"],
+        knots=choice(("2", "20"), ("1", "0", "2.5", "10**9", "True")),
+    ),
     of("encoders.Learned", weight=0.3),
     of("solvers.BlockDescent", weight=0.3),
     of("solvers.GradientBCD", weight=0.3),

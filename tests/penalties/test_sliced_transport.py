@@ -198,6 +198,10 @@ def test_bad_settings_and_features_are_refused(people):
         SlicedTransport(knots=1)
     with pytest.raises(ValueError, match="method='sliced-transport' needs groups"):
         FairCP(2, method="sliced-transport").fit(tensor, sensitive_features=tensor[:, 0])
+    with pytest.raises(ValueError, match="Use such a method, or leave strength out"):
+        FairCP(2, method="sliced-transport", strength="auto").fit(
+            tensor, sensitive_features=people[1]
+        )
     with pytest.raises(ValueError, match="method='sliced-transport' takes at most 100 groups"):
         FairCP(2, method="sliced-transport").fit(
             tensor, sensitive_features=[f"g{i % 150}" for i in range(len(tensor))]

@@ -254,7 +254,9 @@ def test_too_many_groups_are_named():
 
 
 def test_a_bad_seed_is_refused():
-    with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got -1"):
+    with pytest.raises(
+        ValueError, match="seed must be a whole number from 0 to 9223372036854775807"
+    ):
         Transport(seed=-1)
 
 

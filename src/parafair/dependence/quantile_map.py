@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from parafair.algebra.devices import identity
 from parafair.dependence.sliced import rotation
 
 # Quantiles are computed from at most so many people of a group.
@@ -156,7 +157,7 @@ class QuantileMap:
             raise ValueError(f"its {PREFIX}basis has no inverse")
         if not (self.shares > 0).all() or abs(float(self.shares.sum()) - 1) > ROUNDING:
             raise ValueError(f"its {PREFIX}shares are not those of groups")
-        unit = torch.eye(rank, dtype=torch.float64)
+        unit = identity(rank, self.turns)
         if float((self.turns.mT @ self.turns - unit).abs().max()) > ROUNDING:
             raise ValueError(f"its {PREFIX}turns are no rotations")
         if float(self.quantiles.diff().min()) < -ROUNDING * float(self.quantiles.abs().max()):

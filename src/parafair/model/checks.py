@@ -194,5 +194,5 @@ def check_automatic(model: FairModel) -> None:
         raise ValueError(
             f"strength='auto' needs a penalty with a `criterion`, such as method="
             f"{' or '.join(map(repr, able))}; got method={model.method!r}. Use such a method, or "
-            "the default strength=None"
+            "leave strength out"
         )
