@@ -176,6 +176,19 @@ def test_the_limits_of_groups_of_different_sizes_are_the_measured_ones():
     assert f"The search ends {above[0]} and {above[1]} above them." in page
 
 
+def test_the_page_shows_how_default_calls_ended():
+    page = (DOCS / "measured.md").read_text("utf-8")
+    rows = stored("default_calls")
+    for row in rows:
+        status = row["status"].lower().replace("_", " ")
+        cells = [row["data"], status, str(row["rounds"]), f"{row['residual']:.4f}"]
+        assert f"| {' | '.join(cells)} | {row['seconds']:.0f} |" in page
+    unfinished = [row["data"] for row in rows if row["status"] != "CONVERGED"]
+    assert unfinished == [row["data"] for row in rows if row["warnings"] != "none"]
+    assert unfinished == ["contraceptive"]
+    assert len(rows) == 8
+
+
 def test_concepts_say_what_new_people_leak():
     page = " ".join((DOCS / "concepts.md").read_text("utf-8").split())
     own = {row["data"]: row for row in stored("chance_new") if row["features"] == "own"}
