@@ -178,6 +178,39 @@ def test_the_limits_of_groups_of_different_sizes_are_the_measured_ones():
     assert f"The search ends {above[0]} and {above[1]} above them." in page
 
 
+def test_the_profile_shows_stored_times():
+    page = (DOCS / "profile.md").read_text("utf-8").replace("\N{MULTIPLICATION SIGN}", "x")
+    for row in stored("gpu_fit")[1:]:
+        shape = f"{row['shape']}, rank 16, strength 20 |"
+        people, rest = shape.split(" ", 1)
+        begin = f"| H200: {int(people):,} {rest}"
+        assert f"{begin} {row['seconds']:.1f} | {row['GB']:.1f} GB |" in page
+    fits = {(row["shape"], row["strength"]): row["seconds"] for row in stored("fair_time")}
+    small, large = "200 x 100 x 100", "20000 x 20 x 20"
+    for key, aim in {(small, 20): "1 s", (small, "auto"): "6 s", (large, 20): "25 s"}.items():
+        digits = 0 if fits[key] > 10 else 1
+        assert f"| {aim} | {fits[key]:.{digits}f} s |" in page
+    million = stored("gpu_criterion")[-1]
+    assert f"| 25 ms | {million['fused, ms']:.0f} ms |" in page
+    assert f"| 20 ms | {stored('gpu_khsic')[1]['fused, ms']:.1f} ms |" in page
+    double, single = (f"{row['ratio']:.1f}x" for row in stored("batch")[:2])
+    assert f"| 5x | {double} and {single} |" in page
+    assert "| 12 s | {1:.0f} s |".format(*(row["seconds"] for row in stored("oulad_time"))) in page
+
+
+def test_the_page_shows_how_default_calls_ended():
+    page = (DOCS / "measured.md").read_text("utf-8")
+    rows = stored("default_calls")
+    for row in rows:
+        status = row["status"].lower().replace("_", " ")
+        cells = [row["data"], status, str(row["rounds"]), f"{row['residual']:.4f}"]
+        assert f"| {' | '.join(cells)} | {row['seconds']:.0f} |" in page
+    unfinished = [row["data"] for row in rows if row["status"] != "CONVERGED"]
+    assert unfinished == [row["data"] for row in rows if row["warnings"] != "none"]
+    assert unfinished == ["contraceptive"]
+    assert len(rows) == 8
+
+
 def test_concepts_say_what_new_people_leak():
     page = " ".join((DOCS / "concepts.md").read_text("utf-8").split())
     own = {row["data"]: row for row in stored("chance_new") if row["features"] == "own"}

@@ -63,8 +63,7 @@ def pieces_of(alike: tuple[int, ...]) -> Pieces:
     for size in alike:
         starts += [(begin + start, begin + size) for start in range(0, size, width)]
         begin += size
-    first = torch.tensor([start for start, _ in starts], device="cpu")
-    last = torch.tensor([end for _, end in starts], device="cpu")
+    first, last = torch.tensor(starts, dtype=torch.long, device="cpu").mT
     places = first[:, None] + torch.arange(width, device="cpu")
     filled = places < last[:, None]
     rows, columns = torch.triu_indices(count, count, 1, device="cpu")

@@ -165,9 +165,13 @@ def compare_columns(
     value, for_single = waves.score_single(of_single, single)
     more, for_pairs = waves.score_pairs(of_pairs, pairs)
     gradient = torch.empty_like(waves.places)
-    for people in tiles:
+
+    def pull(people: slice) -> None:
         phases = kept.get(people.start) or waves.of(people)
         gradient[..., people] = waves.pull(phases, people, for_single, for_pairs)
+
+    for _ in waves.each(pull, tiles, kept):
+        pass
     gradient = gradient.mT * compression_slope(columns)
     return scores + (value + more), gradient if alike is None else gradient[:, alike.back]
 
@@ -180,5 +184,5 @@ def column_sums(columns: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         weights: The columns ``u``, shape (n, r).
     """
     waves = Waves(columns, weights)
-    of_single, of_pairs, _ = waves.total(waves.tiles(), {}, columns.new_zeros(len(columns)))
+    of_single, of_pairs, _ = waves.total(list(waves.tiles()), {}, columns.new_zeros(len(columns)))
     return waves.squares_single(of_single), waves.squares_pairs(of_pairs)

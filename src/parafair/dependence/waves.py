@@ -6,8 +6,9 @@ all pairs of people is a sum of squares of sums over people.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,9 @@ from parafair.algebra.devices import by_device
 from parafair.dependence.scales import COLUMN_GAMMAS, PAIR_GAMMAS, compress, spectrum
 from parafair.dependence.score import Score
 from parafair.team import ALONE, Team
+from parafair.threads import side_by_side
+
+Found = TypeVar("Found")
 
 # Columns of each half that are compared in pairs: the first ones, because the cost grows with the
 # square.
@@ -28,7 +32,10 @@ PEOPLE_AT_ONCE = 2048
 # in so many strips, if there are at least so many people that small products do not take longer.
 STRIPS, LEAST_IN_STRIPS = 4, 500
 
-# Bytes of the waves computed at once.
+# Tiles whose sums are in memory at the same time.
+TOGETHER = 16
+
+# Bytes of the waves of a tile.
 WAVE_BYTES = {"cpu": 2**25, "cuda": 2**31}
 
 
@@ -153,7 +160,7 @@ class Waves:
         return found
 
     def total(
-        self, tiles: Iterable[slice], kept: dict[int, Phases], scores: Tensor
+        self, tiles: Sequence[slice], kept: dict[int, Phases], scores: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return sums over all people of waves, and of products of features of two columns.
 
@@ -167,16 +174,7 @@ class Waves:
             and one column for each feature of each paired column of a half; and the sum of scores.
         """
         single, pairs = None, None
-        for people in tiles:
-            phases, own = kept.get(people.start) or self.of(people), self._weights_of(people)
-            features = self._features(phases)
-            if self.sizes:
-                sums = torch.cat([part.sum(-1) for part in phases], -1).unsqueeze(-1) * own[0]
-                products = self._upper(features, features).unsqueeze(2) * own.mT[:, :, None]
-            else:
-                sums = torch.cat([part @ own for part in phases], -2)
-                features = features.unsqueeze(2)
-                products = self._upper(own.mT[:, None] * features, features)
+        for sums, products in self.each(partial(self._total_of, kept=kept), tiles, kept):
             single = sums if single is None else single.add_(sums)
             pairs = products if pairs is None else pairs.add_(products)
         assert single is not None
@@ -189,6 +187,28 @@ class Waves:
         pairs = torch.zeros_like(pairs)
         self._apart(pairs)[..., self.first, :, self.second, :] = blocks
         return single, pairs, scores
+
+    def each(
+        self, function: Callable[[slice], Found], tiles: Sequence[slice], kept: dict[int, Phases]
+    ) -> Iterator[Found]:
+        """Yield what a function returns for each tile; those of many people are side by side."""
+        for begin in range(0, len(tiles), TOGETHER):
+            some = tiles[begin : begin + TOGETHER]
+            if kept:
+                yield from map(function, some)
+            else:
+                yield from side_by_side(function, some, self.places.device)
+
+    def _total_of(self, people: slice, kept: dict[int, Phases]) -> tuple[Tensor, Tensor]:
+        """Return the first two results of `total` for the people of a tile."""
+        phases, own = kept.get(people.start) or self.of(people), self._weights_of(people)
+        features = self._features(phases)
+        if self.sizes:
+            sums = torch.cat([part.sum(-1) for part in phases], -1).unsqueeze(-1) * own[0]
+            return sums, self._upper(features, features).unsqueeze(2) * own.mT[:, :, None]
+        sums = torch.cat([part @ own for part in phases], -2)
+        features = features.unsqueeze(2)
+        return sums, self._upper(own.mT[:, None] * features, features)
 
     def _upper(self, first: Tensor, second: Tensor) -> Tensor:
         """Return ``first @ second.T``; the product of a column with an earlier one may be zero.

@@ -112,11 +112,11 @@ class FittedCP(
         people.
 
         With other models, each row is the best fit to the person's entries, which may reveal the
-        features; there is a warning unless method is "none". With sensitive features, it is
-        shifted like a training neighbor with the same features: the nearest one, or with noise one
-        that is drawn among the nearest. That hides less than `refine` does: audit the rows. If the
-        model has noise, neighbors and shifts have it too, so a saved model needs no rows without
-        noise, and new people get noise of their own, of the same size. All of it depends on
+        features; there is a warning unless method is "none". With sensitive features, it is shifted
+        like a training neighbor with the same features: the nearest one, or with noise one that is
+        drawn among the nearest. That hides less than `refine` does: audit the rows. If the model
+        has noise, neighbors and shifts have it too, so a saved model needs no rows without noise,
+        and new people get noise of their own, of the same size. All of it depends on
         ``random_state``, the training data and the person's entries alone, so a person's row does
         not depend on the other people in X; but people with equal entries in one X have noise of
         their own. People without entries get the mean training row. An encoder that was learned
