@@ -224,6 +224,20 @@ def test_concepts_say_what_new_people_leak():
     assert f"They then leak {refined} on these two kinds" in page
 
 
+def test_what_trades_of_places_gain_is_what_was_measured():
+    page, rows = (DOCS / "decisions" / "places.md").read_text("utf-8"), stored("place_restarts")
+    limits = {row["data"]: row["limit at (F)"] for row in stored("certified_auto")}
+    for row in rows:
+        name = row["data"].replace("shift 60/240", "shift, 60 and 240 people")
+        found = [row["residual of the search"], *(row[f"after {k} changes"] for k in (10, 30, 100))]
+        cells = [name, *(f"{value:.3f}" for value in (*found, limits[row["data"]]))]
+        seconds = f"{row['CPU s of the search']:.1f}, {row['CPU s']:.1f}"
+        assert f"| {' | '.join(cells)} | {seconds} |" in page
+    gains = [row["residual of the search"] - row["after 100 changes"] for row in rows]
+    text = " ".join((DOCS / "guarantees.md").read_text("utf-8").split())
+    assert f"come nearer by {gains[0]:.3f} and {gains[1]:.3f}" in text
+
+
 def reference():
     """The names and modules that docs/api.md lists."""
     return re.findall(r"^   ~?(parafair[\w.]*)$", (DOCS / "api.md").read_text("utf-8"), re.M)

@@ -197,6 +197,14 @@ def test_features_of_other_people_are_refused(fitted, groups, message):
     assert message in text
 
 
+def test_new_people_of_another_shape_are_refused(fitted):
+    np.save("wide.npy", np.load("new.npy")[:, :4])
+    new = ("--new-tensor", "wide.npy", "--new-sensitive", "new.csv")
+    text = run("certify", "run", *new, code=2)
+    assert "--new-tensor must have shape (people, 8, 6), got (100, 4, 6)" in text
+    assert "of every mode but that of the people" in text
+
+
 def test_noise_that_underflows_is_refused(arrays):
     run(*FIT, "--noise", 1e-18, "--keep-exact")
     assert "noise underflows" in run("certify", "run", code=2)
@@ -205,5 +213,8 @@ def test_noise_that_underflows_is_refused(arrays):
 def test_a_run_without_noise_is_refused(arrays):
     run(*FIT)
     text = run("certify", "run", code=2)
+    np.save("new.npy", datasets.synthetic(1, shape=(40, 8, 6), rank=3).tensor)
+    new = ("--new-tensor", "new.npy", "--new-sensitive", "people.csv", "--key", "person")
+    assert "noise is 0, so whoever holds" in run("certify", "run", *new, code=2)
     assert "noise is 0, so whoever holds the exact rows recognizes everybody" in text
     assert "as in --noise 0.0" in text

@@ -1,12 +1,15 @@
 """What a saved model contains: released rows, and nothing that tells the rows without noise."""
 
 import json
+import re
 import warnings
+from base64 import b64decode
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
 
 from parafair import (
@@ -20,6 +23,9 @@ from parafair import (
 )
 from parafair.encoders import Learned
 from parafair.model import noise as noise_module
+from parafair.model.draws import secret_of
+from parafair.model.marks import BITS
+from parafair.model.noise import Noise
 from parafair.penalties import Transport
 
 PEOPLE, NEW = 300, 60
@@ -74,7 +80,11 @@ def arrays_in(folder):
     found = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.suffix == ".json":
-            found += list(numbers_in(json.loads(path.read_text())))
+            record = json.loads(path.read_text())
+            found += list(numbers_in(record))
+            if record.get("marks"):
+                bits = np.frombuffer(b64decode(record["marks"]["bits"]), np.uint8)
+                found.append(np.unpackbits(bits).reshape(-1, BITS))
         elif path.suffix == ".safetensors":
             found += list(load_file(path).values())
         elif path.suffix == ".csv":
@@ -186,6 +196,28 @@ def test_folders_of_other_models_have_no_exact_rows(marks, name, tmp_path, monke
     exact = model.fit_.noiseless.numpy()
     assert search(tmp_path, exact, model.cp_.factors[0].numpy(), groups) > LEAST_ERROR
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_noise_cannot_be_drawn_again_from_what_a_folder_has(marks, model, tmp_path):
+    model.save(tmp_path / "model")
+    files = [path for path in (tmp_path / "model").rglob("*") if path.is_file()]
+    text = "\n".join(path.read_bytes().decode("latin-1") for path in files)
+    record, rows = model.record_, model.fit_.noiseless
+    noise = torch.from_numpy(model.embedding_) - rows
+
+    def drawn(secret):
+        again = Noise(record.noise, record.seed, secret, record.strength)
+        return again._of_training(rows, 0, model.fit_.noise[0])
+
+    secret = secret_of(TensorData.from_array(marks[0][:PEOPLE]))
+    torch.testing.assert_close(drawn(secret), noise)  # whoever has the data can
+    assert secret not in text
+    hashes = set(re.findall("[0-9a-f]{64}", text))
+    assert {model.training_.secret, model.training_.marks.salt} <= hashes
+    for known in hashes:
+        both = torch.stack([drawn(known).flatten(), noise.flatten()])
+        assert abs(float(torch.corrcoef(both)[0, 1])) < 0.25
+        assert not torch.isclose(*both, rtol=1e-6).any()
 
 
 def test_the_search_finds_rows_that_shifts_without_noise_give_away(marks, monkeypatch, tmp_path):

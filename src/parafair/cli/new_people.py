@@ -37,6 +37,7 @@ def read_new(tensor: TensorOptions, training: Training, inputs: Inputs) -> Tenso
     if tensor.has_labels or not axes.labeled:
         return data
     # An array has no labels: its indices are those of the model.
+    axes.check_new(data.shape)
     labels = [data.labels[m] if m == axes.mode else own for m, own in enumerate(axes.labels)]
     with error_prefix(tensor.tensor):
         return replace(data, labels=tuple(labels))

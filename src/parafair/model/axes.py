@@ -58,7 +58,7 @@ class Axes:
             expected = ", ".join(map(str, (*trained[:people], "people", *trained[people + 1 :])))
             raise ValueError(
                 f"X must have shape ({expected}), got {shape}; pass the training data's indices of "
-                "all other modes, NaN where nothing is known"
+                "every mode but that of the people, NaN where nothing is known"
             )
 
     def align(self, data: TensorData, shape: tuple[int, ...]) -> TensorData:
