@@ -13,7 +13,7 @@ Names, the default being all of them:
 * audits: power
 * guarantees: certified_auto, certified_and_audited, certificate_time, simulated_releases,
   population, oulad_population
-* encoders: adult_blind, adult_race, adult_limit, adult_holes, adult_time,
+* encoders: adult_methods, adult_blind, adult_race, adult_limit, adult_holes, adult_time,
   oulad_blind
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
@@ -299,6 +299,7 @@ BENCHMARKS = {
     "simulated_releases": certificates.simulated_releases,
     "population": certificates.population,
     "oulad_population": certificates.oulad_population,
+    "adult_methods": blind.adult_methods,
     "adult_blind": blind.adult_blind,
     "adult_holes": blind.adult_holes,
     "adult_time": blind.adult_time,
