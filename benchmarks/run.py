@@ -13,7 +13,7 @@ Names, the default being all of them:
 * audits: power
 * guarantees: certified_auto, certified_and_audited, certificate_time, simulated_releases,
   population, oulad_population, release_descent, criterion_descent, place_restarts
-* encoders: adult_blind, adult_race, adult_limit, adult_holes, adult_time,
+* encoders: adult_methods, adult_blind, adult_race, adult_limit, adult_holes, adult_time,
   oulad_blind
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
@@ -303,6 +303,7 @@ BENCHMARKS = {
     "release_descent": descents.release_descent,
     "criterion_descent": descents.criterion_descent,
     "place_restarts": descents.place_restarts,
+    "adult_methods": blind.adult_methods,
     "adult_blind": blind.adult_blind,
     "adult_holes": blind.adult_holes,
     "adult_time": blind.adult_time,
