@@ -121,7 +121,8 @@ class Table:
         from pyarrow.parquet import ParquetFile
 
         for path in self.files:
-            with _readable(path), ParquetFile(path) as file:
+            # Pages have checksums if their writer made some.
+            with _readable(path), ParquetFile(path, page_checksum_verification=True) as file:
                 for batch in file.iter_batches(BATCH, columns=list(columns), use_threads=False):
                     yield path, batch
 
