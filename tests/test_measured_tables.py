@@ -84,3 +84,16 @@ def test_tucker_decompositions_are_faster_as_measured():
     )
     for row in rows:
         assert row["parafair residual"] == pytest.approx(row["tensorly residual"], rel=1e-9)
+
+
+def test_processes_and_threads_take_as_long_as_measured():
+    text, rows = page("many-machines"), stored("many_processes")
+    assert [(row["processes"], row["threads"]) for row in rows] == 2 * [(1, 1), (1, 2), (2, 1)]
+    for row in rows:
+        times = f"{row['seconds an iteration']:.2f} | {row['CPU seconds an iteration']:.2f}"
+        assert f"| {row['people']:,} | {row['processes']} × {row['threads']} |" in text
+        assert row["difference"] < 1e-10
+        sent = ""
+        if row["processes"] > 1:
+            sent = f" | {row['messages an iteration']:.0f} | {row['bytes an iteration'] / 1e6:.1f} |"
+        assert f"| {times}{sent}" in text
