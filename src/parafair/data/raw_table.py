@@ -45,8 +45,8 @@ def find_files(source: Any) -> list[Path]:
         elif path.is_file():
             if has_ending(path, TEXT_SUFFIXES):
                 raise ValueError(
-                    f"{path} is a table of text, but .parquet files are sorted; convert it first, "
-                    "for example with pandas.read_csv(file).to_parquet(other)"
+                    f"{path} is a table of text, but only .parquet files can be sorted; convert "
+                    "it first, for example with pandas.read_csv(file).to_parquet(other)"
                 )
             found.append(path)
         else:
