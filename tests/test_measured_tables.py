@@ -101,3 +101,72 @@ def test_processes_and_threads_take_as_long_as_measured():
         (shown,) = re.findall(rf"\| {re.escape(who)} \|[^|]*\| ([\d.| ]*\d) \|", text)
         assert shown == " | ".join(cells)
         assert row["difference"] < 1e-10
+
+
+def test_losses_are_faster_than_pyttb_as_measured():
+    text, rows = page("losses"), stored("losses")
+    cases = {(row["loss"], row["missing"], row["method"]): row for row in rows}
+    for (loss, missing, method), own in cases.items():
+        if method != "parafair":
+            continue
+        other, ours = cases[loss, missing, "pyttb"], cases[loss, missing, "pyttb, our start"]
+        share = "none" if not missing else f"{missing:.0%}".replace("%", " %")
+        began = f"{ours['seconds']:.2f} s ({ours['seconds'] / own['seconds']:.1f})"
+        start = f"| {share} | {own['seconds']:.2f} s |"
+        assert re.search(rf"{re.escape(start)}[^|]*\|[^|]*\| {re.escape(began)} \|", text)
+        if other["reached"] == "yes":
+            times = f"{other['seconds'] / own['seconds']:.2g}"
+            assert f"{start} {other['seconds']:.2f} s | {times} | {began} |" in text
+
+
+def test_attackers_of_unseen_data_gain_as_measured():
+    text, rows = page("models"), stored("unseen_data")
+    cells = {}
+    for plain, fair in zip(rows[::2], rows[1::2], strict=True):
+        assert (plain["method"], fair["method"]) == ("none", "invariant")
+        shown = f"{plain['leakage']:.2f}, {fair['leakage']:.2f} ({fair['by chance']:.2f})"
+        cells.setdefault(fair["model"], []).append(shown)
+    assert len(cells) == 11
+    for model, shown in cells.items():
+        assert f"| {model} | {' | '.join(shown)} |" in text
+    means = [
+        sum(row[name] for row in some) / len(some)
+        for some, name in (
+            (rows[::2], "leakage"),
+            (rows[1::2], "leakage"),
+            (rows[1::2], "by chance"),
+        )
+    ]
+    before, after, chance = (f"{mean:.3f}" for mean in means)
+    assert f"The means are {before} before, {after} after and {chance} by chance." in text
+
+
+@pytest.mark.parametrize("model", ["binomial", "poisson"])
+def test_other_strengths_on_unseen_data_leave_what_was_measured(model):
+    text = page("models")
+    rows = [row for row in stored("unseen_strengths") if row["model"] == model and row["seed"] > 40]
+    for strength in ("default", 1000.0, "auto"):
+        some = [row for row in rows if row["strength"] == strength]
+        assert len(some) == 8
+        leakage, chance, residual = (
+            sum(row[name] for row in some) / 8 for name in ("leakage", "by chance", "residual")
+        )
+        largest = max(row["leakage"] for row in some)
+        assert f"| {leakage:.3f} | {chance:.3f} | {largest:.3f} | {residual:.3f} |" in text
+
+
+def test_zeros_that_count_take_time_and_hide_groups_as_measured():
+    text = page("losses")
+    for plain, fair in zip(*([row for row in stored("zeros_time") if row["method"] == method]
+                             for method in ("none", "invariant")), strict=True):  # fmt: skip
+        cells = [
+            f"{row[name]:.1f}" for row in (plain, fair) for name in ("seconds", "times the list")
+        ]
+        assert f'| `"{plain["loss"]}"` | {" | ".join(cells)} |' in text
+    rows = stored("zeros_fairness")
+    for plain, fair in zip(rows[::2], rows[1::2], strict=True):
+        cells = [
+            f"{row[name]:.3f}" for name in ("leakage", "deviance ratio") for row in (plain, fair)
+        ]
+        assert f"| {plain['seed']} | {' | '.join(cells)} |" in text
+        assert (plain["passes 0.05"], fair["passes 0.05"]) == (False, True)
