@@ -170,3 +170,12 @@ def test_zeros_that_count_take_time_and_hide_groups_as_measured():
         ]
         assert f"| {plain['seed']} | {' | '.join(cells)} |" in text
         assert (plain["passes 0.05"], fair["passes 0.05"]) == (False, True)
+
+
+def test_the_squared_loss_takes_as_long_as_before_other_losses():
+    text, rows = page("losses"), stored("squared_before")
+    for row in rows:
+        times = [f"{row[name]:.3g}" for name in ("CPU ms before", "CPU ms now")]
+        ratio = f"{row['now / before']:.2f}"
+        assert re.search(rf"\| {times[0]}0? \| {times[1]}0? \| {ratio} \|", text)
+    assert f"values agree to {max(row['difference'] for row in rows):.0e}" in text
