@@ -179,3 +179,15 @@ def test_the_squared_loss_takes_as_long_as_before_other_losses():
         ratio = f"{row['now / before']:.2f}"
         assert re.search(rf"\| {times[0]}0? \| {times[1]}0? \| {ratio} \|", text)
     assert f"values agree to {max(row['difference'] for row in rows):.0e}" in text
+
+
+def test_lists_of_nonzeros_are_loaded_as_measured():
+    text = page("scale")
+    for row in stored("frostt_load"):
+        cells = (
+            f"{row['nonzeros']:,}",
+            row["file MB"],
+            f"{row['CPU seconds']:.2f}",
+            row["peak MB"],
+        )
+        assert f"| {' | '.join(map(str, cells))} |" in text
