@@ -74,6 +74,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_gpu.py": "everything on another device",
     "test_gpu_processes.py": "process groups on GPUs",
     "test_main.py": "__main__",
+    "test_measured_tables.py": "tables of pages and stored results",
     "test_notebook.py": "all objects in a notebook",
     "test_verdicts.py": "the one rule for what passes, everywhere",
     "test_process_state.py": "global state, which no public call changes",

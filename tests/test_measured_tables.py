@@ -1,6 +1,7 @@
 """Tables of pages say what stored results say."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,109 @@ def test_tucker_decompositions_are_faster_as_measured():
     )
     for row in rows:
         assert row["parafair residual"] == pytest.approx(row["tensorly residual"], rel=1e-9)
+
+
+def test_processes_and_threads_take_as_long_as_measured():
+    text, rows = page("many-machines"), stored("many_processes")
+    assert [(row["processes"], row["threads"]) for row in rows] == 2 * [(1, 1), (1, 2), (2, 1)]
+    for row in rows:
+        who = f"{row['people']:,} | {row['processes']} \N{MULTIPLICATION SIGN} {row['threads']}"
+        cells = [
+            f"{row[name]:.2f}" for name in ("seconds an iteration", "CPU seconds an iteration")
+        ]
+        if row["processes"] > 1:
+            sent = row["bytes an iteration"] / 1e6
+            cells += [f"{row['messages an iteration']:.0f}", f"{sent:.1f}"]
+        (shown,) = re.findall(rf"\| {re.escape(who)} \|[^|]*\| ([\d.| ]*\d) \|", text)
+        assert shown == " | ".join(cells)
+        assert row["difference"] < 1e-10
+
+
+def test_losses_are_faster_than_pyttb_as_measured():
+    text, rows = page("losses"), stored("losses")
+    cases = {(row["loss"], row["missing"], row["method"]): row for row in rows}
+    for (loss, missing, method), own in cases.items():
+        if method != "parafair":
+            continue
+        other, ours = cases[loss, missing, "pyttb"], cases[loss, missing, "pyttb, our start"]
+        share = "none" if not missing else f"{missing:.0%}".replace("%", " %")
+        began = f"{ours['seconds']:.2f} s ({ours['seconds'] / own['seconds']:.1f})"
+        start = f"| {share} | {own['seconds']:.2f} s |"
+        assert re.search(rf"{re.escape(start)}[^|]*\|[^|]*\| {re.escape(began)} \|", text)
+        if other["reached"] == "yes":
+            times = f"{other['seconds'] / own['seconds']:.2g}"
+            assert f"{start} {other['seconds']:.2f} s | {times} | {began} |" in text
+
+
+def test_attackers_of_unseen_data_gain_as_measured():
+    text, rows = page("models"), stored("unseen_data")
+    cells = {}
+    for plain, fair in zip(rows[::2], rows[1::2], strict=True):
+        assert (plain["method"], fair["method"]) == ("none", "invariant")
+        shown = f"{plain['leakage']:.2f}, {fair['leakage']:.2f} ({fair['by chance']:.2f})"
+        cells.setdefault(fair["model"], []).append(shown)
+    assert len(cells) == 11
+    for model, shown in cells.items():
+        assert f"| {model} | {' | '.join(shown)} |" in text
+    means = [
+        sum(row[name] for row in some) / len(some)
+        for some, name in (
+            (rows[::2], "leakage"),
+            (rows[1::2], "leakage"),
+            (rows[1::2], "by chance"),
+        )
+    ]
+    before, after, chance = (f"{mean:.3f}" for mean in means)
+    assert f"The means are {before} before, {after} after and {chance} by chance." in text
+
+
+@pytest.mark.parametrize("model", ["binomial", "poisson"])
+def test_other_strengths_on_unseen_data_leave_what_was_measured(model):
+    text = page("models")
+    rows = [row for row in stored("unseen_strengths") if row["model"] == model and row["seed"] > 40]
+    for strength in ("default", 1000.0, "auto"):
+        some = [row for row in rows if row["strength"] == strength]
+        assert len(some) == 8
+        leakage, chance, residual = (
+            sum(row[name] for row in some) / 8 for name in ("leakage", "by chance", "residual")
+        )
+        largest = max(row["leakage"] for row in some)
+        assert f"| {leakage:.3f} | {chance:.3f} | {largest:.3f} | {residual:.3f} |" in text
+
+
+def test_zeros_that_count_take_time_and_hide_groups_as_measured():
+    text = page("losses")
+    for plain, fair in zip(*([row for row in stored("zeros_time") if row["method"] == method]
+                             for method in ("none", "invariant")), strict=True):  # fmt: skip
+        cells = [
+            f"{row[name]:.1f}" for row in (plain, fair) for name in ("seconds", "times the list")
+        ]
+        assert f'| `"{plain["loss"]}"` | {" | ".join(cells)} |' in text
+    rows = stored("zeros_fairness")
+    for plain, fair in zip(rows[::2], rows[1::2], strict=True):
+        cells = [
+            f"{row[name]:.3f}" for name in ("leakage", "deviance ratio") for row in (plain, fair)
+        ]
+        assert f"| {plain['seed']} | {' | '.join(cells)} |" in text
+        assert (plain["passes 0.05"], fair["passes 0.05"]) == (False, True)
+
+
+def test_the_squared_loss_takes_as_long_as_before_other_losses():
+    text, rows = page("losses"), stored("squared_before")
+    for row in rows:
+        times = [f"{row[name]:.3g}" for name in ("CPU ms before", "CPU ms now")]
+        ratio = f"{row['now / before']:.2f}"
+        assert re.search(rf"\| {times[0]}0? \| {times[1]}0? \| {ratio} \|", text)
+    assert f"values agree to {max(row['difference'] for row in rows):.0e}" in text
+
+
+def test_lists_of_nonzeros_are_loaded_as_measured():
+    text = page("scale")
+    for row in stored("frostt_load"):
+        cells = (
+            f"{row['nonzeros']:,}",
+            row["file MB"],
+            f"{row['CPU seconds']:.2f}",
+            row["peak MB"],
+        )
+        assert f"| {' | '.join(map(str, cells))} |" in text

@@ -355,3 +355,12 @@ def test_a_disk_that_becomes_full_is_named_and_keeps_nothing(tmp_path, place):
     with pytest.raises(OSError, match="the disk of .* is full; free some space"), writer:
         raise OSError(errno.ENOSPC, "No space left on device")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_is_named_whose_temporary_file_found_the_disk_full(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"the disk of \S*/run is full"),
+        new_folder(tmp_path / "run") as folder,
+        new_file(folder / "fit.json"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -15,6 +15,10 @@ LEAST_FREE = 2**18
 FULL = "is full; free some space, or choose another folder"
 
 
+class FullDiskError(OSError):
+    """The disk is full; the message says which, and what to do."""
+
+
 def check_writable(folder: Path) -> None:
     """Raise unless files can be created in a folder."""
     if not os.access(folder, os.W_OK):
@@ -23,12 +27,14 @@ def check_writable(folder: Path) -> None:
     if not disk.total:  # a view of the system, such as /proc
         raise PermissionError(f"{folder} cannot hold files; choose another folder")
     if disk.free < LEAST_FREE:
-        raise OSError(f"the disk of {folder} {FULL}")
+        raise FullDiskError(f"the disk of {folder} {FULL}")
 
 
 @contextmanager
 def full_disk_named(path: Path, remedy: str = FULL) -> Iterator[None]:
     """Name the disk that becomes full, and what to do; the system says neither.
+
+    Of several that are nested, the outermost names it: the others write temporary files.
 
     Args:
         path: The file or folder that is written.
@@ -37,6 +43,7 @@ def full_disk_named(path: Path, remedy: str = FULL) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        full = isinstance(error, FullDiskError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if not full:
             raise
-        raise OSError(f"the disk of {path} {remedy}") from error
+        raise FullDiskError(f"the disk of {path} {remedy}") from error

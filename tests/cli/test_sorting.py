@@ -78,4 +78,7 @@ def test_a_file_without_a_column_is_named_as_one_of_the_source(files, working):
 
 def test_a_csv_file_must_be_converted(files):
     text = run("sort people.csv --modes user,film --value stars --out sorted", code=2)
-    assert "people.csv is a table of text, but .parquet files are sorted; convert it first" in text
+    assert (
+        "people.csv is a table of text, but only .parquet files can be sorted; convert it first"
+        in text
+    )

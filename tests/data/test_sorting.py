@@ -124,6 +124,20 @@ def test_a_damaged_file_is_named(entries, tmp_path):
         sort(raw, tmp_path / "sorted")
 
 
+def test_a_changed_page_is_found_if_its_writer_made_checksums(entries, tmp_path):
+    raw = write(entries, tmp_path / "raw")
+    file = raw / "1.parquet"
+    pandas.read_parquet(file).to_parquet(
+        file, index=False, compression="none", use_dictionary=False, write_page_checksum=True
+    )
+    data = bytearray(file.read_bytes())
+    place = data.find(np.float64(entries["x"].iloc[4]).tobytes())
+    data[place] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(ValueError, match=r"1\.parquet could not be read as Parquet"):
+        sort(raw, tmp_path / "sorted")
+
+
 def test_a_disk_that_is_too_small_is_refused_before_any_work(entries, tmp_path, monkeypatch):
     raw = write(entries, tmp_path / "raw")
     free = shutil.disk_usage(tmp_path)._replace(free=10**6 // 2)

@@ -95,6 +95,19 @@ def test_missing_entries_offsets_and_predictions_are_those_of_one_process(tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [{"method": "mean-matching"}, {"method": "bhattacharyya"}, {"non_negative": (0,)}],
+    ids=str,
+)
+def test_scores_and_signs_are_those_of_one_process(tmp_path, settings):
+    model = FairCP(2, **{"method": "hsic", "max_iter": 8, "tol": 0.0, "ridge": 0.1, **settings})
+    expected = summary(curve(None, model))
+    for found in together(tmp_path, 2, lambda group: summary(curve(group, model))):
+        same(found, expected)
+
+
+@pytest.mark.slow
 def test_fits_of_chunks_are_shared_and_exchanged(tmp_path):
     # Ten times as many people are 18 chunks, in two parts.
     rows = np.tile(ROWS, (10, 1)) + 0.3 * np.random.default_rng(2).standard_normal((10 * PEOPLE, 2))

@@ -1,5 +1,6 @@
 """A fit that was stopped continues with the same result, and nothing else is read or lost."""
 
+import errno
 import json
 import os
 import signal
@@ -123,6 +124,24 @@ def test_an_interrupted_fit_does_not_begin_anew(tmp_path):
     seen = []
     plain().fit(TENSOR, on_iteration=lambda number, _: seen.append(number), **settings)
     assert seen[0] == 8
+
+
+def test_a_full_disk_is_named_and_keeps_the_checkpoint_before(tmp_path, monkeypatch):
+    expected = plain().fit(TENSOR, sensitive_features=GROUPS)
+    folder = tmp_path / "state"
+    stopped(folder)
+    before = (folder / "current.json").read_bytes()
+
+    def full(stream):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("parafair.storage.os.fsync", full)
+        with pytest.raises(OSError, match=r"the disk of \S*/state is full; free some space and"):
+            stopped(folder)
+    assert (folder / "current.json").read_bytes() == before
+    found = plain().fit(TENSOR, sensitive_features=GROUPS, checkpoint=folder)
+    check_same(found, expected)
 
 
 def test_other_settings_and_other_data_are_refused(tmp_path):

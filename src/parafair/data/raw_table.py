@@ -45,8 +45,8 @@ def find_files(source: Any) -> list[Path]:
         elif path.is_file():
             if has_ending(path, TEXT_SUFFIXES):
                 raise ValueError(
-                    f"{path} is a table of text, but .parquet files are sorted; convert it first, "
-                    "for example with pandas.read_csv(file).to_parquet(other)"
+                    f"{path} is a table of text, but only .parquet files can be sorted; convert "
+                    "it first, for example with pandas.read_csv(file).to_parquet(other)"
                 )
             found.append(path)
         else:
@@ -121,7 +121,8 @@ class Table:
         from pyarrow.parquet import ParquetFile
 
         for path in self.files:
-            with _readable(path), ParquetFile(path) as file:
+            # Pages have checksums if their writer made some.
+            with _readable(path), ParquetFile(path, page_checksum_verification=True) as file:
                 for batch in file.iter_batches(BATCH, columns=list(columns), use_threads=False):
                     yield path, batch
 

@@ -86,7 +86,7 @@ def sort_parquet(
         )
     _check_disk(out, table)
     progress = Progress(on_progress, 3 * table.rows)
-    with new_folder(out, overwrite=overwrite, ours=SORTED_FILES) as folder, _full_disk(out, table):
+    with _full_disk(out, table), new_folder(out, overwrite=overwrite, ours=SORTED_FILES) as folder:
         labels = table.labels(progress)
         runs = Runs(folder / "runs", [len(own) for own in labels])
         for positions, values in table.entries(labels, progress):

@@ -24,7 +24,7 @@ from typing import IO, Any, TypeVar
 import torch
 
 from parafair.arguments import real_number, whole_number
-from parafair.disk import check_writable
+from parafair.disk import check_writable, full_disk_named
 from parafair.errors import Terminated
 from parafair.solvers.packing import is_packed, pack, unpack
 from parafair.storage import check_same_settings, new_folder
@@ -41,6 +41,7 @@ FORMAT = 1
 CHECKPOINT_MINUTES = 10.0
 FILES = frozenset({MANIFEST_FILE, STATE_FILE, ARRAYS_FILE})
 MOST_SAVES = 2**31  # the number is part of a file name
+FULL = "is full; free some space and start the fit again: the checkpoint before, if any, stays"
 AGAIN = "delete the folder of the checkpoint and fit again"
 
 T = TypeVar("T")
@@ -161,7 +162,10 @@ class Journal:
         if running is not None and is_packed(running[1]):
             kept = [running[0], pack(running[1], arrays)]
         done = {name: pack(each, arrays) for name, each in self._done.items()}
-        with new_folder(self._place(number), overwrite=True, ours=FILES) as beside:
+        with (
+            full_disk_named(self.folder, FULL),
+            new_folder(self._place(number), overwrite=True, ours=FILES) as beside,
+        ):
             write_arrays(beside / ARRAYS_FILE, arrays)
             write_record(beside / STATE_FILE, {"format": FORMAT, "done": done, "running": kept})
         self.team.count(0)  # all of them have written

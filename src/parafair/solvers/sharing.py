@@ -134,7 +134,8 @@ def deal_people(
             f"process_group has {team.size} processes, but the people form {count} "
             f"part{'s' * (count != 1)}, and every process needs one: a part has 8 chunks or more "
             f"of people who are compared with each other; use at most {count} process"
-            f"{'es' * (count != 1)}, or a smaller chunk_size of parafair.penalties.Invariant"
+            f"{'es' * (count != 1)}, or in Python a smaller chunk_size of "
+            "parafair.penalties.Invariant"
         )
     own = np.flatnonzero(parts * team.size // count == team.rank)
     penalized = np.zeros(n, bool)
