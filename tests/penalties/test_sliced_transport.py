@@ -4,7 +4,7 @@ import pytest
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.metrics import balanced_accuracy_score
 
-from parafair import FairCP, ParafairWarning
+from parafair import FairCP, ParafairWarning, audit, certify, datasets
 from parafair.penalties import SlicedTransport
 
 pytestmark = pytest.mark.filterwarnings("ignore:with noise=0")
@@ -133,3 +133,15 @@ def test_a_seed_determines_the_map(people):
 
     np.testing.assert_array_equal(rows(random_state=3), rows(random_state=3))
     assert np.abs(rows(random_state=3) - rows(random_state=4)).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_few_people_are_known_by_attackers_who_turn_answers_around_as_the_page_says():
+    data = datasets.synthetic(0, shape=(200, 8, 6), rank=3)
+    groups = data.sensitive_features
+    model = FairCP(3, method="sliced-transport").fit(data.tensor, sensitive_features=groups)
+    found = audit(model.embedding_, sensitive_features=groups, attackers=["kernel-vote"])
+    assert found.verdict(max_leakage=0.05).value == "leaks"
+    (attacker,) = [line for line in str(found).splitlines() if line.startswith("kernel-vote")]
+    assert " ! " in attacker  # below chance
+    assert certify(model).leakage("release") < 0.01
