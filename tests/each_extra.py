@@ -27,12 +27,13 @@ def main():
         for file in sorted(Path(folder).iterdir()):
             print(f"{file.name}: {file.stat().st_size / 1e6:.2f} MB")
         (wheel,) = Path(folder).glob("*.whl")
-        for name in names:
-            attempt(name, wheel)
+        failed = [name for name in names if not attempt(name, wheel)]
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 def attempt(name, wheel):
-    """Install the wheel with one extra in a new environment, and use it there."""
+    """Install the wheel with one extra in a new environment, use it there, and say if it works."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / ("Scripts" if sys.platform == "win32" else "bin") / "python"
@@ -40,15 +41,17 @@ def attempt(name, wheel):
         wanted = f"{wheel}[{name}]" if extra else str(wheel)
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         constraints = ["--constraint", ROOT / "constraints.txt"]
-        subprocess.run([*pip, *constraints, wanted], check=True)
+        if subprocess.run([*pip, *constraints, wanted], check=False).returncode:
+            print(f"{name}: cannot be installed", flush=True)
+            return False
         script = Path(__file__).with_name("core_only.py")
         # Not in the repository, whose folders could be imported.
         done = subprocess.run(
             [python, script, *extra], cwd=folder, check=False, capture_output=True, text=True
         )
-    if done.returncode:
-        raise SystemExit(f"{name}:\n{done.stdout}{done.stderr}")
-    print(f"{name}: {done.stdout.splitlines()[-1]}", flush=True)
+    shown = f"\n{done.stdout}{done.stderr}" if done.returncode else done.stdout.splitlines()[-1]
+    print(f"{name}: {shown}", flush=True)
+    return done.returncode == 0
 
 
 if __name__ == "__main__":

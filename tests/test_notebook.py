@@ -30,6 +30,7 @@ from parafair.datasets import Dataset, ratings
 from parafair.display import shortened
 from parafair.model import shown
 from parafair.model.trials import Selection, Trial
+from parafair.penalties import HSIC
 
 HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>\'"& $x$ $\\nope'
 NAMES = [
@@ -178,6 +179,13 @@ def test_a_fitted_model_without_noise_or_features_can_be_shown_and_inspected(fea
     assert "parafair-view" in model._repr_html_()
     assert "embedding_" in dict(inspect.getmembers(model))
     assert set(vars(model)) == before
+
+
+@pytest.mark.parametrize(("method", "expected"), [("hsic", "hsic"), (HSIC(20.0), "HSIC")])
+def test_a_fitted_model_shows_its_method(method, expected):
+    model = FairCP(1, method=method)
+    model.fit(np.random.default_rng(0).normal(size=(20, 3)), sensitive_features=["a", "b"] * 10)
+    assert re.search(rf">method</t[dh]><td[^>]*>{expected}<", model._repr_html_())
 
 
 def test_an_unfitted_model_shows_its_diagram_alone():

@@ -87,6 +87,6 @@ def test_only_the_last_job_of_a_release_may_publish():
     writes = {name for name, job in release["jobs"].items() if "permissions" in job}
     assert writes == {"publish"}
     publish = release["jobs"]["publish"]
-    assert (publish["needs"], publish["environment"]) == ("try", "release")
+    assert (publish["needs"], publish["environment"]) == (["try", "extras"], "release")
     assert publish["permissions"] == {"id-token": "write"}
     assert "secrets" not in (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")

@@ -68,6 +68,7 @@ def test_arguments_of_python_become_options(running, message, expected):
         "max_iter.csv is a file",
         "--given must look like mode=label, got 'test'",
         "rank 1, ridge 1: RMSE 7.052 of held-out entries",
+        "got 'abc' in row 3; leave missing values empty and turn text into numbers first",
     ],
 )
 def test_other_words_stay(running, message):

@@ -50,7 +50,7 @@ CALL = re.compile(r"\b[A-Za-z]\w*\((\w+=[^()]*)\)")
 SUBJECT = re.compile(rf"^((?:[^\s:]+: )?){WORD}(?=,? (?:must|has|have|is|are|if|cannot|needs?)\b)")
 OBJECT = re.compile(
     r"(\b(?:[Ll]eave|[Rr]aise|[Ll]ower|[Oo]mit|[Uu]se|[Pp]ass|other|(?:larger|smaller)|"
-    rf"name in|mode of) |--[\w-]+ (?:or|and) ){WORD}{END}"
+    rf"name in|mode of) |--[\w-]+ (?:or|and) ){WORD}{END}(?! (?:values|entries|people|rows)\b)"
 )
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
 NOTHING = re.compile(r"\b(?:(?:use|pass) )?None (?=for\b|if\b|to\b)")

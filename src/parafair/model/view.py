@@ -25,6 +25,7 @@ def model_view(model: FittedCP) -> str:
         ["entries", training.entries],
         ["embedding", f"{len(model.embedding_):,} people, {model.cp_.rank} columns"],
         ["relative residual", fit.residual],
+        ["method", _method(model.method)],
         ["strength", "none" if record.strength is None else record.strength],
         ["noise", record.noise],
         ["ridge", model.ridge_],
@@ -79,6 +80,11 @@ def tuning_parts(tuning: Tuning) -> list[Html]:
     if tuning.verdict is not None:
         text += f"; fitted to all entries, it {tuning.verdict.value}"
     return [table(rows, header=header, chosen=place), paragraph(f"{text}.")]
+
+
+def _method(method: object) -> str:
+    """Return a name, or of an object that of its class."""
+    return method if isinstance(method, str) else type(method).__name__
 
 
 def _value(value: object) -> Cell:

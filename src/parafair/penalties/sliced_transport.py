@@ -30,7 +30,9 @@ class SlicedTransport:
     training people were moved, so attackers who know one learn little about the other. "transport"
     moves people less, because it matches them optimally, but knows no map for new people.
 
-    The map needs some thousand people: with fewer, quantiles are accidents of the training people.
+    The map needs some thousand people: with fewer, quantiles are accidents of the training people,
+    and groups become more alike than chance makes them, so attackers are wrong too often and know
+    the group by turning their answers around.
     Groups are the observed combinations of categories; new people with another combination move
     like the group that has most categories in common with them. What is finer than the noise stays
     in the rows if the model has no noise: the default is 0.2 of the spread.
