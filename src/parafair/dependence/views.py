@@ -9,7 +9,6 @@ column. The cost of all of them is linear in the number of people.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import log
 
 import torch
 from torch import Tensor
@@ -125,8 +124,7 @@ def row_grams(points: Tensor, gamma: float) -> Iterator[Tensor]:
     """
     squares = points.square().sum(-1, keepdim=True)
     gram = torch.matmul(points, points.mT).mul_(-2).add_(squares).add_(squares.mT)
-    # Powers of two: PyTorch computes them several times as fast as those of e.
-    gram.mul_(-gamma / log(2)).clamp_(LEAST_EXPONENT[points.dtype] / (4 * log(2)), 0).exp2_()
+    gram = gram.mul_(-gamma).clamp_(LEAST_EXPONENT[points.dtype] / 4, 0).exp_()
     gram.diagonal(dim1=-2, dim2=-1).fill_(0)
     yield gram
     # Denormal numbers would make every later operation slow.

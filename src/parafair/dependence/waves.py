@@ -30,7 +30,7 @@ PEOPLE_AT_ONCE = 2048
 
 # Of the products of two columns with each other, half are needed. On a processor they are computed
 # in so many strips, if there are at least so many people that small products do not take longer.
-STRIPS, LEAST_IN_STRIPS = 4, 500
+STRIPS, LEAST_IN_STRIPS = 4, 1000
 
 # Tiles whose sums are in memory at the same time.
 TOGETHER = 16
