@@ -190,6 +190,17 @@ def test_what_trades_of_places_gain_is_what_was_measured():
     assert f"come nearer by {gains[0]:.3f} and {gains[1]:.3f}" in text
 
 
+def test_a_descent_on_the_criterion_gains_what_was_measured():
+    page = (DOCS / "decisions" / "places.md").read_text("utf-8")
+    for row in stored("criterion_descent"):
+        numbers = [f"{row[f'residual {when}']:.4f}" for when in ("before", "after")]
+        numbers += [f"{row[f'deviation {when}']:.2f}" for when in ("before", "after")]
+        numbers += [f"{row[f'leakage {when}']:.3f}" for when in ("before", "after")]
+        assert f"| {' | '.join([row['data'], *numbers])} |" in page
+        assert row["deviation before"] < 1
+        assert abs(row["residual after"] - row["residual before"]) < 0.002
+
+
 def test_a_descent_on_released_rows_gains_what_was_measured():
     page, rows = (DOCS / "decisions" / "places.md").read_text("utf-8"), stored("release_descent")
     assert all(row["certified"] <= 0.05 + 1e-9 for row in rows)
