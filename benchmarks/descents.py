@@ -6,9 +6,12 @@ factors stay as they are. Rows are in coordinates in which squared distances are
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -41,7 +44,7 @@ START, NOISES = 0.03, (0.1, 0.4)
 AIM = 0.047
 CRITERION_STEPS = 100  # each takes longer
 QUICK = ("linear", "svm", "kernel-vote", "neighbors")
-RATE = 0.01  # the first step of Adam, as a share of the spread
+RATE = 0.05  # the first step of Adam, in units of the noise
 # Shares of the descent that are gone, until the certificate is within the limit.
 SHARES = (1.0, 0.9, 0.8, 0.6, 0.4, 0.2)
 
@@ -101,32 +104,48 @@ def release_descent() -> Iterable[Row]:
     but equal in all directions. "after" is as far on the way of the descent as the certificate
     allows.
     """
-    for name, seed in DATA:
-        tensor, sensitive, rank = data_of(name, seed)
-        settings = {"strength": "auto", "guarantee": "release", "max_leakage": MAX_LEAKAGE}
-        fitted = _case(tensor, sensitive, rank, settings)
-        least = float(fitted.squared(fitted.rows, fitted.noise))
-        for level in NOISES:
-            method = {"method": Transport(leakage=START), "noise": level}
-            case = _case(tensor, sensitive, rank, method)
-            spread = level * torch.linalg.cholesky(torch.cov(case.rows.mT)).mT
-            equal = (spread.square().sum() / rank).sqrt() * torch.eye(rank, dtype=spread.dtype)
-            for kind, noise in (("spread", spread), ("equal", equal)):
-                begin = process_time()
-                rows, share, certified = _allowed(case, _descend(case, noise), noise)
-                row: Row = {
-                    "data": f"{name}, seed {seed}",
-                    "noise": level,
-                    "directions": kind,
-                    "residual of the search": least**0.5,
-                    "before": float(case.squared(case.rows, noise)) / least,
-                    "after": float(case.squared(rows, noise)) / least,
-                    "certified": certified,
-                    "share of the descent": share,
-                    "CPU s": process_time() - begin,
-                }
-                print(row, flush=True)
-                yield row
+    yield from _continued(
+        "release_descent", _release_row, product(DATA, NOISES, ("spread", "equal"))
+    )
+
+
+def _release_row(data: tuple[str, int], level: float, directions: str) -> Row:
+    tensor, sensitive, rank = data_of(*data)
+    settings = {"strength": "auto", "guarantee": "release", "max_leakage": MAX_LEAKAGE}
+    fitted = _case(tensor, sensitive, rank, settings)
+    least = float(fitted.squared(fitted.rows, fitted.noise))
+    method = {"method": Transport(leakage=START), "noise": level}
+    case, begin = _case(tensor, sensitive, rank, method), process_time()
+    noise = level * torch.linalg.cholesky(torch.cov(case.rows.mT)).mT
+    if directions == "equal":
+        noise = (noise.square().sum() / rank).sqrt() * torch.eye(rank, dtype=noise.dtype)
+    rows, share, certified = _allowed(case, _descend(case, noise), noise)
+    return {
+        "data": f"{data[0]}, seed {data[1]}",
+        "noise": level,
+        "directions": directions,
+        "residual of the search": least**0.5,
+        "before": float(case.squared(case.rows, noise)) / least,
+        "after": float(case.squared(rows, noise)) / least,
+        "certified": certified,
+        "share of the descent": share,
+        "CPU s": process_time() - begin,
+    }
+
+
+def _continued(name: str, function: Callable[..., Row], jobs: Iterable[Any]) -> Iterable[Row]:
+    """Yield a row per job; if it is interrupted, the same command continues it."""
+    path = Path(__file__).parent / "results" / f"{name}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    lines = path.read_text().splitlines() if path.exists() else []
+    found = [json.loads(line) for line in lines]
+    for job in list(jobs)[len(found) :]:
+        found.append(function(*job))
+        print(found[-1], flush=True)
+        with path.open("a") as file:
+            file.write(json.dumps(found[-1]) + "\n")
+    yield from found
+    path.unlink()
 
 
 def _case(tensor: Any, sensitive: Any, rank: int, settings: dict[str, Any]) -> Case:
@@ -178,19 +197,22 @@ def _descend(case: Case, noise: Tensor) -> Tensor:
         price[0] *= 1.05 if above > 0 else 0.95
         return case.squared(rows, noise) / begin + price[0] * above.clamp_min(0)
 
-    return _adam(case.rows, objective)
+    return _adam(case.rows, noise, objective)
 
 
-def _adam(start: Tensor, objective: Callable[[Tensor], Tensor], steps: int = STEPS) -> Tensor:
-    rows = start.clone().requires_grad_()
-    adam = torch.optim.Adam([rows], lr=RATE * float(start.std()))
+def _adam(
+    start: Tensor, noise: Tensor, objective: Callable[[Tensor], Tensor], steps: int = STEPS
+) -> Tensor:
+    """Return rows after steps of Adam on moves in units of the noise."""
+    moves = torch.zeros_like(start, requires_grad=True)
+    adam = torch.optim.Adam([moves], lr=RATE)
     slower = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
     for _ in range(steps):
         adam.zero_grad()
-        objective(rows).backward()
+        objective(start + moves @ noise).backward()
         adam.step()
         slower.step()
-    return rows.detach()
+    return start + moves.detach() @ noise
 
 
 def criterion_descent() -> Iterable[Row]:
@@ -199,41 +221,40 @@ def criterion_descent() -> Iterable[Row]:
     The noise is that of the fit, drawn afresh in every step. Deviations, in standard deviations,
     are means over twenty draws; leakage is that of an audit of one by the quick attackers.
     """
-    for name, seed in DATA:
-        tensor, sensitive, rank = data_of(name, seed)
-        settings = {"strength": "auto", "max_leakage": MAX_LEAKAGE}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ParafairWarning)
-            model = FairCP(rank, random_state=0, **settings)
-            model.fit(tensor, sensitive_features=sensitive)
-        case, begin = Case.of(model, tensor), process_time()
-        criterion = Invariant().criterion(case.features, case.rows)
-        strength, back = model.record_.strength, torch.linalg.inv(case.turn)
-        generator = torch.Generator().manual_seed(0)
+    yield from _continued("criterion_descent", _criterion_row, DATA[:2])
 
-        def released(rows: Tensor, case: Case = case, generator: Any = generator) -> Tensor:
-            drawn = torch.randn(rows.shape, dtype=rows.dtype, generator=generator)
-            return rows + drawn @ case.noise
 
-        def objective(rows: Tensor, case: Case = case, strength: float = strength) -> Tensor:
-            drawn = released(rows) @ back  # noqa: B023
-            _, gradient = criterion.value_and_gradient(drawn.detach())  # noqa: B023
-            return case.squared(rows, case.noise) + strength * (drawn * gradient).sum()
+def _criterion_row(name: str, seed: int) -> Row:
+    tensor, sensitive, rank = data_of(name, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ParafairWarning)
+        model = FairCP(rank, random_state=0, strength="auto", max_leakage=MAX_LEAKAGE)
+        model.fit(tensor, sensitive_features=sensitive)
+    case, begin = Case.of(model, tensor), process_time()
+    criterion = Invariant().criterion(case.features, case.rows)
+    strength, back = model.record_.strength, torch.linalg.inv(case.turn)
+    generator = torch.Generator().manual_seed(0)
 
-        found = {"before": case.rows, "after": _adam(case.rows, objective, CRITERION_STEPS)}
-        row: Row = {"data": f"{name}, seed {seed}", "strength": strength}
-        for when, rows in found.items():
-            row[f"residual {when}"] = float(case.squared(rows, case.noise)) ** 0.5
-            draws = [released(rows) @ back for _ in range(20)]
-            deviations = [criterion.deviations(d).square().mean().sqrt() for d in draws]
-            row[f"deviation {when}"] = float(torch.stack(deviations).mean())
-            result = audit(
-                draws[0].numpy(), sensitive_features=sensitive, attackers=QUICK, folds=10
-            )
-            row[f"leakage {when}"] = result.leakage
-        row["CPU s"] = process_time() - begin
-        print(row, flush=True)
-        yield row
+    def released(rows: Tensor) -> Tensor:
+        drawn = torch.randn(rows.shape, dtype=rows.dtype, generator=generator)
+        return (rows + drawn @ case.noise) @ back
+
+    def objective(rows: Tensor) -> Tensor:
+        drawn = released(rows)
+        _, gradient = criterion.value_and_gradient(drawn.detach())
+        return case.squared(rows, case.noise) + strength * (drawn * gradient).sum()
+
+    found = {"before": case.rows, "after": _adam(case.rows, case.noise, objective, CRITERION_STEPS)}
+    row: Row = {"data": f"{name}, seed {seed}", "strength": strength}
+    for when, rows in found.items():
+        row[f"residual {when}"] = float(case.squared(rows, case.noise)) ** 0.5
+        draws = [released(rows) for _ in range(20)]
+        deviations = [criterion.deviations(d).square().mean().sqrt() for d in draws]
+        row[f"deviation {when}"] = float(torch.stack(deviations).mean())
+        result = audit(draws[0].numpy(), sensitive_features=sensitive, attackers=QUICK, folds=10)
+        row[f"leakage {when}"] = result.leakage
+    row["CPU s"] = process_time() - begin
+    return row
 
 
 RESTARTS = 100

@@ -238,6 +238,28 @@ def test_what_trades_of_places_gain_is_what_was_measured():
     assert f"come nearer by {gains[0]:.3f} and {gains[1]:.3f}" in text
 
 
+def test_a_descent_on_the_criterion_gains_what_was_measured():
+    page = (DOCS / "decisions" / "places.md").read_text("utf-8")
+    for row in stored("criterion_descent"):
+        numbers = [f"{row[f'residual {when}']:.4f}" for when in ("before", "after")]
+        numbers += [f"{row[f'deviation {when}']:.2f}" for when in ("before", "after")]
+        numbers += [f"{row[f'leakage {when}']:.3f}" for when in ("before", "after")]
+        assert f"| {' | '.join([row['data'], *numbers])} |" in page
+        assert row["deviation before"] < 1
+        assert abs(row["residual after"] - row["residual before"]) < 0.002
+
+
+def test_a_descent_on_released_rows_gains_what_was_measured():
+    page, rows = (DOCS / "decisions" / "places.md").read_text("utf-8"), stored("release_descent")
+    assert all(row["certified"] <= 0.05 + 1e-9 for row in rows)
+    for name in dict.fromkeys(row["data"] for row in rows):
+        own = [row for row in rows if row["data"] == name]
+        before, after = (min(row[when] for row in own) for when in ("before", "after"))
+        shown = name.replace("shift 60/240", "shift, 60 and 240 people")
+        assert f"| {shown} | {before:.3f} | {after:.3f} |" in page
+        assert after > 1.04  # so places without a descent are better
+
+
 def reference():
     """The names and modules that docs/api.md lists."""
     return re.findall(r"^   ~?(parafair[\w.]*)$", (DOCS / "api.md").read_text("utf-8"), re.M)
