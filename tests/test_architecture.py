@@ -98,6 +98,7 @@ ABOUT_SEVERAL_MODULES = {
     "penalties/test_penalties.py": "all penalties",
     "report/test_browser.py": "the page in a browser",
     "report/test_browser_guarantees.py": "certificates in a browser",
+    "report/test_browser_paper.py": "the page on paper in a browser",
     "solvers/test_solvers.py": "all solvers",
 }
 
