@@ -198,6 +198,17 @@ def test_the_profile_shows_stored_times():
     assert "| 12 s | {1:.0f} s |".format(*(row["seconds"] for row in stored("oulad_time"))) in page
 
 
+def test_pages_show_what_threads_change():
+    page, rows = (DOCS / "measured.md").read_text("utf-8"), stored("chance_threads")
+    for row in rows:
+        apart = 100 * row["largest relative difference"]
+        name = row["data"].replace("_", " ")
+        assert f"| {name} | {apart:.2f} % | {row['residuals']} |" in page
+    most = max(row["largest relative difference"] for row in rows)
+    assert (len(rows), ("No fit differs by more than 1 %" in page)) == (6, most <= 0.01)
+    assert f"at most {100 * most:.2f} %" in (DOCS / "faq.md").read_text("utf-8")
+
+
 def test_the_page_shows_how_default_calls_ended():
     page = (DOCS / "measured.md").read_text("utf-8")
     rows = stored("default_calls")
