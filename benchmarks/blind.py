@@ -25,7 +25,6 @@ from benchmarks.marks import SETTINGS
 from benchmarks.parts import part
 from parafair import FairCP, certify, datasets
 from parafair.data.tensor_data import TensorData
-from parafair.encoders import Learned
 
 Row = dict[str, Any]
 RANK, FITTED, NEW, SPLITS = 8, 12_000, 6_000, 2
@@ -47,7 +46,6 @@ MODELS: dict[str, tuple[dict[str, Any] | None, bool]] = {
     "sliced-transport": ({"method": "sliced-transport"}, True),
     "linear encoder": ({"encoder": "linear"}, False),
     "network encoder": ({"encoder": "network"}, False),
-    "network encoder, 1800 steps": ({"encoder": Learned(steps=1800)}, False),
 }
 OF_RACE = ("rows drawn at random", "plain", "sliced-transport", "network encoder")
 STUDENTS: dict[str, dict[str, Any]] = {

@@ -21,10 +21,10 @@ BLUE, ORANGE = "#0072b2", "#d55e00"
 
 
 def table(page, first):
-    """Return the rows of the table of a page whose first column has this heading."""
+    """Return the rows of the tables of a page whose first column has this heading."""
     text = (DOCS / page).read_text("utf-8")
-    block = re.search(rf"^\| {first} .*\n(?:\|.*\n)+", text, re.M)[0]
-    lines = block.splitlines()[2:]
+    blocks = re.findall(rf"^\| {first} .*\n\|[-|]*\n((?:\|.*\n)+)", text, re.M)
+    lines = "".join(blocks).splitlines()
     return [[cell.strip(" *`") for cell in line.strip("|").split("|")] for line in lines]
 
 

@@ -69,6 +69,7 @@ MEASURES = ("leakage", "within new")
 STUDENT_MEASURES = ("leakage", "same marks", "within new")
 TABLES = {
     "adult_methods": adult_lines,
+    "adult_blind": lambda: adult_lines("adult_blind"),
     "adult_limit": limit_lines,
 }
 
@@ -108,6 +109,15 @@ def test_the_text_about_sliced_transport_is_what_was_measured():
         if row["inputs"] == "plain rows"
     ]
     assert f"between {min(limits):.3f} and {max(limits):.3f}" in TEXT
+
+
+def test_the_text_about_encoders_is_what_was_measured():
+    (row,) = (row for row in stored("adult_blind") if row["model"] == "network encoder")
+    told = (
+        "reaches {:.3f}, and {:.3f} within new people, with a network, at an income AUC of {:.3f}"
+    )
+    assert told.format(row["leakage"], row["within new"], row["income AUC"]) in TEXT
+    assert min(row["leakage"], row["within new"]) > 0.05
 
 
 def test_a_part_is_measured_once(tmp_path, monkeypatch):
