@@ -212,7 +212,7 @@ def test_times_of_students_are_those_measured():
     *_, last = stored("oulad_auto")
     seconds = f"{last['seconds of the whole search']:.0f} s"
     chosen = f"strength {last['strength']:.0f} with a residual of {last['residual']:.4f}"
-    assert f'`strength="auto"` {seconds}' in text
+    assert f'`strength="auto"` takes {seconds}' in text
     assert f"{chosen} and a leakage of {last['leakage']:.3f}" in text
     for aim, measured in (("12 s", one), ("240 s", many)):
         assert f"| {aim} | {measured['seconds']:.0f} s |" in profile

@@ -224,7 +224,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         stored: AbstractContextManager[object],
         *,
         of_population: OfPopulation,
-        on_iteration: OnIteration,
+        on_iteration: OnIteration | None,
         on_trial: OnTrial | None,
         on_audit: OnAudit | None,
     ) -> tuple[tuple[Fit, ...], Record]:

@@ -130,7 +130,8 @@ def _projected(problem: Problem, kept: list[int]) -> tuple[Tensor, list[Tensor |
         problem: The problem.
         kept: How many directions of each mode are kept.
     """
-    tensor, bases = problem.data.values, [None] * problem.order
+    tensor = problem.data.values
+    bases: list[Tensor | None] = [None] * problem.order
     for mode in _cheapest_first(problem.shape, kept):
         # Once the people are projected, every process has the whole tensor.
         shared = bases[problem.mode] is None
