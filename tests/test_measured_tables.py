@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -191,3 +192,67 @@ def test_lists_of_nonzeros_are_loaded_as_measured():
             row["peak MB"],
         )
         assert f"| {' | '.join(map(str, cells))} |" in text
+
+
+def power(rows, name):
+    """The power with which a time grows with the people."""
+    people, seconds = (np.log([row[key] for row in rows]) for key in ("people", name))
+    return np.polyfit(people, seconds, 1)[0]
+
+
+def test_streamed_fits_take_time_and_memory_as_measured():
+    text, rows = page("scale"), stored("scale_parquet")
+    busy, quiet, one_core = rows[:2], rows[2:5], rows[5:]
+    for row in busy:
+        cells = [f"{1e9 * row[f'{what}, CPU s'] / row['entries']:.0f}" for what in ("read", "pass")]
+        cells += [f"{row[f'{what} MB'] / 1000:.2f}" for what in ("peak", "bound")]
+        shown = f"{row['people']:,} | {row['entries']:,} | 4 | none | {' | '.join(cells)} |"
+        assert shown in text
+    for row in one_core:
+        cells = [
+            *(f"{row[f'{what}, CPU s']:.3f}" for what in ("read", "pass")),
+            f"{row['fit, CPU s']:.2f}",
+            f"{row['pass, s']:.{1 if row['pass, s'] > 10 else 2}f}",
+            f"{row['fit, s']:.1f}",
+            *(f"{row[f'{what} MB'] / 1000:.2f}" for what in ("peak", "bound")),
+        ]
+        assert f"| {row['people']:,} | {row['entries']:,} | {' | '.join(cells)} |" in text
+    for row in quiet:
+        cells = [
+            f"{row['sort, s']:.1f}",
+            *(f"{row[f'{what}, s']:.2f}" for what in ("read", "pass")),
+            f"{row['fit, s']:.{1 if row['fit, s'] < 10 else 0}f} ({row['iterations']})",
+            *(f"{row[f'{what} MB'] / 1000:.2f}" for what in ("peak", "bound")),
+        ]
+        assert f"| {row['people']:,} | {row['entries']:,} | {' | '.join(cells)} |" in text
+    powers = {name: f"{power(one_core, name):.2f}" for name in one_core[0] if name.endswith(" s")}
+    assert f"the power {powers['pass, CPU s']} of the people" in text
+    assert f"with the power {powers['fit, CPU s']}:" in text
+    assert f"the powers are {powers['pass, s']} and {powers['fit, s']}:" in text
+    assert f"10,000,000 people it is {power(one_core[1:], 'fit, s'):.2f}." in text
+    largest = [row for row in rows if row["people"] == 10**7]
+    rates = {
+        row["threads"]: [
+            f"{row['entries'] / row[f'{what}, s'] / 1e6:.0f}" for what in ("pass", "read")
+        ]
+        for row in largest
+    }
+    assert f"{rates[1][0]} and {rates[1][1]} million on one core" in text
+    assert f"{rates[4][0]} and {rates[4][1]} million with 4 threads" in text
+
+
+def test_steps_and_sums_on_a_gpu_take_as_long_as_measured():
+    text = page("scale")
+    (step,) = (row for row in stored("gpu_iteration") if row["people"] == 10**6)
+    seconds = step["step, ms"] / 1000
+    for people, gpus in ((10**6, 1), (10**7, 8), (10**8, 8)):
+        each = people // gpus
+        shown = f"| {people:,} | {gpus} | {each:,} | {seconds * each / 1e6:.2f} ("
+        assert shown in text
+    (fit,) = (row for row in stored("gpu_fit") if row["shape"].startswith("1000000 "))
+    assert f"(`gpu_fit`) | 120 s | {fit['seconds']:.0f} s |" in text
+    kernels, plain = stored("frostt_sweep")
+    for row, name in ((kernels, "in one pass"), (plain, "plain PyTorch")):
+        times = [1000 * row[what] for what in ("sweep, s", "gradients, s")]
+        cells = [f"{time:.{1 if time < 10 else 0}f} ms" for time in times]
+        assert f"{name} | {' | '.join(cells)} |" in text
