@@ -156,6 +156,20 @@ def test_other_strengths_on_unseen_data_leave_what_was_measured(model):
         assert f"| {leakage:.3f} | {chance:.3f} | {largest:.3f} | {residual:.3f} |" in text
 
 
+def test_more_noise_leaves_what_was_measured_on_unseen_data():
+    text, rows = page("models"), stored("unseen_noise")
+    assert [row["seed"] for row in rows] == list(range(41, 49))
+    leakage, chance, residual = (
+        sum(row[name] for row in rows) / 8 for name in ("leakage", "by chance", "residual")
+    )
+    largest = max(row["leakage"] for row in rows)
+    numbers = " | ".join(f"{number:.3f}" for number in (leakage, chance, largest, residual))
+    assert f"noise of 0.3 instead of 0.1 | {numbers} |" in text
+    above = np.array([row["leakage"] - row["by chance"] for row in rows])
+    assert f"leaves {above.mean():.2f} above chance" in text
+    assert above.mean() < above.std(ddof=1) / len(rows) ** 0.5
+
+
 def test_zeros_that_count_take_time_and_hide_groups_as_measured():
     text = page("losses")
     for plain, fair in zip(*([row for row in stored("zeros_time") if row["method"] == method]

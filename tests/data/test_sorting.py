@@ -114,7 +114,9 @@ def test_a_row_without_a_label_is_named_by_its_place_in_the_file(entries, tmp_pa
     assert len(entries) > 150  # more than one batch
     label = entries["who"].where(np.arange(len(entries)) != 142)
     raw = write(entries.assign(who=label), tmp_path / "raw", files=1)
-    with pytest.raises(ValueError, match=r"0\.parquet has rows without a label, the first .* 142 "):
+    with pytest.raises(
+        ValueError, match=r"0\.parquet has rows without a label, the first is row 142,"
+    ):
         sort(raw, tmp_path / "sorted")
 
 

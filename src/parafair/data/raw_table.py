@@ -206,8 +206,8 @@ def _distinct(
     if column.null_count:
         row = first + int(np.asarray(column.is_null()).argmax())
         raise ValueError(
-            f"column {name!r} of {path} has rows without a label, the first of them row {row} from 0 on; "
-            "fill them or drop these rows"
+            f"column {name!r} of {path} has rows without a label, the first is row {row}, counted "
+            "from 0; fill them or drop these rows"
         )
     if pa.types.is_signed_integer(column.type):
         return np.asarray(column.to_numpy(), dtype=np.int64), None
