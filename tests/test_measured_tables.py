@@ -255,6 +255,13 @@ def test_streamed_fits_take_time_and_memory_as_measured():
     assert f"{rates[4][0]} and {rates[4][1]} million with 4 threads" in text
 
 
+def test_generated_people_take_the_memory_that_was_measured():
+    (row,) = stored("scale_generated")
+    assert (row["people"], row["iterations"], row["rank"]) == (10**6, 3, 4)
+    sizes = [f"{row[f'{what} MB'] / 1000:.2f} GB" for what in ("peak", "bound")]
+    assert f"fitted in {sizes[0]}, with a bound of {sizes[1]}; more" in page("scale")
+
+
 def test_steps_and_sums_on_a_gpu_take_as_long_as_measured():
     text = page("scale")
     (step,) = (row for row in stored("gpu_iteration") if row["people"] == 10**6)
