@@ -18,7 +18,7 @@ Names, the default being all of them:
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
   and counts: losses, linked_noise, zeros_time, zeros_fairness; all of these: unseen_data,
-  unseen_strengths
+  unseen_strengths, unseen_noise
 * the squared loss before other losses existed: squared_before, which needs an earlier version
 * only with a CUDA device: gpu_iteration, gpu_criterion, gpu_khsic, gpu_fit
 
@@ -309,6 +309,7 @@ BENCHMARKS = {
     "squared_before": before_losses.squared_before,
     "unseen_data": unseen.unseen_data,
     "unseen_strengths": unseen.unseen_strengths,
+    "unseen_noise": unseen.unseen_noise,
     "zeros_time": zeros.zeros_time,
     "zeros_fairness": zeros.zeros_fairness,
     "ridge": ratings.ridge,

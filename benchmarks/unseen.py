@@ -65,6 +65,14 @@ def unseen_strengths() -> Iterable[Row]:
                        "strength": strength or "default", **found}  # fmt: skip
 
 
+def unseen_noise() -> Iterable[Row]:
+    """Binomial on "product", the largest leakage of `unseen_data`, with three times the noise."""
+    for seed in OTHER_SEEDS:
+        arguments = {**MODELS["binomial"], "noise": 0.3}
+        found = _measured(arguments, "invariant", seed, *case_of("binomial", "product", seed))
+        yield {"model": "binomial", "kind": "product", "seed": seed, "noise": 0.3, **found}
+
+
 def case_of(name: str, kind: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return entries for a model, and the groups that show in them."""
     groups, rows, others = draw(seed, kind, non_negative=name in NON_NEGATIVE)

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -155,6 +156,20 @@ def test_other_strengths_on_unseen_data_leave_what_was_measured(model):
         assert f"| {leakage:.3f} | {chance:.3f} | {largest:.3f} | {residual:.3f} |" in text
 
 
+def test_more_noise_leaves_what_was_measured_on_unseen_data():
+    text, rows = page("models"), stored("unseen_noise")
+    assert [row["seed"] for row in rows] == list(range(41, 49))
+    leakage, chance, residual = (
+        sum(row[name] for row in rows) / 8 for name in ("leakage", "by chance", "residual")
+    )
+    largest = max(row["leakage"] for row in rows)
+    numbers = " | ".join(f"{number:.3f}" for number in (leakage, chance, largest, residual))
+    assert f"noise of 0.3 instead of 0.1 | {numbers} |" in text
+    above = np.array([row["leakage"] - row["by chance"] for row in rows])
+    assert f"leaves {above.mean():.2f} above chance" in text
+    assert above.mean() < above.std(ddof=1) / len(rows) ** 0.5
+
+
 def test_zeros_that_count_take_time_and_hide_groups_as_measured():
     text = page("losses")
     for plain, fair in zip(*([row for row in stored("zeros_time") if row["method"] == method]
@@ -217,3 +232,74 @@ def test_times_of_students_are_those_measured():
     for aim, measured in (("12 s", one), ("240 s", many)):
         assert f"| {aim} | {measured['seconds']:.0f} s |" in profile
     assert f"| 180 s | {seconds} |" in profile
+
+
+def power(rows, name):
+    """The power with which a time grows with the people."""
+    people, seconds = (np.log([row[key] for row in rows]) for key in ("people", name))
+    return np.polyfit(people, seconds, 1)[0]
+
+
+def test_streamed_fits_take_time_and_memory_as_measured():
+    text, rows = page("scale"), stored("scale_parquet")
+    busy, quiet, one_core = rows[:2], rows[2:5], rows[5:]
+    for row in busy:
+        cells = [f"{1e9 * row[f'{what}, CPU s'] / row['entries']:.0f}" for what in ("read", "pass")]
+        cells += [f"{row[f'{what} MB'] / 1000:.2f}" for what in ("peak", "bound")]
+        shown = f"{row['people']:,} | {row['entries']:,} | 4 | none | {' | '.join(cells)} |"
+        assert shown in text
+    for row in one_core:
+        cells = [
+            *(f"{row[f'{what}, CPU s']:.3f}" for what in ("read", "pass")),
+            f"{row['fit, CPU s']:.2f}",
+            f"{row['pass, s']:.{1 if row['pass, s'] > 10 else 2}f}",
+            f"{row['fit, s']:.1f}",
+            *(f"{row[f'{what} MB'] / 1000:.2f}" for what in ("peak", "bound")),
+        ]
+        assert f"| {row['people']:,} | {row['entries']:,} | {' | '.join(cells)} |" in text
+    for row in quiet:
+        cells = [
+            f"{row['sort, s']:.1f}",
+            *(f"{row[f'{what}, s']:.2f}" for what in ("read", "pass")),
+            f"{row['fit, s']:.{1 if row['fit, s'] < 10 else 0}f} ({row['iterations']})",
+            *(f"{row[f'{what} MB'] / 1000:.2f}" for what in ("peak", "bound")),
+        ]
+        assert f"| {row['people']:,} | {row['entries']:,} | {' | '.join(cells)} |" in text
+    powers = {name: f"{power(one_core, name):.2f}" for name in one_core[0] if name.endswith(" s")}
+    assert f"the power {powers['pass, CPU s']} of the people" in text
+    assert f"with the power {powers['fit, CPU s']}:" in text
+    assert f"the powers are {powers['pass, s']} and {powers['fit, s']}:" in text
+    assert f"10,000,000 people it is {power(one_core[1:], 'fit, s'):.2f}." in text
+    largest = [row for row in rows if row["people"] == 10**7]
+    rates = {
+        row["threads"]: [
+            f"{row['entries'] / row[f'{what}, s'] / 1e6:.0f}" for what in ("pass", "read")
+        ]
+        for row in largest
+    }
+    assert f"{rates[1][0]} and {rates[1][1]} million on one core" in text
+    assert f"{rates[4][0]} and {rates[4][1]} million with 4 threads" in text
+
+
+def test_generated_people_take_the_memory_that_was_measured():
+    (row,) = stored("scale_generated")
+    assert (row["people"], row["iterations"], row["rank"]) == (10**6, 3, 4)
+    sizes = [f"{row[f'{what} MB'] / 1000:.2f} GB" for what in ("peak", "bound")]
+    assert f"fitted in {sizes[0]}, with a bound of {sizes[1]}; more" in page("scale")
+
+
+def test_steps_and_sums_on_a_gpu_take_as_long_as_measured():
+    text = page("scale")
+    (step,) = (row for row in stored("gpu_iteration") if row["people"] == 10**6)
+    seconds = step["step, ms"] / 1000
+    for people, gpus in ((10**6, 1), (10**7, 8), (10**8, 8)):
+        each = people // gpus
+        shown = f"| {people:,} | {gpus} | {each:,} | {seconds * each / 1e6:.2f} ("
+        assert shown in text
+    (fit,) = (row for row in stored("gpu_fit") if row["shape"].startswith("1000000 "))
+    assert f"(`gpu_fit`) | 120 s | {fit['seconds']:.0f} s |" in text
+    kernels, plain = stored("frostt_sweep")
+    for row, name in ((kernels, "in one pass"), (plain, "plain PyTorch")):
+        times = [1000 * row[what] for what in ("sweep, s", "gradients, s")]
+        cells = [f"{time:.{1 if time < 10 else 0}f} ms" for time in times]
+        assert f"{name} | {' | '.join(cells)} |" in text

@@ -142,6 +142,13 @@ def test_a_ridge_is_named_beside_the_penalty(tables):
     assert "and ridge" not in text
 
 
+def test_a_ridge_that_no_held_out_entries_have_selected_does_not_say_so(arrays):
+    np.save("tensor.npy", np.random.default_rng(0).poisson(2.0, size=(40, 4, 3)))
+    text = run(*FIT, *PEOPLE, "--loss", "poisson", "--method", "none")
+    assert "ridge 0.1, selected by --ridge auto" in text
+    assert "held-out" not in text
+
+
 def test_one_observation_per_person_works(tables):
     table = pd.read_csv("scores.csv").drop_duplicates("student")
     table.to_csv("scores.csv", index=False)

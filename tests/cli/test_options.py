@@ -123,7 +123,10 @@ def test_the_help_tells_when_there_is_a_ridge(working):
         (("--loss", "poisson:3"), "--loss poisson has no setting, got 'poisson:3'; leave :3 out"),
         (("--loss", "binomial:x"), "--loss binomial must have a whole number after the colon, its"),
         (("--loss", "huber:"), "--loss huber must have a number after the colon, its delta, got"),
-        (("--loss", "binomial:0"), "trials must be a whole number of at least 1, got 0"),
+        (
+            ("--loss", "binomial:0"),
+            "--loss binomial:0: trials must be a whole number of at least 1, got 0",
+        ),
         (("--loss", "binomal:3"), "--loss must be one of squared, huber, bernoulli"),
         (("--init", "ones"), "--init must be one of uniform, normal, svd; got 'ones'"),
         (("--init", "svd", "--n-init", 2), "--n-init 2 needs random starts"),

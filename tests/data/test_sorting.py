@@ -96,7 +96,7 @@ def test_progress_ends_at_the_total(entries, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.assign(who=t["who"].where(t["what"] > 0)), "rows without a label, such as"),
+        (lambda t: t.assign(who=t["who"].where(t["what"] > 0)), "rows without a label, the first"),
         (lambda t: t.assign(x=np.inf), "has infinite values; remove them"),
         (lambda t: t.assign(x="much"), "must hold numbers, got"),
         (lambda t: t.assign(x=np.nan), "has no values: all are missing"),
@@ -108,6 +108,16 @@ def test_broken_tables_are_refused_and_leave_nothing(entries, tmp_path, change, 
     with pytest.raises(ValueError, match=message):
         sort(raw, tmp_path / "sorted")
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+
+
+def test_a_row_without_a_label_is_named_by_its_place_in_the_file(entries, tmp_path):
+    assert len(entries) > 150  # more than one batch
+    label = entries["who"].where(np.arange(len(entries)) != 142)
+    raw = write(entries.assign(who=label), tmp_path / "raw", files=1)
+    with pytest.raises(
+        ValueError, match=r"0\.parquet has rows without a label, the first is row 142,"
+    ):
+        sort(raw, tmp_path / "sorted")
 
 
 def test_text_and_numbers_do_not_mix(entries, tmp_path):

@@ -228,6 +228,14 @@ def test_bad_arrays_are_refused(array, error, message):
         TensorData.from_array(array)
 
 
+def test_an_infinite_entry_of_a_list_is_named_by_its_cell():
+    cells = torch.tensor([[0, 1, 1], [2, 0, 2]])
+    values = torch.tensor([1.0, 2.0, float("inf")])
+    listed = torch.sparse_coo_tensor(cells, values, (2, 3), check_invariants=True)
+    with pytest.raises(ValueError, match=r"1 infinite entries, the first at index \(1, 2\)"):
+        TensorData.from_array(listed)
+
+
 @pytest.mark.parametrize(
     ("parts", "message"),
     [

@@ -117,7 +117,7 @@ def show_result(model: FairCP | FairTucker, held_out: HeldOut | None) -> None:
     if model.fit_.noise:
         echo(describe_noise(model.record_.noise, model.fit_))
     if model.ridge == "auto" and model.ridge_:
-        echo(f"ridge {model.ridge_:g}, selected by the error of held-out entries")
+        echo(f"ridge {model.ridge_:g}, selected by --ridge auto")
     if held_out is not None:
         output.print(held_out.table())
 

@@ -237,7 +237,10 @@ def _loss(option: str, text: str) -> Any:
         raise ValueError(
             f"{option} {name} must have {kind} after the colon, its {setting}, got {text!r}"
         ) from error
-    return replace(loss, **{setting: value})
+    try:
+        return replace(loss, **{setting: value})
+    except ValueError as error:
+        raise ValueError(f"{option} {text}: {error}") from error
 
 
 def _several(name: str, value: Any) -> list[Any]:

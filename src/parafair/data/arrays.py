@@ -159,8 +159,17 @@ def as_tensor(value: Any, *, name: str = "array", dtype: torch.dtype | None = No
     return tensor
 
 
-def check_finite(tensor: Tensor, name: str, *, missing: bool = False) -> float:
-    """Return the norm of the observed entries; raise if one is infinite, or NaN unless allowed."""
+def check_finite(
+    tensor: Tensor, name: str, *, missing: bool = False, indices: Tensor | None = None
+) -> float:
+    """Return the norm of the observed entries; raise if one is infinite, or NaN unless allowed.
+
+    Args:
+        tensor: The entries.
+        name: What they are called.
+        missing: Whether NaN is a missing entry.
+        indices: The positions of listed entries, shape (order, count); None for a whole tensor.
+    """
     # The norm is undefined if any entry is, and needs little memory to find out.
     norm = _norm(pieces(tensor))
     if isfinite(norm):
@@ -172,7 +181,8 @@ def check_finite(tensor: Tensor, name: str, *, missing: bool = False) -> float:
     # Squares of entries that are finite may overflow too.
     if any(bool(wrong(piece).any()) for piece in pieces(tensor)):
         bad = wrong(tensor)
-        where = tuple(bad.nonzero()[0].tolist())
+        first = bad.nonzero()[0]
+        where = tuple((first if indices is None else indices[:, int(first)]).tolist())
         kind = "infinite" if missing else "NaN or infinite"
         remedy = "or make them NaN to mark them missing" if missing else "or impute them"
         raise ValueError(

@@ -117,21 +117,24 @@ class Table:
             )
         return total
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[Path, pyarrow.RecordBatch]]:
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[Path, int, pyarrow.RecordBatch]]:
+        """Yield batches of rows, each with its file and the number of its first row there."""
         from pyarrow.parquet import ParquetFile
 
         for path in self.files:
             # Pages have checksums if their writer made some.
             with _readable(path), ParquetFile(path, page_checksum_verification=True) as file:
+                first = 0
                 for batch in file.iter_batches(BATCH, columns=list(columns), use_threads=False):
-                    yield path, batch
+                    yield path, first, batch
+                    first += batch.num_rows
 
     def labels(self, progress: Progress) -> list[NDArray[Any]]:
         """Return the distinct labels of every mode, sorted."""
         found = {name: _Distinct(name) for name in self.modes}
-        for path, batch in self._batches(self.modes):
+        for path, first, batch in self._batches(self.modes):
             for name, own in found.items():
-                own.add(path, _distinct(path, name, batch.column(name))[0])
+                own.add(path, _distinct(path, name, batch.column(name), first)[0])
             progress.add(batch.num_rows)
         return [own.all() for own in found.values()]
 
@@ -139,12 +142,12 @@ class Table:
         self, labels: Sequence[NDArray[Any]], progress: Progress
     ) -> Iterator[tuple[list[NDArray[np.int64]], NDArray[np.float64]]]:
         """Yield positions in every mode and values, of the rows that have a value."""
-        for path, batch in self._batches((*self.modes, self.value)):
+        for path, first, batch in self._batches((*self.modes, self.value)):
             values = _numbers(path, self.value, batch.column(self.value))
             present = ~np.isnan(values)
             positions = []
             for name, own in zip(self.modes, labels, strict=True):
-                distinct, code = _distinct(path, name, batch.column(name))
+                distinct, code = _distinct(path, name, batch.column(name), first)
                 places = _find(distinct, own)
                 positions.append((places if code is None else places[code])[present])
             progress.add(batch.num_rows)
@@ -195,16 +198,16 @@ def _unique(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _distinct(
-    path: Path, name: str, column: pyarrow.Array
+    path: Path, name: str, column: pyarrow.Array, first: int
 ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
     """Return labels of a column, and the label of each row; None if there is one for each row."""
     import pyarrow as pa
 
     if column.null_count:
-        row = int(np.asarray(column.is_null()).argmax())
+        row = first + int(np.asarray(column.is_null()).argmax())
         raise ValueError(
-            f"column {name!r} of {path} has rows without a label, such as row {row} of a batch; "
-            "fill them or drop these rows"
+            f"column {name!r} of {path} has rows without a label, the first is row {row}, counted "
+            "from 0; fill them or drop these rows"
         )
     if pa.types.is_signed_integer(column.type):
         return np.asarray(column.to_numpy(), dtype=np.int64), None

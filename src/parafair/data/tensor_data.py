@@ -381,7 +381,7 @@ class TensorData(Shaped):
     def _check_values(self) -> None:
         if self.values.dtype not in (torch.float32, torch.float64):
             self._set("values", self.values.double())
-        check_finite(self.values, "X", missing=True)
+        check_finite(self.values, "X", missing=True, indices=self.indices)
         if self.indices is not None and self.absent == "missing":
             known = ~self.values.isnan()
             if not known.all():
