@@ -1,6 +1,7 @@
 """Tables of pages say what stored results say."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -191,3 +192,47 @@ def test_lists_of_nonzeros_are_loaded_as_measured():
             row["peak MB"],
         )
         assert f"| {' | '.join(map(str, cells))} |" in text
+
+
+def test_selected_strengths_end_at_chance_as_measured():
+    text, rows = page("measured"), stored("chance_auto")
+    assert len(rows) == 13
+    for row in rows:
+        limit = "" if math.isnan(row["limit"]) else f"{row['limit']:.4f} "
+        off = sorted({row["off chance"], row["strangers off chance"]} - {"none"}) or ["none"]
+        assert (
+            f"| {row['data']} | {row['strength']:,.0f} | {row['residual']:.4f} | {limit}"
+            f"| {row['leakage']:.3f} | {row['attackers']} | {row['strangers']:.3f} "
+            f"| {', '.join(off)} |"
+        ) in text
+    assert all(row["passed"] for row in rows)
+    assert {row["status"] for row in rows} == {"CONVERGED"}
+
+
+def test_groups_at_random_stay_unrecognizable_as_measured():
+    text, rows = page("measured"), stored("chance_random")
+    cells = {}
+    for row in rows:
+        shown = f"{row['leakage']:.3f} ({row['attackers']})"
+        cells.setdefault(row["data"].replace("_", " "), []).append(shown)
+    assert (len(rows), len(cells)) == (30, 10)
+    for data, shown in cells.items():
+        assert f"| {data} | {' | '.join(shown)} |" in text
+    off = sum(row["off chance"] != "none" for row in rows)
+    strangers = sum(row["strangers off chance"] != "none" for row in rows)
+    without = sum(
+        not float(row["interval"].split(" to ")[0]) <= 0 <= float(row["interval"].split(" to ")[1])
+        for row in rows
+    )
+    assert f"in {off} of the 30 fits" in text
+    assert f"Strangers are in {strangers}" in text
+    assert f"intervals of the leakage without 0: {without}" in text
+
+
+def test_ten_seeds_end_as_measured():
+    text, rows = page("measured"), stored("chance_seeds")
+    assert len(rows) == 5
+    for row in rows:
+        ratio = f"{row['largest / smallest objective']:.4f}"
+        assert f"| {row['data'].replace('_', ' ')} | {ratio} | {row['residuals']} |" in text
+        assert row["status"] == "CONVERGED"

@@ -17,6 +17,7 @@ from parafair.solvers.objective import Objective
 from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Iteration, Status, Stop, best
+from parafair.tiles import in_smaller_tiles
 
 
 class State(Protocol):
@@ -141,7 +142,7 @@ def solve_batch(
     least = max(torch.finfo(problem.prototype.dtype).eps ** 2, stop.enough)
     floor = least * problem.total / problem.count
     begin = perf_counter() - max((fit.seconds for fit in before), default=0.0)
-    state = solver.init(problem, starts)
+    state, step = in_smaller_tiles(solver.init)(problem, starts), in_smaller_tiles(solver.step)
     histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]
     if before:
         histories = [list(fit.history) for fit in before]
@@ -174,7 +175,7 @@ def solve_batch(
     try:
         while current[1]:
             previous, running, iterations = current
-            state = solver.step(problem, previous)
+            state = step(problem, previous)
             kept, ends = [], _ends(state)
             entries = _entries(state.objective, perf_counter() - begin)
             for position, (member, entry) in enumerate(zip(running, entries, strict=True)):
