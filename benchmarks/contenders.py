@@ -15,6 +15,7 @@ import torch
 
 from parafair.data.tensor_data import TensorData
 from parafair.solvers import BlockDescent, solve_batch
+from parafair.solvers.compression import compressed_fits
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Stop
 
@@ -22,15 +23,25 @@ from parafair.solvers.result import Stop
 Run = Callable[[int], list[np.ndarray]]
 
 
-def parafair(extrapolate: bool) -> Callable[[np.ndarray, list[np.ndarray]], Run]:
-    """Our block descent, with or without extrapolation."""
+def parafair(tensor: np.ndarray, start: list[np.ndarray]) -> Run:
+    """Our plain decompositions, as fits begin: those of the compressed tensor."""
+    problem, starts = _problem(tensor, start)
+
+    def run(sweeps: int) -> list[np.ndarray]:
+        found = compressed_fits(problem, starts, stop=Stop(sweeps, 0))
+        assert found is not None
+        return [factor.numpy() for factor in found[0].cp.factors]
+
+    return run
+
+
+def blocks(extrapolate: bool) -> Callable[[np.ndarray, list[np.ndarray]], Run]:
+    """Our block descent on the whole tensor, with or without extrapolation."""
 
     def prepare(tensor: np.ndarray, start: list[np.ndarray]) -> Run:
-        data = TensorData.from_array(tensor)
-        starts = tuple(torch.from_numpy(factor)[None] for factor in start)
+        problem, starts = _problem(tensor, start)
 
         def run(sweeps: int) -> list[np.ndarray]:
-            problem = Problem(data, start[0].shape[1])
             solver = BlockDescent(extrapolate)
             (fit,) = solve_batch(problem, solver, starts=starts, stop=Stop(sweeps, 0))
             return [factor.numpy() for factor in fit.cp.factors]
@@ -38,6 +49,14 @@ def parafair(extrapolate: bool) -> Callable[[np.ndarray, list[np.ndarray]], Run]
         return run
 
     return prepare
+
+
+def _problem(
+    tensor: np.ndarray, start: list[np.ndarray]
+) -> tuple[Problem, tuple[torch.Tensor, ...]]:
+    """Return the problem and its start."""
+    starts = tuple(torch.from_numpy(factor)[None] for factor in start)
+    return Problem(TensorData.from_array(tensor), start[0].shape[1]), starts
 
 
 def tensorly(backend: str) -> Callable[[np.ndarray, list[np.ndarray]], Run]:
@@ -115,8 +134,9 @@ def quiet():
 
 
 CONTENDERS = {
-    "parafair": parafair(True),
-    "parafair, no extrapolation": parafair(False),
+    "parafair": parafair,
+    "parafair, whole tensor": blocks(True),
+    "parafair, whole tensor, no extrapolation": blocks(False),
     "tensorly (numpy)": tensorly("numpy"),
     "tensorly (torch)": tensorly("pytorch"),
     "pyttb": pyttb,

@@ -236,3 +236,29 @@ def test_ten_seeds_end_as_measured():
         ratio = f"{row['largest / smallest objective']:.4f}"
         assert f"| {row['data'].replace('_', ' ')} | {ratio} | {row['residuals']} |" in text
         assert row["status"] == "CONVERGED"
+
+
+def test_times_of_fits_before_and_after_are_those_measured():
+    text, rows = page("measured"), stored("fair_time")
+    assert len(rows) == 4
+    for row in rows:
+        digits = 0 if row["seconds"] > 10 else 1
+        times = [f"{row[name]:.{digits}f}" for name in ("seconds before", "seconds")]
+        residuals = [f"{row[name]:.3f}" for name in ("residual before", "residual")]
+        assert f"| {' | '.join(times + residuals)} |" in text
+
+
+def test_times_of_students_are_those_measured():
+    text, profile = page("oulad"), page("profile")
+    plain, one, strong, many = stored("oulad_time")
+    for row in (plain, one, strong, many):
+        digits = 1 if row["seconds"] < 10 else 0
+        assert f"| {row['seconds']:.{digits}f} s, {row['peak MB'] / 1000:.2f} GB |" in text
+    *_, last = stored("oulad_auto")
+    seconds = f"{last['seconds of the whole search']:.0f} s"
+    chosen = f"strength {last['strength']:.0f} with a residual of {last['residual']:.4f}"
+    assert f'`strength="auto"` takes {seconds}' in text
+    assert f"{chosen} and a leakage of {last['leakage']:.3f}" in text
+    for aim, measured in (("12 s", one), ("240 s", many)):
+        assert f"| {aim} | {measured['seconds']:.0f} s |" in profile
+    assert f"| 180 s | {seconds} |" in profile

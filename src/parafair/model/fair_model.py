@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from parafair.data.side_columns import match_index
 from parafair.data.tensor_data import TensorData
 from parafair.encoders.learned import Learned
 from parafair.encoders.result import load_fit
-from parafair.errors import ConvergenceWarning, Interrupted, ParafairWarning, warn
+from parafair.errors import ConvergenceWarning, Interrupted, warn
 from parafair.failures import telling_others
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.losses import Loss
@@ -31,21 +32,22 @@ from parafair.model.guaranteed import (
 )
 from parafair.model.held_out import certified_leakage, check_people
 from parafair.model.mapping import check_parts
-from parafair.model.noise import describe_noise, warn_of_costly_noise, warn_without_noise
+from parafair.model.noise import Noise
 from parafair.model.notices import warn_of_data, warn_of_interruption
 from parafair.model.preparation import Settings
-from parafair.model.progress import print_audits, print_iterations, print_line, print_trials
+from parafair.model.progress import print_audits, print_iterations, print_trials
 from parafair.model.record import RECORD_FILE, Record
 from parafair.model.ridge import Ridge
 from parafair.model.shown import ShownModel
 from parafair.model.side import warn_of_proxies
 from parafair.model.strength import OnAudit, select_strength
 from parafair.model.task import Task
+from parafair.model.telling import tell_noise, tell_ridge, warn_of_fit
 from parafair.model.together import check_same, check_together, identity_of
 from parafair.model.training import TRAINING_FILE, Training
 from parafair.model.trials import OnTrial, Selection
 from parafair.model.unfolding import Unfolding
-from parafair.solvers import LBFGS, BlockDescent, Fit, GradientBCD, Solver, Status
+from parafair.solvers import Fit, Solver, Status
 from parafair.solvers.checkpoints import CHECKPOINT_MINUTES, check_checkpoint, checkpointing
 from parafair.solvers.fitting import complete
 from parafair.solvers.init import InitName
@@ -53,9 +55,6 @@ from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.sharing import check_shareable, gather_fit
 from parafair.stored import is_stored, reading
 from parafair.team import team_of
-
-# Relative rounding error of an objective in single precision.
-ROUNDING = 1e-6
 
 
 class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
@@ -172,7 +171,7 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         warn_of_data(problem, settings, task.unfolding)
         warn_of_proxies(problem, task.columns, stacklevel=2)
         task.warn_small_groups(stacklevel=2)
-        self._tell_ridge(task)
+        tell_ridge(self, task, stacklevel=2)
         penalty = problem.penalty
         strength = None if penalty is None else float(penalty.strength)
         noise = task.noise(settings.noise_at(strength), strength=strength)
@@ -186,7 +185,6 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
         problem = task.problem
         callbacks = FitCallbacks(self, X, y)
         printed = print_iterations(0 if team.rank else self.verbose, on_iteration)
-        on_iteration = callbacks.before(printed)
         stored = checkpointing(
             folder,
             seconds=60 * checkpoint_minutes,
@@ -195,109 +193,95 @@ class FairModel(CallbackSupportMixin, ShownModel):  # type: ignore[misc]
             device=problem.prototype.device,
         )
         try:
-            if settings.automatic:
-                on_trial = print_trials(self.verbose, on_trial)
-                on_audit = print_audits(self.verbose, on_audit)
-                keep = partial(self._certify_population, held_out, record, training)
-                with stored:
-                    selection = self._select(task, keep, on_iteration, on_trial, on_audit)
-                record = replace(
-                    record,
-                    strength=selection.strength,
-                    noise=selection.noise,
-                    trials=selection.trials,
-                )
-                fits: tuple[Fit, ...] = (selection.fit,)
-            else:
-                with stored:
-                    found = task.fit(on_iteration)
-                fits = tuple(gather_fit(problem, noise.release(problem, fit)) for fit in found)
+            fits, record = self._run(
+                task,
+                noise,
+                record,
+                stored,
+                of_population=partial(self._certify_population, held_out, record, training),
+                on_iteration=callbacks.before(printed),
+                on_trial=on_trial,
+                on_audit=on_audit,
+            )
         except Interrupted as interruption:
             if not team.is_alone:  # each process is elsewhere
                 raise
-            fit = replace(interruption.fit, status=Status.INTERRUPTED)
-            if interruption.strength is not None:
-                level = settings.noise_at(interruption.strength)
-                noise = task.noise(level, strength=interruption.strength)
-                record = replace(record, strength=interruption.strength, noise=level)
-            if interruption.noise is None:
-                fit = noise.release(problem, complete(problem, fit))
-            else:  # of a trial
-                record = replace(record, noise=interruption.noise)
-            self._keep([fit], record, training)
-            self._tell_noise()
-            interruption.fit = self.fit_
+            self._keep_interrupted(interruption, task, noise, record)
             if not callbacks.stopped:
                 raise
-            callbacks.end()
-            return self
-        self._keep(fits, record, training)
-        self._tell_noise()
-        warn_without_noise(record.noise, settings.usual_noise(record.strength), stacklevel=2)
-        warn_of_costly_noise(self.fit_, settings.loss, stacklevel=2)
-        # Audits have judged a selected strength as it is; postprocessing changes the objective.
-        if not settings.automatic and settings.postprocessing is None:
-            self._warn_of_the_end(settings.solver, in_chunks=problem.in_chunks)
+        else:
+            self._keep(fits, record, training)
+            tell_noise(self)
+            warn_of_fit(self, task, stacklevel=2)
         callbacks.end()
         return self
 
-    def _tell_ridge(self, task: Task) -> None:
-        """Print how the ridge was selected, if verbose; warn if no ridge is good enough."""
-        if task.ridge is None:
-            return
-        print_line(self.verbose, str(task.ridge))
-        if task.ridge.loses:
-            warn(
-                f"held-out entries are predicted worse than by offsets alone (RMSE "
-                f"{task.ridge.rmse:.4g} against {task.ridge.offsets_rmse:.4g}) at every ridge; use "
-                "center=True or another rank",
-                ParafairWarning,
-                stacklevel=3,
-            )
+    def _run(
+        self,
+        task: Task,
+        noise: Noise,
+        record: Record,
+        stored: AbstractContextManager[object],
+        *,
+        of_population: OfPopulation,
+        on_iteration: OnIteration | None,
+        on_trial: OnTrial | None,
+        on_audit: OnAudit | None,
+    ) -> tuple[tuple[Fit, ...], Record]:
+        """Return the released fits, and the record with what was selected.
 
-    def _tell_noise(self) -> None:
-        """Print what noise has cost, if verbose."""
-        if self.fit_.noise:
-            print_line(self.verbose, describe_noise(self.record_.noise, self.fit_))
+        Args:
+            task: What is fitted.
+            noise: Its noise, unless that is selected too.
+            record: Its settings.
+            stored: Keeps checkpoints.
+            of_population: As in `select_guaranteed`.
+            on_iteration: As in `fit`, as are the others.
+            on_trial: See there.
+            on_audit: See there.
+        """
+        if not task.settings.automatic:
+            with stored:
+                found = task.fit(on_iteration)
+            problem = task.problem
+            return tuple(gather_fit(problem, noise.release(problem, fit)) for fit in found), record
+        with stored:
+            selection = self._select(
+                task,
+                of_population,
+                on_iteration,
+                print_trials(self.verbose, on_trial),
+                print_audits(self.verbose, on_audit),
+            )
+        record = replace(
+            record,
+            strength=selection.strength,
+            noise=selection.noise,
+            trials=selection.trials,
+        )
+        return (selection.fit,), record
+
+    def _keep_interrupted(
+        self, interruption: Interrupted, task: Task, noise: Noise, record: Record
+    ) -> None:
+        """Keep the last finished iteration as the fit, also in the interruption."""
+        fit = replace(interruption.fit, status=Status.INTERRUPTED)
+        if interruption.strength is not None:
+            level = task.settings.noise_at(interruption.strength)
+            noise = task.noise(level, strength=interruption.strength)
+            record = replace(record, strength=interruption.strength, noise=level)
+        if interruption.noise is None:
+            fit = noise.release(task.problem, complete(task.problem, fit))
+        else:  # of a trial
+            record = replace(record, noise=interruption.noise)
+        self._keep([fit], record, task.training)
+        tell_noise(self)
+        interruption.fit = self.fit_
 
     def _forget(self) -> None:
         """Delete all attributes of an earlier fit."""
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)
-
-    def _warn_of_the_end(self, solver: Solver[Any], *, in_chunks: bool) -> None:
-        """Warn if the fit did not converge.
-
-        Args:
-            solver: Its solver.
-            in_chunks: Whether people were compared in chunks.
-        """
-        remedy = "use smaller steps, or another solver"
-        if isinstance(solver, GradientBCD):
-            remedy = "use smaller step_sizes, or solver='block'"
-        learned = self.fit_.status is Status.FINISHED
-        if learned:
-            remedy = "raise the steps of the encoder, or lower its learning_rate"
-        # Two solvers never increase the objective. Those of chunks that were dealt anew cannot be
-        # compared.
-        may_rise = learned or not (in_chunks or isinstance(solver, (LBFGS, BlockDescent)))
-        # The first and the last may have been computed in different precisions.
-        most = (1 + ROUNDING) * self.fit_.history[0].objective
-        if may_rise and self.fit_.before_noise.objective > most:
-            warn(
-                f"the objective of {type(self).__name__} increased during the fit: the steps were "
-                f"too large for the penalty; {remedy}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        elif self.fit_.status in (Status.DIVERGED, Status.STALLED) or (
-            self.tol > 0 and self.fit_.status is Status.OUT_OF_ITERATIONS
-        ):
-            warn(
-                f"{type(self).__name__} after {self.n_iter_} iterations: {self.fit_.status.value}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
     @classmethod
     def from_fit(cls, fit: Fit, *, record: Record, training: Training) -> Self:

@@ -36,10 +36,18 @@ from parafair.model.draws import secret_of
 from parafair.model.marks import Marks
 from parafair.model.methods import resolve_method
 from parafair.model.noise import check_noise, default_noise
-from parafair.model.ridge import FALLBACK, check_ridge, is_complete, select_ridge, usual_ridge
+from parafair.model.ridge import (
+    FALLBACK,
+    RidgeSelection,
+    check_ridge,
+    is_complete,
+    select_ridge,
+    usual_ridge,
+)
 from parafair.model.side import check_side, check_side_weight, side_of
 from parafair.model.streaming import check_stream, sample_of
 from parafair.model.task import Task
+from parafair.model.unfolding import Unfolding
 from parafair.penalties import Penalty, Postprocessing, ScorePenalty
 from parafair.penalties.base import moves_scale
 from parafair.penalties.postprocessing import MappedPostprocessing
@@ -212,17 +220,7 @@ class Settings:
 
     def _bind(self, data: TensorData, sensitive_features: Any, side: Any, team: Team) -> Task:
         model = self.model
-        if self.needs_features and sensitive_features is None:
-            raise ValueError(
-                f"method={model.method!r} needs sensitive_features, but none were given; pass one "
-                "row per person as sensitive_features=..., or use method='none' for a plain "
-                "decomposition"
-            )
-        if sensitive_features is None and model.noise:
-            raise ValueError(
-                f"noise={model.noise!r} is for embeddings with sensitive_features, but none were "
-                "given; pass one row per person as sensitive_features=..., or leave noise out"
-            )
+        self._check_presence(sensitive_features)
         mode = data.find_mode(model.mode)
         if is_labeled(data.modes, data.labels):
             check_order(sensitive_features, data.labels[mode])
@@ -241,14 +239,8 @@ class Settings:
         squared = is_squared(self.loss)
         unfolding = model.unfolding_of(data)
         if unfolding is not None:
-            for m, own in other.items():
-                check_length(own, m, data.shape[m])
-            if not squared:  # while places have the names of their modes
-                check_values(data, self.loss)
-            other = {unfolding.number_of(m): own for m, own in other.items()}
-            data, mode = unfolding.unfold(data), 0
+            data, mode, other = self._unfold(data, other, unfolding)
         rank = self._rank(features) if unfolding is None else unfolding.rank
-        structure = None if unfolding is None else unfolding.structure
         check_rank(rank, data.shape)
         if data.zeros_count:
             check_zeros(self.loss, data.shape)
@@ -267,8 +259,7 @@ class Settings:
         if not team.is_alone:
             secret = team.tell(secret)[0]
         known = None if features is None else team.first(lambda: Marks.of(whole, mode, secret))
-        automatic = model.ridge == "auto"
-        given = usual_ridge(self.loss) if automatic else float(model.ridge)
+        given = usual_ridge(self.loss) if model.ridge == "auto" else float(model.ridge)
         problem = Problem(
             centered,
             rank,
@@ -280,43 +271,79 @@ class Settings:
             self.loss,
             offsets,
             find_non_negative(model, self.loss, data),
-            structure,
+            None if unfolding is None else unfolding.structure,
             None
             if table is None or columns is None
             else side_of(table, columns, float(model.side_weight)),
             share,
         )
-        if share is not None:
-            check_scale(centered, team)
+        self._check_problem(problem, team)
+        selected = None
+        if model.ridge == "auto" and not is_complete(whole) and self.reduction is None:
+            if isinstance(data, StreamedData):
+                seen = sample_of(data, self.seed, team)
+            else:
+                seen = whole.to(model.device, precision)
+            selected = self._select_ridge(seen, problem)
+            ridge = FALLBACK if selected is None else selected.ridge
+            problem = replace(problem, ridge=ridge)
+        return Task(self, problem, offsets, secret, selected, unfolding, columns, known)
+
+    def _check_presence(self, sensitive_features: Any) -> None:
+        """Raise if there are no sensitive features, and the model needs some."""
+        if sensitive_features is not None:
+            return
+        remedy = "none were given; pass one row per person as sensitive_features=..., or"
+        if self.needs_features:
+            raise ValueError(
+                f"method={self.model.method!r} needs sensitive_features, but {remedy} use "
+                "method='none' for a plain decomposition"
+            )
+        if self.model.noise:
+            raise ValueError(
+                f"noise={self.model.noise!r} is for embeddings with sensitive_features, but "
+                f"{remedy} leave noise out"
+            )
+
+    def _unfold(
+        self, data: TensorData, other: Mapping[int, SensitiveFeatures], unfolding: Unfolding
+    ) -> tuple[TensorData, int, dict[int, SensitiveFeatures]]:
+        """Return unfolded data, the mode of its people, and the features of its other modes."""
+        for mode, own in other.items():
+            check_length(own, mode, data.shape[mode])
+        if not is_squared(self.loss):  # while places have the names of their modes
+            check_values(data, self.loss)
+        found = {unfolding.number_of(mode): own for mode, own in other.items()}
+        return unfolding.unfold(data), 0, found
+
+    def _check_problem(self, problem: Problem, team: Team) -> None:
+        """Raise if its fit, or what comes after, would fail; before any work."""
+        if problem.share is not None:
+            check_scale(problem.data, team)
             check_loss_of_entries(self.loss, problem.deviance)
             with team.checking():
-                check_signs(centered, problem.non_negative)
+                check_signs(problem.data, problem.non_negative)
         if isinstance(self.solver, BlockDescent):
             self.solver.check(problem)
         if self.postprocessing is not None:
             self.postprocessing.check(problem.penalized_features)
-        if self.automatic:
-            # What an audit would refuse, before any work.
+        if self.automatic:  # what an audit would refuse
             check_count(len(problem.penalized_features), name="sensitive_features")
             check_groups(problem.penalized_features)
-        if model.ridge != "auto" or is_complete(whole) or self.reduction is not None:
-            return Task(self, problem, offsets, secret, None, unfolding, columns, known)
-        selected = select_ridge(
-            sample_of(data, self.seed, team)
-            if isinstance(data, StreamedData)
-            else whole.to(model.device, precision),
-            rank,
-            mode,
-            center=model.center,
+
+    def _select_ridge(self, data: TensorData, problem: Problem) -> RidgeSelection | None:
+        """Return the ridge that predicts held-out entries best; None without enough entries."""
+        return select_ridge(
+            data,
+            problem.rank,
+            problem.mode,
+            center=self.model.center,
             loss=self.loss,
             non_negative=problem.non_negative,
-            structure=structure,
+            structure=problem.structure,
             side=problem.side,
             seed=self.seed,
         )
-        ridge = FALLBACK if selected is None else selected.ridge
-        problem = replace(problem, ridge=ridge)
-        return Task(self, problem, offsets, secret, selected, unfolding, columns, known)
 
     def _rank(self, features: SensitiveFeatures | None) -> int:
         """Return the number of components: that of the model, unless the method sets it."""

@@ -2,7 +2,9 @@
 
 A decomposition of rank R needs few directions of each mode. So the tensor is projected on the first
 few left singular vectors of each of its unfoldings, and fits begin there: Bro and Andersson,
-"Improving the speed of multiway algorithms, part II: compression", 1998.
+"Improving the speed of multiway algorithms, part II: compression", 1998. One mode after the other
+is projected, so that only the first sees the whole tensor: Vannieuwenhoven, Vandebril and
+Meerbergen, "A new truncation strategy for the higher-order singular value decomposition", 2012.
 """
 
 from __future__ import annotations
@@ -72,14 +74,7 @@ def compressed_fits(
         own = [own_rows(problem, fit.cp.factors) for fit in few]
         pairs = zip(few, own, strict=True)
         return tuple(replace(fit, cp=CPTensor.from_factors(factors)) for fit, factors in pairs)
-    tensor = problem.data.values
-    bases = [
-        None if count == n else _directions(problem, mode, count)
-        for mode, (count, n) in enumerate(zip(kept, problem.shape, strict=True))
-    ]
-    for mode, basis in enumerate(bases):  # each contraction moves the next mode to the front
-        moved = tensor.movedim(0, -1)
-        tensor = moved if basis is None else _over(problem, mode, moved @ basis)
+    tensor, bases = _projected(problem, kept)
     # Every process has the whole tensor if the people are compressed. Offsets were subtracted, and
     # have the sizes of the data.
     compressed = TensorData(tensor.contiguous())
@@ -128,14 +123,53 @@ def _over(problem: Problem, mode: int, sums: Tensor) -> Tensor:
     return problem.team.sum(sums) if mode == problem.mode else sums
 
 
-def _directions(problem: Problem, mode: int, count: int) -> Tensor:
-    """Return the first left singular vectors of an unfolding, shape (size, at most count)."""
-    unfolded = problem.data.values.movedim(mode, 0).flatten(1)
+def _projected(problem: Problem, kept: list[int]) -> tuple[Tensor, list[Tensor | None]]:
+    """Return the compressed tensor, and the directions of each mode; None if all are kept.
+
+    Args:
+        problem: The problem.
+        kept: How many directions of each mode are kept.
+    """
+    tensor = problem.data.values
+    bases: list[Tensor | None] = [None] * problem.order
+    for mode in _cheapest_first(problem.shape, kept):
+        # Once the people are projected, every process has the whole tensor.
+        shared = bases[problem.mode] is None
+        unfolded = tensor.movedim(mode, 0).flatten(1)
+        basis = _directions(problem, unfolded, mode, kept[mode], shared=shared)
+        projected = _over(problem, mode, basis.mT @ unfolded)
+        rest = tensor.movedim(mode, 0).shape[1:]
+        tensor, bases[mode] = projected.unflatten(1, rest).movedim(0, mode), basis
+    return tensor, bases
+
+
+def _cheapest_first(shape: tuple[int, ...], kept: list[int]) -> list[int]:
+    """Return the modes to project, in order: the later ones see a smaller tensor."""
+    whole = prod(shape)
+    modes = [mode for mode, (count, n) in enumerate(zip(kept, shape, strict=True)) if count < n]
+    # Of equal ones the last: its entries are next to each other.
+    return sorted(modes, key=lambda mode: (min(shape[mode], whole // shape[mode]), -mode))
+
+
+def _directions(
+    problem: Problem, unfolded: Tensor, mode: int, count: int, *, shared: bool
+) -> Tensor:
+    """Return the first left singular vectors of an unfolding, shape (size, at most count).
+
+    Args:
+        problem: The problem.
+        unfolded: The unfolding, whose rows are the indices of the mode.
+        mode: The mode.
+        count: Number of vectors.
+        shared: Whether each process has the entries of its own people alone.
+    """
+
+    def total(sums: Tensor) -> Tensor:
+        return problem.team.sum(sums) if shared else sums
+
     if problem.shape[mode] <= MOST_INDICES:
-        # Its columns belong to the people of all processes.
-        return _leading(problem.team.sum(unfolded @ unfolded.mT), count)[1]
-    # Its rows are those people.
-    values, vectors = _leading(problem.team.sum(unfolded.mT @ unfolded), count)
+        return _leading(total(unfolded @ unfolded.mT), count)[1]
+    values, vectors = _leading(total(unfolded.mT @ unfolded), count)
     # Directions that the data do not have would be rounding errors.
     kept = values > values[-1] * torch.finfo(values.dtype).eps ** 0.5
     return unfolded @ (vectors[:, kept] / values[kept].sqrt())

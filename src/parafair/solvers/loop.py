@@ -137,82 +137,153 @@ def solve_batch(
         for member, fit in enumerate(ended if on_fit is not None else ()):
             on_fit(member, fit)  # type: ignore[misc]
         return ended
-    stop, whole = stop or Stop(), problem
-    # A smaller objective is rounding error.
-    least = max(torch.finfo(problem.prototype.dtype).eps ** 2, stop.enough)
-    floor = least * problem.total / problem.count
-    begin = perf_counter() - max((fit.seconds for fit in before), default=0.0)
-    state, step = in_smaller_tiles(solver.init)(problem, starts), in_smaller_tiles(solver.step)
-    histories = [[entry] for entry in _entries(state.objective, perf_counter() - begin)]
-    if before:
-        histories = [list(fit.history) for fit in before]
-    begun = [len(history) for history in histories]
-    counted = [fit.counts for fit in before] or [{}] * len(histories)
-    sound = torch.isfinite(state.objective.value)
-    if not sound.any():
-        raise ValueError(
-            "the objective is not finite at the start, for the initial factors of init, the "
-            "strength and the ridge; use smaller ones, or rescale X"
-        )
-    fits: dict[int, Fit] = {}
-    for member in (~sound).nonzero().flatten().tolist():
-        fits[member] = _finish(state, member, Status.DIVERGED, histories[member], counted[member])
-        if on_fit is not None:
-            on_fit(member, fits[member])
-    if fits:
-        positions = sound.nonzero().flatten()
-        state, problem = state.take(positions), problem.take(positions)
-    # The state, the member at each of its positions and the number of iterations. They are replaced
-    # together, so that they agree whenever an interruption comes.
-    current = (state, [member for member in range(len(histories)) if member not in fits], 0)
-    stored = None if journal is None else journal.state(key)
+    batch = _Batch(problem, solver, starts, stop=stop or Stop(), on_fit=on_fit, before=before)
+    stored: Running | None = None if journal is None else journal.state(key)
     if stored is not None:
-        state, running, iterations = current = stored.current
-        histories, fits = [list(history) for history in stored.histories], dict(stored.fits)
-        begin = perf_counter() - max(history[-1].seconds for history in histories)
-        if len(running) < len(histories):
-            problem = whole.take(torch.tensor(running, dtype=torch.long, device=starts[0].device))
+        batch.resume(stored)
     try:
-        while current[1]:
-            previous, running, iterations = current
-            state = step(problem, previous)
-            kept, ends = [], _ends(state)
-            entries = _entries(state.objective, perf_counter() - begin)
-            for position, (member, entry) in enumerate(zip(running, entries, strict=True)):
-                histories[member].append(entry)
-                status = stop.judge(histories[member], floor)
-                if status not in (Status.CONVERGED, Status.DIVERGED):
-                    status = ends.get(position, status)
-                if status is Status.RUNNING:
-                    kept.append(position)
-                    continue
-                if status is Status.DIVERGED:
-                    histories[member].pop()
-                end = previous if status is Status.DIVERGED else state
-                history = histories[member]
-                fits[member] = _finish(end, position, status, history, counted[member])
-                if on_fit is not None:
-                    on_fit(member, fits[member])
-            objective = state.objective
-            if len(kept) < len(running):
-                positions = torch.tensor(kept, dtype=torch.long, device=starts[0].device)
-                state, problem = state.take(positions), problem.take(positions)
-            current = (state, [running[position] for position in kept], iterations + 1)
+        while batch.is_running:
+            objective = batch.iterate()
             if on_iteration is not None:
-                on_iteration(iterations + 1, objective)
-            if journal is not None and current[1]:
-                journal.offer(key, lambda: Running.of(current, histories, begun, fits))  # noqa: B023
+                on_iteration(batch.iterations, objective)
+            if journal is not None and batch.is_running:
+                journal.offer(key, batch.so_far)
     except KeyboardInterrupt as error:
-        state, running, iterations = current
-        for position, member in enumerate(running):
-            history = histories[member][: begun[member] + iterations]
-            status = Status.INTERRUPTED
-            fits[member] = _finish(state, position, status, history, counted[member])
-        raise Interrupted(best(list(fits.values()))) from error
-    found = tuple(fits[member] for member in range(len(histories)))
+        batch.interrupt()
+        raise Interrupted(best(list(batch.fits.values()))) from error
+    found = tuple(batch.fits[member] for member in range(len(batch.fits)))
     if journal is not None:
         journal.end(key, found)
     return found
+
+
+class _Batch:
+    """The members of a batch: those that run, and the fits of those that have ended."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver[Any],
+        starts: tuple[Tensor, ...],
+        *,
+        stop: Stop,
+        on_fit: OnFit | None,
+        before: Sequence[Fit],
+    ) -> None:
+        """Begin at the starts; the arguments are those of `solve_batch`."""
+        self.whole, self.solver, self.stop, self.on_fit = problem, solver, stop, on_fit
+        self.device = starts[0].device
+        # A smaller objective is rounding error.
+        least = max(torch.finfo(problem.prototype.dtype).eps ** 2, stop.enough)
+        self.floor = least * problem.total / problem.count
+        self.begin = perf_counter() - max((fit.seconds for fit in before), default=0.0)
+        state = in_smaller_tiles(solver.init)(problem, starts)
+        self.histories = [[entry] for entry in self._entries(state)]
+        if before:
+            self.histories = [list(fit.history) for fit in before]
+        self.begun = [len(history) for history in self.histories]
+        self.counted = [fit.counts for fit in before] or [{}] * len(self.histories)
+        self.fits: dict[int, Fit] = {}
+        self._start(state)
+
+    def _start(self, state: Any) -> None:
+        """Keep the members whose objective is finite; the others have diverged."""
+        sound = torch.isfinite(state.objective.value)
+        if not sound.any():
+            raise ValueError(
+                "the objective is not finite at the start, for the initial factors of init, the "
+                "strength and the ridge; use smaller ones, or rescale X"
+            )
+        members = list(range(len(self.histories)))
+        for member in (~sound).nonzero().flatten().tolist():
+            self._end(state, member, member, Status.DIVERGED)
+        self.problem = self.whole
+        self._keep(state, members, sound.nonzero().flatten().tolist(), 0)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a member still runs."""
+        return bool(self.current[1])
+
+    @property
+    def iterations(self) -> int:
+        """Number of finished iterations."""
+        return self.current[2]
+
+    def resume(self, stored: Running) -> None:
+        """Continue where a stored solve was."""
+        _, running, _ = self.current = stored.current
+        self.histories = [list(history) for history in stored.histories]
+        self.fits = dict(stored.fits)
+        self.begin = perf_counter() - max(history[-1].seconds for history in self.histories)
+        self.problem = self.whole
+        if len(running) < len(self.histories):
+            self.problem = self.whole.take(self._positions(running))
+
+    def iterate(self) -> Objective:
+        """Take one step; return the objective of the members that ran."""
+        previous, running, iterations = self.current
+        state = in_smaller_tiles(self.solver.step)(self.problem, previous)
+        kept, ends = [], _ends(state)
+        for position, entry in enumerate(self._entries(state)):
+            history = self.histories[running[position]]
+            history.append(entry)
+            status = self.stop.judge(history, self.floor)
+            if status not in (Status.CONVERGED, Status.DIVERGED):
+                status = ends.get(position, status)
+            if status is Status.RUNNING:
+                kept.append(position)
+            elif status is Status.DIVERGED:
+                history.pop()
+                self._end(previous, position, running[position], status)
+            else:
+                self._end(state, position, running[position], status)
+        objective: Objective = state.objective
+        self._keep(state, running, kept, iterations + 1)
+        return objective
+
+    def so_far(self) -> Running:
+        """Return the solve after the last finished iteration, without what another has added."""
+        _, running, iterations = self.current
+        lengths = (length + iterations for length in self.begun)
+        histories = [own[:length] for own, length in zip(self.histories, lengths, strict=True)]
+        ended = {member: fit for member, fit in self.fits.items() if member not in running}
+        return Running(self.current, histories, ended)
+
+    def interrupt(self) -> None:
+        """End the members that run after the last finished iteration."""
+        state, running, iterations = self.current
+        for position, member in enumerate(running):
+            del self.histories[member][self.begun[member] + iterations :]
+            self.fits[member] = self._fit(state, position, member, Status.INTERRUPTED)
+
+    def _keep(self, state: Any, running: list[int], kept: list[int], iterations: int) -> None:
+        """Go on with the members at some positions."""
+        if len(kept) < len(running):
+            positions = self._positions(kept)
+            state, self.problem = state.take(positions), self.problem.take(positions)
+        # The state, the member at each of its positions and the number of iterations. They are
+        # replaced together, so that they agree whenever an interruption comes.
+        self.current = (state, [running[position] for position in kept], iterations)
+
+    def _positions(self, chosen: list[int]) -> Tensor:
+        return torch.tensor(chosen, dtype=torch.long, device=self.device)
+
+    def _entries(self, state: Any) -> list[Iteration]:
+        return _entries(state.objective, perf_counter() - self.begin)
+
+    def _end(self, state: Any, position: int, member: int, status: Status) -> None:
+        """End a member, which is at a position of a state."""
+        self.fits[member] = self._fit(state, position, member, status)
+        if self.on_fit is not None:
+            self.on_fit(member, self.fits[member])
+
+    def _fit(self, state: Any, position: int, member: int, status: Status) -> Fit:
+        """Return the fit of a member, with its own copy of the factors."""
+        cp = CPTensor.from_factors([factor[position].clone() for factor in state.factors])
+        before = self.counted[member]
+        counts = {name: int(c[position]) + before.get(name, 0) for name, c in state.counts.items()}
+        return Fit(cp, status, tuple(self.histories[member]), counts)
 
 
 @packed
@@ -229,26 +300,6 @@ class Running:
     current: tuple[Any, list[int], int]
     histories: list[list[Iteration]]
     fits: dict[int, Fit]
-
-    @classmethod
-    def of(
-        cls,
-        current: tuple[Any, list[int], int],
-        histories: Sequence[list[Iteration]],
-        begun: Sequence[int],
-        fits: Mapping[int, Fit],
-    ) -> Running:
-        """Return the solve without what an unfinished iteration has added.
-
-        Args:
-            current: As in the class.
-            histories: As in the class.
-            begun: The length of each history before the first iteration.
-            fits: As in the class.
-        """
-        whole = [h[: n + current[2]] for h, n in zip(histories, begun, strict=True)]
-        ended = {member: fit for member, fit in fits.items() if member not in current[1]}
-        return cls(current, whole, ended)
 
 
 def _entries(objective: Objective, seconds: float) -> list[Iteration]:
@@ -277,24 +328,3 @@ def _ends(state: State) -> dict[int, Status]:
         for position, (stalled, settled) in enumerate(rows)
         if stalled or settled
     }
-
-
-def _finish(
-    state: State,
-    position: int,
-    status: Status,
-    history: list[Iteration],
-    counted: Mapping[str, int],
-) -> Fit:
-    """Return the fit of one member, with its own copy of the factors.
-
-    Args:
-        state: The state of all members.
-        position: That of the member in it.
-        status: Why the member stopped.
-        history: Its iterations.
-        counted: Counts to add to those of the state.
-    """
-    cp = CPTensor.from_factors([factor[position].clone() for factor in state.factors])
-    counts = {name: int(c[position]) + counted.get(name, 0) for name, c in state.counts.items()}
-    return Fit(cp, status, tuple(history), counts)
