@@ -262,3 +262,25 @@ def test_times_of_students_are_those_measured():
     for aim, measured in (("12 s", one), ("240 s", many)):
         assert f"| {aim} | {measured['seconds']:.0f} s |" in profile
     assert f"| 180 s | {seconds} |" in profile
+
+
+def test_paths_of_strengths_end_where_measured():
+    text, rows = page("decisions/starts"), stored("strength_paths")
+    shown, others = rows[:9], rows[9:]
+    ends = ("random", "upwards", "downwards", "default")
+    for row in shown:
+        cells = [f"{row[f'{end}, residual']:.4f}" for end in ends]
+        ratios = [f"{row[f'{what} / lower path']:.4f}" for what in ("residual", "objective")]
+        first = f"| {row['data']} | {row['strength']:,.0f} | {' | '.join(cells)} |"
+        assert f"{first} {' | '.join(ratios)} |" in text
+    assert max(row["residual / lower path"] for row in shown) < 1.006
+    near = [row for row in others if row["objective / lower path"] <= 1.01]
+    assert f"in {len(near)} of {len(others)} cases" in text
+    objective, residual = (
+        f"{100 * max(row[f'{what} / lower path'] for row in others) - 100:.1f} %"
+        for what in ("objective", "residual")
+    )
+    assert f"up to {objective} higher, and the residual up to {residual}" in text
+    poor = sum(row["random, objective"] > 1.01 * row["default, objective"] for row in rows)
+    assert f"{poor} of the {len(rows)} objectives are more than 1 % above" in text
+    assert {row["status"] for row in rows} == {"CONVERGED"}
