@@ -224,9 +224,9 @@ def test_groups_at_random_stay_unrecognizable_as_measured():
         not float(row["interval"].split(" to ")[0]) <= 0 <= float(row["interval"].split(" to ")[1])
         for row in rows
     )
-    assert f"in {off} of the 30 fits" in text
-    assert f"Strangers are in {strangers}" in text
-    assert f"intervals of the leakage without 0: {without}" in text
+    assert f"off chance in {off} of the 30 fits" in text
+    assert f"Strangers are in {strangers} of them" in text
+    assert f"without 0 in {without} of them" in text
 
 
 def test_ten_seeds_end_as_measured():
