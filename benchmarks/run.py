@@ -7,7 +7,7 @@ Names, the default being all of them:
 * speed: algorithm1, plain_cp, khsic, audit_time, iteration_time, import_time; solvers: all_at_once,
   plain_starts, plain_people
 * fairness: chance_auto, chance_random, chance_seeds, chance_threads, chance_new, chance_chunks,
-  default_calls, many_starts, baselines, drift, fair_time
+  default_calls, strength_paths, many_starts, baselines, drift, fair_time
 * frontiers: batch, hypervolume; the paper's figures: reproduction
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * audits: power
@@ -64,6 +64,7 @@ from benchmarks import (
     losses,
     marks,
     models,
+    paths,
     plain,
     power,
     processes,
@@ -291,6 +292,7 @@ BENCHMARKS = {
     "chance_seeds": chance.chance_seeds,
     "chance_threads": defaults.chance_threads,
     "default_calls": defaults.default_calls,
+    "strength_paths": paths.strength_paths,
     "chance_new": chance.chance_new,
     "chance_chunks": chunks.chance_chunks,
     "many_starts": starts.many_starts,

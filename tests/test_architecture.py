@@ -23,6 +23,7 @@ LAYERS = [
         "records",
         "temporaries",
         "threads",
+        "tiles",
         "torchrun",
         "version",
     },

@@ -1,6 +1,7 @@
 """Tables of pages say what stored results say."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -208,6 +209,50 @@ def test_lists_of_nonzeros_are_loaded_as_measured():
         assert f"| {' | '.join(map(str, cells))} |" in text
 
 
+def test_selected_strengths_end_at_chance_as_measured():
+    text, rows = page("measured"), stored("chance_auto")
+    assert len(rows) == 13
+    for row in rows:
+        limit = "" if math.isnan(row["limit"]) else f"{row['limit']:.4f} "
+        off = sorted({row["off chance"], row["strangers off chance"]} - {"none"}) or ["none"]
+        assert (
+            f"| {row['data']} | {row['strength']:,.0f} | {row['residual']:.4f} | {limit}"
+            f"| {row['leakage']:.3f} | {row['attackers']} | {row['strangers']:.3f} "
+            f"| {', '.join(off)} |"
+        ) in text
+    assert all(row["passed"] for row in rows)
+    assert {row["status"] for row in rows} == {"CONVERGED"}
+
+
+def test_groups_at_random_stay_unrecognizable_as_measured():
+    text, rows = page("measured"), stored("chance_random")
+    cells = {}
+    for row in rows:
+        shown = f"{row['leakage']:.3f} ({row['attackers']})"
+        cells.setdefault(row["data"].replace("_", " "), []).append(shown)
+    assert (len(rows), len(cells)) == (30, 10)
+    for data, shown in cells.items():
+        assert f"| {data} | {' | '.join(shown)} |" in text
+    off = sum(row["off chance"] != "none" for row in rows)
+    strangers = sum(row["strangers off chance"] != "none" for row in rows)
+    without = sum(
+        not float(row["interval"].split(" to ")[0]) <= 0 <= float(row["interval"].split(" to ")[1])
+        for row in rows
+    )
+    assert f"off chance in {off} of the 30 fits" in text
+    assert f"Strangers are in {strangers} of them" in text
+    assert f"without 0 in {without} of them" in text
+
+
+def test_ten_seeds_end_as_measured():
+    text, rows = page("measured"), stored("chance_seeds")
+    assert len(rows) == 5
+    for row in rows:
+        ratio = f"{row['largest / smallest objective']:.4f}"
+        assert f"| {row['data'].replace('_', ' ')} | {ratio} | {row['residuals']} |" in text
+        assert row["status"] == "CONVERGED"
+
+
 def test_times_of_fits_before_and_after_are_those_measured():
     text, rows = page("measured"), stored("fair_time")
     assert len(rows) == 4
@@ -303,3 +348,25 @@ def test_steps_and_sums_on_a_gpu_take_as_long_as_measured():
         times = [1000 * row[what] for what in ("sweep, s", "gradients, s")]
         cells = [f"{time:.{1 if time < 10 else 0}f} ms" for time in times]
         assert f"{name} | {' | '.join(cells)} |" in text
+
+
+def test_paths_of_strengths_end_where_measured():
+    text, rows = page("decisions/starts"), stored("strength_paths")
+    shown, others = rows[:9], rows[9:]
+    ends = ("random", "upwards", "downwards", "default")
+    for row in shown:
+        cells = [f"{row[f'{end}, residual']:.4f}" for end in ends]
+        ratios = [f"{row[f'{what} / lower path']:.4f}" for what in ("residual", "objective")]
+        first = f"| {row['data']} | {row['strength']:,.0f} | {' | '.join(cells)} |"
+        assert f"{first} {' | '.join(ratios)} |" in text
+    assert max(row["residual / lower path"] for row in shown) < 1.006
+    near = [row for row in others if row["objective / lower path"] <= 1.01]
+    assert f"in {len(near)} of {len(others)} cases" in text
+    objective, residual = (
+        f"{100 * max(row[f'{what} / lower path'] for row in others) - 100:.1f} %"
+        for what in ("objective", "residual")
+    )
+    assert f"up to {objective} higher, and the residual up to {residual}" in text
+    poor = sum(row["random, objective"] > 1.01 * row["default, objective"] for row in rows)
+    assert f"{poor} of the {len(rows)} objectives are more than 1 % above" in text
+    assert {row["status"] for row in rows} == {"CONVERGED"}

@@ -6,6 +6,7 @@ from scipy import sparse
 
 from parafair.data.arrays import as_tensor
 from parafair.data.devices import check_device, resolve_dtype
+from parafair.data.tensor_data import TensorData
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,7 @@ from parafair.data.devices import check_device, resolve_dtype
         np.array([[2, 1], [4, 3]], dtype=float)[:, ::-1],
         pd.DataFrame({"a": [1, 3], "b": [2, 4]}),
         torch.tensor([[1, 2], [3, 4]]),
-        np.array([[1, 2], [3, 4]], dtype=bool) * np.array([[1, 2], [3, 4]], dtype=np.float16),
+        np.array([[1, 2], [3, 4]], dtype=object),
     ],
 )
 def test_all_forms_of_numbers_are_read(value):
@@ -34,6 +35,20 @@ def test_read_only_arrays_are_accepted():
 def test_precision_is_kept_or_chosen():
     assert as_tensor(np.ones((2, 2), dtype=np.float32)).dtype == torch.float32
     assert as_tensor(np.ones((2, 2)), dtype=torch.float32).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.eye(2, dtype=np.float16),
+        np.ma.masked_less(np.eye(2, dtype=np.float16), 0),
+        torch.eye(2).half(),
+        torch.eye(2).bfloat16(),
+    ],
+)
+def test_half_precision_is_computed_in_single_precision(value):
+    assert torch.equal(as_tensor(value), torch.eye(2))
+    assert TensorData.from_array(value).values.dtype == torch.float32
 
 
 def test_an_array_of_size_one_may_be_reversed():

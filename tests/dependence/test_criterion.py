@@ -14,6 +14,7 @@ from parafair.dependence.views import compare_rows, row_sums
 from parafair.dependence.whitening import RowViews, Standardized
 from parafair.testing import example_groups, example_rows
 from tests.reference import criterion as reference
+from tests.waits import Waits
 
 N, RANK = 120, 4
 GROUPS = example_groups(N, seed=1)
@@ -385,3 +386,15 @@ def test_single_precision_is_close():
 
 def test_levels_depend_on_the_rank_alone():
     assert row_levels(5) is row_levels(5)
+
+
+@pytest.mark.parametrize("chunk_size", [N, 25], ids=["one chunk", "chunks"])
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+def test_an_evaluation_waits_for_no_number(features, chunk_size):
+    """A GPU works on while Python prepares the next operations."""
+    measure = criterion(features, chunk_size)
+    expected = measure.value_and_gradient(ROWS)
+    with Waits() as waits:
+        found = measure.value_and_gradient(ROWS)
+    assert not waits.found
+    assert torch.equal(found[1], expected[1])

@@ -7,6 +7,7 @@ import torch
 from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
+from parafair.guarantees.limits import parity_limit
 from parafair.penalties import KHSIC, Invariant
 from parafair.solvers import (
     LBFGS,
@@ -66,6 +67,29 @@ def test_a_fit_is_the_best_of_both_ends(kind, seed):
         starts = tuple(factor[None] for factor in factors)
         (end,) = solve_batch(problem, LBFGS(), starts=starts, stop=stop)
         assert fit.objective <= 1.01 * end.objective
+
+
+def test_both_ends_of_an_exact_problem_are_known_and_a_fit_is_between_them():
+    random = np.random.default_rng(0)
+    groups = np.repeat([0, 1], 12)
+    people = random.standard_normal((24, 2)) + groups[:, None]
+    others = [random.standard_normal((size, 2)) for size in (7, 5)]
+    tensor = np.einsum("ir,jr,kr->ijk", people, *others)
+    problem = Problem(
+        TensorData.from_array(tensor),
+        2,
+        penalty=Invariant(30.0),
+        sensitive=SensitiveFeatures.of(groups),
+    )
+    (plain,) = plain_of(problem)
+    repaired = repair(replace(problem, penalty=None), plain.cp.factors)
+    parity = float(problem.evaluate([factor[None] for factor in repaired]).residual)
+    limit = parity_limit(tensor, sensitive_features=groups)
+    assert plain.residual < 1e-4
+    assert limit.residual == pytest.approx(limit.upper, rel=1e-6)
+    assert parity == pytest.approx(limit.residual, rel=1e-4)
+    (fit,) = decompose_from(problem, LBFGS(), plain=[plain], stop=STOP)
+    assert 0.2 * parity < fit.residual < parity
 
 
 def test_the_time_and_the_iterations_before_are_reported():

@@ -15,6 +15,7 @@ from parafair.solvers.result import Status, Stop
 from parafair.testing import SolverContract
 from tests.conftest import small_problem
 from tests.solvers.conftest import SHAPES, starts_of
+from tests.waits import Waits
 
 
 class TestLBFGS(SolverContract):
@@ -159,6 +160,19 @@ def test_a_step_takes_one_evaluation_except_for_a_few():
     (fit,) = solve_batch(problem, LBFGS(), starts=starts, stop=Stop(50, 0))
     assert fit.objective < 0.5 * fit.history[0].objective
     assert fit.counts["evaluations"] < 1.3 * fit.n_iter
+
+
+def test_a_step_waits_five_times_if_it_takes_one_evaluation():
+    problem = small_problem(Invariant(16.0), shape=(40, 15, 10), rank=4)
+    state, seen = LBFGS().init(problem, starts_of(problem)), []
+    for _ in range(12):
+        with Waits() as waits:
+            after = LBFGS().step(problem, state)
+        if int(after.evaluations) == int(state.evaluations) + 1:
+            seen.append(sum(waits.found.values()))
+        state = after
+    assert len(seen) > 3
+    assert set(seen) == {5}
 
 
 @pytest.mark.parametrize("penalty", [HSIC(20.0), Orthogonality(0.05, ridge=0.1)])

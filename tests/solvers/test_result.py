@@ -29,6 +29,12 @@ class TestStop:
         assert stop.judge([line(2.0), line(1.5), line(1.0)]) is Status.RUNNING
         assert stop.judge([line(1.001), line(1.0005), line(1.0)]) is Status.CONVERGED
 
+    def test_a_small_objective_is_compared_with_what_noise_will_add(self):
+        history = [line(0.103), line(0.102), line(0.101)]
+        assert Stop(tol=1e-3, window=2).judge(history) is Status.RUNNING
+        assert Stop(tol=1e-3, window=2, noise_cost=0.9).judge(history) is Status.RUNNING
+        assert Stop(tol=1e-3, window=2, noise_cost=1.1).judge(history) is Status.CONVERGED
+
     def test_zero_tolerance_counts_iterations_only(self):
         assert Stop(max_iter=9, tol=0).judge([line(1.0)] * 9) is Status.RUNNING
         assert Stop(max_iter=9, tol=0).judge([line(1.0)] * 10) is Status.OUT_OF_ITERATIONS

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, cross_gram, gram, product_of
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import tile_of
 from parafair.algebra.entrywise import TILE, Curved, Entrywise, Weight, extended
 from parafair.algebra.row_grams import pair_products
 from parafair.algebra.segments import rows_product
@@ -167,7 +167,7 @@ class Tiles:
     ) -> Iterator[tuple[slice, Tensor]]:
         """Yield some rows of a mode, and the model at their cells, shape (batch, rows, count)."""
         own = extended([factors[mode]], [fixed[mode]] if fixed else [])[0]
-        at_once = max(1, by_device(TILE, own) // products[..., 0].numel())
+        at_once = max(1, tile_of(TILE, own) // products[..., 0].numel())
         for begin in range(0, own.shape[1], at_once):
             rows = slice(begin, min(begin + at_once, own.shape[1]))
             yield rows, own[:, rows] @ products.mT

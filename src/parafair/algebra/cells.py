@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import tile_of
 from parafair.algebra.row_grams import RowGrams, pair_products
 from parafair.algebra.segments import rows_product
 
@@ -194,7 +194,7 @@ class Cells:
     def _pieces(self) -> Iterator[tuple[slice, slice, Tensor]]:
         """Yield rows, their entries, and the bounds of the cells of each of their pieces."""
         cells, rows = self.places.shape[1], len(self.ends) - 1
-        at_once = by_device(PIECES, self.values)
+        at_once = tile_of(PIECES, self.values)
         for piece in range(0, len(self._starts) - 1, at_once):
             last = min(piece + at_once, len(self._starts) - 1)
             entries = slice(self._starts[piece], self._starts[last])

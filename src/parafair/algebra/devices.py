@@ -10,6 +10,8 @@ from shutil import which
 import torch
 from torch import Tensor
 
+from parafair.tiles import halvings
+
 
 def by_device(sizes: Mapping[str, int], tensor: Tensor) -> int:
     """Return the size for a tensor's device; other devices use the size for the CPU.
@@ -19,6 +21,17 @@ def by_device(sizes: Mapping[str, int], tensor: Tensor) -> int:
         tensor: A tensor on the device.
     """
     return sizes.get(tensor.device.type, sizes["cpu"])
+
+
+def tile_of(sizes: Mapping[str, int], tensor: Tensor) -> int:
+    """Return the size of a tile: that for the device, and less of it where a GPU was full.
+
+    Args:
+        sizes: As in `by_device`.
+        tensor: A tensor on the device.
+    """
+    size = by_device(sizes, tensor)
+    return size if tensor.device.type == "cpu" else max(1, size >> halvings())
 
 
 def identity(size: int, like: Tensor) -> Tensor:

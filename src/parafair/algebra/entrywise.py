@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, khatri_rao, mttkrp
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import tile_of
 from parafair.algebra.observed import CompleteObservations, MaskedObservations, Observations
 from parafair.algebra.row_grams import pair_products
 from parafair.algebra.segments import add_segments, rows_product
@@ -207,7 +207,7 @@ class DenseEntries:
         first, *later = extended(factors, fixed)
         others = khatri_rao(later).mT.contiguous()
         n, count = self.filled.shape[0], others[..., 0, :].numel()
-        at_once = max(1, by_device(TILE, first) // count)
+        at_once = max(1, tile_of(TILE, first) // count)
         x, observed = self.filled.flatten(1), self.observed
         observed = None if observed is None else observed.flatten(1)
         for begin in range(0, n, at_once):
@@ -310,7 +310,7 @@ class ListedEntries(ByRows):
     def _model(self, factors: Factors, fixed: Factors) -> Tensor:
         """Return the model at the entries, shape (count, batch)."""
         batch, wide = len(factors[0]), [_wide(factor) for factor in extended(factors, fixed)]
-        most = max(1, by_device(TILE, wide[0]) // wide[0].shape[1])
+        most = max(1, tile_of(TILE, wide[0]) // wide[0].shape[1])
         parts = [
             rows_product(wide, part).unflatten(1, (batch, -1)).sum(-1)
             for part in self.indices.split(most, dim=1)
@@ -332,7 +332,7 @@ class ListedEntries(ByRows):
         wide, indices = [_wide(factors[other]) for other in others], self.indices[others]
         columns = rank * (rank + 1) // 2 if pairs else rank
         total = each.new_zeros(n, batch * columns)
-        most = max(1, by_device(TILE, each) // (batch * columns))
+        most = max(1, tile_of(TILE, each) // (batch * columns))
         for begin in range(0, len(order), most):
             some = order[begin : begin + most]
             rows = rows_product(wide, indices[:, some]).unflatten(1, (batch, rank))

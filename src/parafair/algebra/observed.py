@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors, contract_first, cross_gram, gram, khatri_rao, mttkrp
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import tile_of
 from parafair.algebra.row_grams import FORMED, RowGrams, pair_products, working_memory
 from parafair.algebra.sparse import InMemory, SparseObservations
 
@@ -290,9 +290,7 @@ class MaskedSums(Products):
         """Return the mask contracted with the pairs of columns of the first factor."""
         if self._first_pairs is None:
             first = self.factors[0]
-            rows = max(
-                1, by_device(FORMED, first) // (first.shape[-1] * (first.shape[-1] + 1) // 2)
-            )
+            rows = max(1, tile_of(FORMED, first) // (first.shape[-1] * (first.shape[-1] + 1) // 2))
             parts = zip(self.mask.split(rows), first.split(rows, 1), strict=True)
             self._first_pairs = _added(
                 contract_first(mask, pair_products(some), self.mask.ndim) for mask, some in parts

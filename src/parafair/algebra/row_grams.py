@@ -14,7 +14,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import tile_of
 
 # Numbers in the upper triangles that are formed at once, for each member of a batch: on a CPU,
 # what is computed from them must fit into the cache.
@@ -60,7 +60,7 @@ class RowGrams:
 
     def parts(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield some rows at a time, and their upper triangles, which must not be changed."""
-        n, at_once = self.shape[1], max(1, by_device(FORMED, self.like) // self._pairs)
+        n, at_once = self.shape[1], max(1, tile_of(FORMED, self.like) // self._pairs)
         for begin in range(0, n, at_once):
             rows = slice(begin, min(begin + at_once, n))
             yield rows, self._part(rows)
@@ -75,7 +75,7 @@ class RowGrams:
         if found is None:
             found = self.form(rows)
             batch, n, _ = self.shape
-            if self.keep and batch * n * self._pairs <= by_device(KEPT, self.like):
+            if self.keep and batch * n * self._pairs <= tile_of(KEPT, self.like):
                 self._kept[rows.start, rows.stop] = found
         return found
 

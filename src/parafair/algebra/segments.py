@@ -11,7 +11,7 @@ from torch import Tensor
 
 from parafair.algebra import fused_segments
 from parafair.algebra.cp_tensor import Factors
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import tile_of
 from parafair.algebra.row_grams import RowGrams
 
 # Entries in a segment. Shorter segments spend more time on calls than on arithmetic; longer
@@ -149,7 +149,7 @@ class Segments:
         wide = [f.movedim(0, 1).flatten(1) for m, f in enumerate(factors) if m != self.mode]
         wide[0] = torch.cat([wide[0], torch.zeros_like(wide[0][:1])])
         pieces, length = self.values.shape
-        most = max(1, by_device(HELD, self.values) // numbers)
+        most = max(1, tile_of(HELD, self.values) // numbers)
         span = range(pieces) if span is None else span
         for begin in span[::most]:
             part = slice(begin, min(begin + most, span.stop))

@@ -14,6 +14,7 @@ from scipy import sparse
 from torch import Tensor
 
 from parafair.arguments import to_numpy
+from parafair.data.devices import precision_for
 from parafair.data.labels import NUMBERS, as_float, is_missing
 from parafair.errors import shown
 
@@ -147,7 +148,8 @@ def as_tensor(value: Any, *, name: str = "array", dtype: torch.dtype | None = No
     Args:
         value: An array, nested list or tensor.
         name: What messages call it.
-        dtype: torch.float32 or torch.float64; None keeps these two and makes the rest float64.
+        dtype: torch.float32 or torch.float64; None keeps these two, and makes numbers of half
+            precision float32 and the rest float64.
     """
     if np.ma.is_masked(value):
         raise ValueError(
@@ -223,7 +225,7 @@ def to_tensor(array: Any, name: str) -> Tensor:
             f"{name} must hold numbers, got {got}; convert it first, for "
             "example with numpy.asarray(values, dtype=float)"
         )
-    native = np.float32 if values.dtype == np.float32 else np.float64
+    native = np.float32 if values.dtype in (np.float16, np.float32) else np.float64
     # torch takes neither foreign byte order, negative strides nor read-only memory.
     found = np.ascontiguousarray(values, native)
     if any(stride < 0 for stride in found.strides):  # contiguous to NumPy if its size is 1
@@ -244,7 +246,7 @@ def _dense_tensor(tensor: Tensor, name: str) -> Tensor:
             f"{name} must hold numbers, but it is on the device 'meta', where tensors "
             "have none; make it on another device"
         )
-    return tensor.detach().to(torch.float32 if tensor.dtype == torch.float32 else torch.float64)
+    return tensor.detach().to(precision_for(tensor.dtype))
 
 
 def _objects_to_numbers(values: NDArray[Any]) -> NDArray[Any]:

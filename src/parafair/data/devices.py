@@ -7,6 +7,8 @@ import torch
 from parafair.errors import shown, unknown_choice
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+# Numbers of these types are computed in float32, all others in float64.
+SINGLE = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def resolve_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
@@ -15,6 +17,11 @@ def resolve_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
     if found is not None and not (isinstance(found, torch.dtype) and found in DTYPES.values()):
         raise unknown_choice("dtype", dtype, DTYPES)
     return found
+
+
+def precision_for(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision in which numbers of a type are computed: float32 from half precision."""
+    return torch.float32 if dtype in SINGLE else torch.float64
 
 
 def check_device(device: str | torch.device | None) -> None:

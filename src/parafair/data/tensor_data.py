@@ -18,7 +18,7 @@ from parafair.algebra.observed import Observations, observe
 from parafair.algebra.zero_filled import ZeroFilledObservations
 from parafair.arguments import as_path, bytes_of, items, one_of
 from parafair.data.arrays import RawTensor, check_count, check_finite, read_array, to_tensor
-from parafair.data.devices import check_device, resolve_dtype
+from parafair.data.devices import check_device, precision_for, resolve_dtype
 from parafair.data.frames import check_memory, frame_of
 from parafair.data.labels import check_positions
 from parafair.data.long_table import (
@@ -379,8 +379,8 @@ class TensorData(Shaped):
             )
 
     def _check_values(self) -> None:
-        if self.values.dtype not in (torch.float32, torch.float64):
-            self._set("values", self.values.double())
+        if self.values.dtype != (precision := precision_for(self.values.dtype)):
+            self._set("values", self.values.to(precision))
         check_finite(self.values, "X", missing=True, indices=self.indices)
         if self.indices is not None and self.absent == "missing":
             known = ~self.values.isnan()

@@ -33,6 +33,7 @@ from parafair.dependence.waves import MOST_PAIRED
 from parafair.dependence.weights import Alike, Weights, feature_factors
 from parafair.dependence.whitening import RowViews, Standardized
 from parafair.team import ALONE, Team
+from parafair.tiles import in_smaller_tiles
 
 # Shares of whole rows, single columns and pairs of columns in the criterion.
 SHARES = (0.4, 0.3, 0.3)
@@ -290,6 +291,7 @@ class Criterion:
         value, gradient = self._score(rows)
         return value / self.reference, gradient / self.reference
 
+    @in_smaller_tiles
     def _score(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the criterion and its gradient, not divided by the reference."""
         if self.rotation_free:
@@ -375,6 +377,7 @@ class Criterion:
             totals.append(total)
         return torch.cat(totals) / self.reference
 
+    @in_smaller_tiles
     def _sums(self, rows: Tensor, for_rows: Tensor, for_columns: Tensor) -> tuple[Tensor, ...]:
         """Return the sums of all views of one embedding, for given columns of weights."""
         if self.rotation_free:

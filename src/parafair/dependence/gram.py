@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import tile_of
 from parafair.dependence.fused import is_fused
 from parafair.dependence.fused import kernel_sum as fused_kernel_sum
 from parafair.dependence.kernels import Gaussian, Kernel
@@ -154,10 +154,10 @@ def tile_size(sample: Tensor, largest: dict[str, int] = TILE_BYTES) -> int:
 
     Args:
         sample: The sample.
-        largest: Bytes of a tile by device, as `by_device` takes them.
+        largest: Bytes of a tile by device, as `tile_of` takes them.
     """
     entry = sample.element_size() * max(1, sample.shape[:-2].numel())
-    return max(32, isqrt(by_device(largest, sample) // entry))
+    return max(32, isqrt(tile_of(largest, sample) // entry))
 
 
 def tiles(sample: Tensor) -> Iterator[tuple[slice, slice]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import tile_of
 from parafair.dependence import fused
 from parafair.dependence.kernels import LEAST_EXPONENT
 from parafair.dependence.pieces import compare_pieces, pieces_of
@@ -112,7 +112,7 @@ def _parts(rows: Tensor, places: Tensor) -> list[slice]:
     """Return the chunks that are computed at once."""
     chunks, people = places.shape
     each = rows.element_size() * people**2 * len(rows)
-    at_once = max(1, by_device(GRAM_BYTES, rows) // each)
+    at_once = max(1, tile_of(GRAM_BYTES, rows) // each)
     return [slice(begin, min(begin + at_once, chunks)) for begin in range(0, chunks, at_once)]
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import by_device, tile_of
 from parafair.dependence.scales import COLUMN_GAMMAS, PAIR_GAMMAS, compress, spectrum
 from parafair.dependence.score import Score
 from parafair.team import ALONE, Team
@@ -104,7 +104,7 @@ class Waves:
         """How many people are computed at once."""
         batch, width, _ = self.places.shape
         row = (4 + self.weights.shape[1]) * len(self.frequencies) * batch * width
-        return max(1, by_device(WAVE_BYTES, self.places) // (row * self.places.element_size()))
+        return max(1, tile_of(WAVE_BYTES, self.places) // (row * self.places.element_size()))
 
     def kept(self, tiles: Sequence[slice]) -> dict[int, Phases]:
         """Return the waves of all tiles, by first person, if they fit into memory together."""

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import by_device, tile_of
 from parafair.dependence.whitening import Standardized
 from parafair.guarantees.mixtures import draw_noise, group_posteriors
 
@@ -169,7 +169,7 @@ def _votes(rows: Tensor, members: Tensor, asked: Tensor) -> Tensor:
     sizes = members.sum(1)  # (count, g)
     gamma = 1 / (2 * max(_median_square(rows), 1e-300))
     found = []
-    for part in asked.split(max(1, by_device(TILE, rows) // n)):
+    for part in asked.split(max(1, tile_of(TILE, rows) // n)):
         squares = torch.cdist(rows[part], rows).square_()
         squares.scatter_(1, part[:, None], torch.inf)  # nobody votes about oneself
         # Relative to the nearest person: the kernel must not vanish everywhere.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import by_device, tile_of
 
 # Entries of a tile, people times drawn rows.
 TILE = {"cpu": 2**17, "cuda": 2**26}
@@ -36,7 +36,7 @@ def posterior_means(points: Tensor, rows: Tensor, columns: Tensor, weights: Tens
         Means that can be differentiated in points and rows.
     """
     width = min(len(rows), by_device(TILE_PEOPLE, rows))
-    height = max(1, by_device(TILE, rows) // width)
+    height = max(1, tile_of(TILE, rows) // width)
     values = torch.cat([columns, torch.ones_like(columns[:, :1])], 1) * weights[:, None]
     large = bool(rows.square().sum(1).max() > LARGEST_PRODUCT) if len(rows) else False
     halves = rows.square().sum(1) / 2

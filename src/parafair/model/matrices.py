@@ -25,9 +25,11 @@ def validate_matrix(model: BaseEstimator, X: Any, *, reset: bool) -> NDArray[Any
         X: The matrix.
         reset: Whether this is a fit, which keeps them; otherwise they are compared.
     """
+    # Numbers of other types become those of the first one.
+    floats = FLOATS[::-1] if getattr(X, "dtype", None) == np.float16 else FLOATS
     try:
         return np.asarray(
-            validate_data(model, X, reset=reset, dtype=FLOATS, ensure_all_finite=False)
+            validate_data(model, X, reset=reset, dtype=floats, ensure_all_finite=False)
         )
     except Exception as error:  # whatever a library makes of what is no matrix
         kind = TypeError if isinstance(error, TypeError) else ValueError

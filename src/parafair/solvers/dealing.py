@@ -196,4 +196,5 @@ def _settled(judged: Sequence[Tensor], stop: Stop) -> bool:
         return False
     found = torch.stack(list(judged)).nan_to_num(nan=torch.inf)
     before, now = found[:-PATIENCE].amin(0), found[-PATIENCE:].amin(0)
-    return bool((before - now <= PATIENCE * ITERATIONS * TOLERANCES * stop.tol * now).all())
+    least = PATIENCE * ITERATIONS * TOLERANCES * stop.tol * now.clamp_min(stop.noise_cost)
+    return bool((before - now <= least).all())

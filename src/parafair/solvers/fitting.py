@@ -35,6 +35,7 @@ from parafair.solvers.inner import sum_people
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
 from parafair.solvers.precision import solve_twice
 from parafair.solvers.problem import Problem
+from parafair.solvers.resolution import noise_cost
 from parafair.solvers.result import Fit, Status, Stop, best
 
 
@@ -137,6 +138,7 @@ def decompose_from(
             on_fit(member, finished[member])
 
     counted = Counted(on_iteration)
+    stop = replace(stop, noise_cost=noise_cost(problem, plain))
     try:
         first = stage(
             lambda: find_winners(problem, solver, plain=plain, stop=stop, counted=counted)

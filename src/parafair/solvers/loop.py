@@ -17,6 +17,7 @@ from parafair.solvers.objective import Objective
 from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Fit, Iteration, Status, Stop, best
+from parafair.tiles import in_smaller_tiles
 
 
 class State(Protocol):
@@ -176,7 +177,7 @@ class _Batch:
         least = max(torch.finfo(problem.prototype.dtype).eps ** 2, stop.enough)
         self.floor = least * problem.total / problem.count
         self.begin = perf_counter() - max((fit.seconds for fit in before), default=0.0)
-        state = solver.init(problem, starts)
+        state = in_smaller_tiles(solver.init)(problem, starts)
         self.histories = [[entry] for entry in self._entries(state)]
         if before:
             self.histories = [list(fit.history) for fit in before]
@@ -222,7 +223,7 @@ class _Batch:
     def iterate(self) -> Objective:
         """Take one step; return the objective of the members that ran."""
         previous, running, iterations = self.current
-        state = self.solver.step(self.problem, previous)
+        state = in_smaller_tiles(self.solver.step)(self.problem, previous)
         kept, ends = [], _ends(state)
         for position, entry in enumerate(self._entries(state)):
             history = self.histories[running[position]]

@@ -106,6 +106,8 @@ class Stop:
         window: Iterations to average over, because extrapolated steps progress unevenly.
         enough: Stop if the objective is below this share of the mean square of the data, unless
             `tol` is 0.
+        noise_cost: What noise will add to the objective. A decrease is compared with this if the
+            objective is smaller: of the released rows, nobody sees more of it.
     """
 
     max_iter: int = 2000
@@ -113,6 +115,7 @@ class Stop:
     max_seconds: float | None = None
     window: int = 10
     enough: float = 0.0
+    noise_cost: float = 0.0
 
     def __post_init__(self) -> None:
         whole_number("max_iter", self.max_iter)
@@ -131,7 +134,7 @@ class Stop:
             return Status.CONVERGED
         if self.tol > 0 and len(history) > self.window:
             gained = abs(history[-1 - self.window].objective - now.objective)
-            if gained <= self.window * self.tol * now.objective:
+            if gained <= self.window * self.tol * max(now.objective, self.noise_cost):
                 return Status.CONVERGED
         if len(history) > self.max_iter:
             return Status.OUT_OF_ITERATIONS

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from parafair.algebra.devices import by_device
+from parafair.algebra.devices import tile_of
 from parafair.algebra.least_squares.constrained import ConstrainedBlock
 from parafair.algebra.least_squares.rowwise import RowwiseBlock
 from parafair.algebra.least_squares.shared import SharedBlock
@@ -128,7 +128,7 @@ def _triangles(block: SharedBlock | RowwiseBlock) -> Iterator[tuple[slice, Tenso
     n, rank = block.target.shape[-2:]
     first, second = torch.triu_indices(rank, rank, device=block.gram.device)
     triangles = block.gram[:, first, second].unsqueeze(1)
-    at_once = max(1, by_device(FORMED, block.gram) // len(first))
+    at_once = max(1, tile_of(FORMED, block.gram) // len(first))
     for begin in range(0, n, at_once):
         yield slice(begin, min(begin + at_once, n)), triangles
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from parafair.algebra.devices import by_device, identity
+from parafair.algebra.devices import identity, tile_of
 from parafair.algebra.least_squares.shared import PULL, SharedBlock, constant_of, sum_rows
 from parafair.algebra.quadratic import QuadraticForm
 from parafair.algebra.row_grams import RowGrams, places_of, solve_rows
@@ -97,7 +97,7 @@ class RowwiseBlock:
     def curvature(self, form: QuadraticForm) -> Tensor:
         """Return the Lipschitz constant of the gradient of this plus the form, shape (batch,)."""
         largest = self.target.new_zeros(len(self.target))
-        at_once = max(1, by_device(MOST_EIGENVALUES, largest) // len(largest))
+        at_once = max(1, tile_of(MOST_EIGENVALUES, largest) // len(largest))
         for gram in (some for _, part in self.grams.matrices() for some in part.split(at_once, 1)):
             finite = torch.isfinite(gram).flatten(1).all(-1)
             values = torch.linalg.eigvalsh(gram.where(finite[:, None, None, None], 0.0))
