@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
+from scipy.optimize import linprog
+from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from benchmarks.chance import MAX_LEAKAGE, OUTSIDE, data_of
@@ -264,7 +267,8 @@ def place_restarts() -> Iterable[Row]:
     """The search for shared places, continued from random changes of the best places so far.
 
     The residual is that of the rows at these places, without noise and with all other factors as
-    they are in the plain fit.
+    they are in the plain fit. "people split" is the least one with these factors if everybody may
+    draw one of several places, and (F) is about the law of the draw.
     """
     for name, seed in (("mean shift 60/240", 0), ("mean shift 60/240", 7)):
         tensor, sensitive, rank = data_of(name, seed)
@@ -303,6 +307,7 @@ def place_restarts() -> Iterable[Row]:
             "data": f"{name}, seed {seed}",
             "residual of the search": residuals[0],
             **{f"after {k} changes": residuals[k] for k in (10, 30, RESTARTS)},
+            "people split": ((_split(points, codes) * size**2 + case.rest) / case.total) ** 0.5,
             "CPU s of the search": once,
             "CPU s": process_time() - begin,
         }
@@ -315,3 +320,23 @@ def _cost(points: Any, places: Any) -> float:
     np.add.at(sums, places, points)
     means = sums / np.maximum(np.bincount(places, minlength=len(points)), 1)[:, None]
     return float(np.square(points - means[places]).sum())
+
+
+def _split(points: Any, codes: Any) -> float:
+    """Return the least squared error of two groups if people are split among places."""
+    parts = [points[codes == group] for group in (0, 1)]
+    costs = cdist(*parts, "sqeuclidean")
+    n, m = costs.shape
+    of_people = sparse.vstack(
+        [sparse.kron(sparse.eye(n), np.ones((1, m))), sparse.kron(np.ones((1, n)), sparse.eye(m))]
+    )
+    found = linprog(
+        costs.ravel(),
+        A_ub=of_people.tocsr(),
+        b_ub=np.repeat([1 / n, 1 / m], [n, m]),
+        A_eq=np.ones((1, n * m)),
+        b_eq=[1 - 2 * MAX_LEAKAGE],
+        method="highs",
+    )
+    # Two people with shares p and q at their mean cost p q / (p + q) of the squared distance.
+    return float(found.fun) * n * m / (n + m)

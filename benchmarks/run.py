@@ -12,7 +12,8 @@ Names, the default being all of them:
 * missing entries: completion, sparse_sums, ridge, oulad_time, oulad_auto, oulad_sums
 * audits: power
 * guarantees: certified_auto, certified_and_audited, certificate_time, simulated_releases,
-  population, oulad_population, release_descent, criterion_descent, place_restarts
+  population, population_noise, oulad_population, release_descent, criterion_descent,
+  place_restarts
 * encoders: adult_methods, adult_blind, adult_race, adult_limit, adult_holes, adult_time,
   oulad_blind
 * several processes: many_processes, chance_shared
@@ -322,6 +323,7 @@ BENCHMARKS = {
     "certificate_time": certificates.certificate_time,
     "simulated_releases": certificates.simulated_releases,
     "population": certificates.population,
+    "population_noise": certificates.population_noise,
     "oulad_population": certificates.oulad_population,
     "release_descent": descents.release_descent,
     "criterion_descent": descents.criterion_descent,

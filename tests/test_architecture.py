@@ -75,6 +75,7 @@ ABOUT_SEVERAL_MODULES = {
     "test_gpu.py": "everything on another device",
     "test_gpu_processes.py": "process groups on GPUs",
     "test_main.py": "__main__",
+    "test_guarantee_tables.py": "tables of guarantees and stored results",
     "test_measured_tables.py": "tables of pages and stored results",
     "test_notebook.py": "all objects in a notebook",
     "test_verdicts.py": "the one rule for what passes, everywhere",

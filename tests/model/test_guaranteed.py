@@ -226,7 +226,7 @@ def test_held_out_people_are_for_a_population():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda X, later: X, "held_out: 100 of 100 different people of held_out have the mark"),
+        (lambda X, later: X, "held_out: 100 of the 100 people of held_out have the same entries"),
         (lambda X, later: (later[0], np.zeros(30)), "held_out: sensitive feature '.*' has nobody"),
         (
             lambda X, later: (later[0], (np.arange(30) == 3).astype(int)),

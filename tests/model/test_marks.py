@@ -1,5 +1,7 @@
 """Marks recognize training people, and tell of their entries four bits at most."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,8 @@ def marks_of(values, mode=0):
 
 def counted(marks, values, mode=0, zeros=False):
     data = values if isinstance(values, TensorData) else TensorData.from_array(values)
-    return marks.count(data, mode, zeros=zeros)
+    words = marks.words_of(data, mode, zeros=zeros)
+    return marks.count(words), len(words)
 
 
 @pytest.mark.parametrize("values", [VALUES, HOLED], ids=["complete", "holed"])
@@ -80,10 +83,20 @@ def test_people_without_entries_have_no_mark():
     assert counted(marks, values[:105]) == (5, 5)
 
 
-def test_people_with_equal_entries_are_counted_once():
+def test_people_with_equal_entries_are_repeated():
     values = np.concatenate([VALUES[:10], VALUES[:5], VALUES[:5]])
     assert marks_of(values).repeated == 0.75
-    assert counted(marks_of(VALUES), values) == (10, 10)
+    assert counted(marks_of(VALUES), values) == (20, 20)
+
+
+def test_halves_are_rounded_as_in_single_precision():
+    """Whole numbers above 2^24, every other one of which single precision does not have."""
+    values = np.arange(2.0**24 - 50, 2.0**24 + 250).reshape(100, 3)
+    words = {
+        dtype: hash_people_rounded(TensorData.from_array(values.astype(dtype)), 0, key="k")
+        for dtype in (np.float32, np.float64)
+    }
+    np.testing.assert_array_equal(words[np.float32], words[np.float64])
 
 
 def test_zeros_that_count_are_the_same_listed_or_not():
@@ -104,6 +117,9 @@ def test_marks_are_read_as_they_were_written():
     np.testing.assert_array_equal(read.bits, marks.bits)
     assert (read.salt, read.people, read.repeated) == (marks.salt, 3000, 0.0)
     assert counted(read, VALUES[:7]) == (7, 7)
+    assert read.words is None
+    whole = Marks.from_record(json.loads(json.dumps(marks.to_record(whole=True))))
+    np.testing.assert_array_equal(whole.words, marks.words)
 
 
 @pytest.mark.parametrize(
@@ -112,3 +128,9 @@ def test_marks_are_read_as_they_were_written():
 def test_damaged_marks_are_refused(wrong):
     with pytest.raises(ValueError, match=r"it has \d+ bits for -?\d+ people, not 16 for each"):
         Marks.from_record({**marks_of(VALUES).to_record(), **wrong})
+
+
+def test_damaged_hashes_are_refused():
+    record = marks_of(VALUES).to_record(whole=True)
+    with pytest.raises(ValueError, match="it has 2997 hashes for 3000 people, not one for each"):
+        Marks.from_record({**record, "words": record["words"][:-32]})

@@ -221,7 +221,7 @@ def _no_noise(release: Release) -> ValueError:
     """Return the error for a release without noise, with the noise that would do."""
     level = least_noise(release.rows, release.features, USUAL_LEAKAGE)
     remedy = (
-        f"use noise; about {level:.2g} of the spread, as in FairCP(noise={level:.2g}), would bring "
+        f"use noise: about {level:.2g} of the spread, as in FairCP(noise={level:.2g}), would bring "
         f"the best attacker's advantage down to {USUAL_LEAKAGE:g}"
         if level < inf
         else "use noise, and reduce the dependence first, for example with method='transport'"

@@ -183,9 +183,14 @@ def hash_people_rounded(data: TensorData, mode: int, *, key: str, zeros: bool = 
 
 
 def _rounded(values: NDArray[np.float64]) -> Words:
-    """Return numbers with the 24 leading binary digits as whole numbers above 0."""
-    half = np.uint64(1 << 28)
-    return ((values.view(np.uint64) + half) >> np.uint64(29)) + np.uint64(1)
+    """Return numbers with the 24 leading binary digits as whole numbers above 0.
+
+    Halves go to the even one, as in single precision.
+    """
+    bits = values.view(np.uint64)
+    odd = (bits >> np.uint64(29)) & np.uint64(1)
+    half = np.uint64((1 << 28) - 1)
+    return ((bits + half + odd) >> np.uint64(29)) + np.uint64(1)
 
 
 def _equal_before(words: Words) -> Words:

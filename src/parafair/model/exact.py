@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 from scipy.stats import binom
 from torch import Tensor
 
@@ -16,19 +15,18 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.guarantees.groups import as_groups, check_features
 from parafair.guarantees.releases import Release
+from parafair.model.draws import Words
 from parafair.model.side import NewSide, observed_of
 
 if TYPE_CHECKING:
     from parafair.model.fitted import FittedCP
     from parafair.model.training import Training
 
-# Rows that differ by less than this many rounding errors belong to people with equal entries.
-ROUNDING = 1e4
-# If so many more new people than training people, as a share, have the entries of another training
-# person, it cannot be a coincidence.
-MOST_EQUAL = 0.05
-# People of X_new are refused if so many marks, or more, have at most this probability.
+# People of X_new are refused if what is found has at most this probability by chance.
 BY_CHANCE = 1e-3
+# Where only marks are known: so many more new people than training people, as a share, may have the
+# entries of another training person; and so many standard errors of that share, if that is more.
+MOST_EQUAL, ERRORS = 0.05, 3.0
 
 
 def exact_rows(model: FittedCP) -> Tensor:
@@ -75,30 +73,24 @@ def training_release(model: FittedCP) -> Release:
 
 def new_release(
     model: FittedCP,
-    data: TensorData,
     people: NDArray[np.intp],
     *,
     rows: Tensor,
-    plain: Tensor,
     features: SensitiveFeatures,
     side: NewSide | None = None,
+    note: str = "",
 ) -> Release:
     """Return what is certified about held-out people.
 
     Args:
         model: The model.
-        data: Their entries.
         people: Those of them who are certified.
         rows: Their rows without noise, as `transform` makes them.
-        plain: Their rows by least squares alone; those of the encoder if `rows` are.
         features: Their sensitive features, encoded as in training.
         side: Their side information; None without any.
+        note: What `check_held_out` has found.
     """
-    training, trained = model.training_, _comparable(model)
-    if trained is None:
-        notes = [check_marks(training, data.take(training.mode, people))]
-    else:
-        notes = _check_entries(plain[people], trained)
+    notes = [note] if note else []
     if side is not None:
         notes.append(
             "Rows of new people follow from their entries and their side information; nothing is "
@@ -117,15 +109,6 @@ def new_release(
         training=model.training_.features,
         notes=tuple(notes),
     )
-
-
-def _comparable(model: FittedCP) -> Tensor | None:
-    """Return rows of the training people that follow from their entries alone; None if unknown."""
-    if model.training_.side is not None:
-        return None
-    if model.encoder_ is None:
-        return model.fit_.plain
-    return exact_rows(model) if model.has_exact_rows else None
 
 
 def people_to_certify(
@@ -171,59 +154,80 @@ def people_to_certify(
     return people
 
 
-def _check_entries(new: Tensor, trained: Tensor) -> list[str]:
-    """Raise if people of X_new were in the training; return notes.
-
-    Equal entries have equal rows by least squares, and equal rows of an encoder. Different people
-    may have equal entries; how often is seen in the training people.
+def check_held_out(training: Training, data: TensorData) -> str:
+    """Raise if training people seem to be among people of X_new; return what was found.
 
     Args:
-        new: Rows of the new people that follow from their entries alone.
-        trained: Those of the training people.
+        training: Metadata of the training data.
+        data: Entries of the people of X_new, as the model sees them.
     """
-    equal, usual = _count_equal(
-        new.double().cpu().numpy(), trained.double().cpu().numpy(), new.dtype
-    )
-    if equal > (usual + MOST_EQUAL) * len(new):
-        raise ValueError(
-            f"{equal} of the {len(new)} people of X_new have the same entries as a person of the "
-            "training, so they seem to be the same people, but a statement about a population "
-            "needs others; pass held-out people, for example of split_people"
-        )
-    return [f"{equal} new people have the entries of a training person."] if equal else []
-
-
-def check_marks(training: Training, data: TensorData) -> str:
-    """Raise if more new people have marks of training people than coincidence explains."""
     marks = training.marks
     if marks is None:
         return (
             "The model has no exact rows and no marks of its people, so only labels were compared "
             "to tell whether new people were in the training."
         )
-    found, people = marks.count(data, training.mode, zeros=training.absent == "zero")
-    chance = marks.by_chance
-    most = chance + (1 - chance) * min(1.0, marks.repeated + MOST_EQUAL)
-    if binom.sf(found - 1, people, most) < BY_CHANCE:
+    words = marks.words_of(data, training.mode, zeros=training.absent == "zero")
+    if marks.words is not None:
+        return _check_entries(words, marks.words)
+    found, people, chance = marks.count(words), len(words), marks.by_chance
+    # Coincidences of training people say how often others have the entries of one of them.
+    error = sqrt(marks.repeated * (2 - marks.repeated) / marks.people)
+    equal = min(1.0, marks.repeated + max(MOST_EQUAL, ERRORS * error))
+    if binom.sf(found - 1, people, chance + (1 - chance) * equal) < BY_CHANCE:
         raise ValueError(
-            f"{found} of {people} different people of X_new have the mark of a training person, "
-            f"which {chance:.0%} of others have by chance, so people of the training seem to be "
-            "among them, but a statement about a population needs others; pass held-out people, "
-            "for example of split_people"
+            f"{found} of the {people} people of X_new have the mark of a training person, which "
+            f"{chance:.0%} of others have by chance, so people of the training seem to be among "
+            "them, but a statement about a population needs others; pass held-out people, for "
+            "example of split_people"
         )
     return (
-        f"{found} of {people} different new people have the mark of a training person, which "
-        f"{chance:.0%} of others have by chance; a few training people would not be noticed."
+        f"{found} of {people} new people have the mark of a training person, which {chance:.0%} of "
+        "others have by chance; a few training people would not be noticed."
     )
 
 
-def _count_equal(
-    new: NDArray[np.float64], trained: NDArray[np.float64], dtype: torch.dtype
-) -> tuple[int, float]:
-    """Return how many new rows equal a training row, and the share of training rows that do."""
-    scale = np.abs(trained).max(0)
-    scale[scale == 0] = 1.0
-    new, trained = new / scale, trained / scale
-    near, tree = ROUNDING * torch.finfo(dtype).eps, cKDTree(trained)
-    usual = float((tree.query(trained, k=2)[0][:, 1] <= near).mean())
-    return int((tree.query(new)[0] <= near).sum()), usual
+def _check_entries(new: Words, trained: Words) -> str:
+    """Raise if more new people have the entries of training people than chance explains.
+
+    Different people may have equal entries. If the new people are others, it is chance who of all
+    people with the same entries is among them.
+
+    Args:
+        new: Hashes of the new people's entries.
+        trained: Those of the training people.
+    """
+    _, at, sizes = np.unique(np.append(trained, new), return_inverse=True, return_counts=True)
+    before = np.bincount(at[: len(trained)], minlength=len(sizes))
+    # Nobody was in the training twice.
+    equal = int(np.minimum(before, sizes - before).sum())
+    share, shared = len(trained) / len(at), sizes[sizes > 1]
+    if equal and _probability(equal, shared, share) < BY_CHANCE:
+        raise ValueError(
+            f"{equal} of the {len(new)} people of X_new have the same entries as a person of the "
+            "training, so they seem to be the same people, but a statement about a population "
+            "needs others; pass held-out people, for example of split_people"
+        )
+    have = "has" if equal == 1 else "have"
+    told = f"{equal} of {len(new)} new people {have} the entries of a training person."
+    return told if equal else ""
+
+
+def _probability(equal: int, shared: NDArray[np.intp], share: float) -> float:
+    """Return how likely so many people, or more, have counterparts on the other side by chance.
+
+    Of a number of people with the same entries, as many have counterparts as there are on the side
+    with fewer of them. The sum over all entries has the product of their Fourier transforms.
+
+    Args:
+        equal: Number of people with counterparts.
+        shared: How many people have each of the entries that several people have.
+        share: The share of all people on the first side.
+    """
+    length = int((shared // 2).sum()) + 1
+    transform = np.ones(length // 2 + 1, complex)
+    for size, times in zip(*np.unique(shared, return_counts=True), strict=True):
+        first = np.arange(size + 1)
+        one = np.bincount(np.minimum(first, size - first), binom.pmf(first, size, share))
+        transform *= np.fft.rfft(one, length) ** times
+    return float(np.fft.irfft(transform, length)[equal:].sum())

@@ -30,7 +30,7 @@ from parafair.encoders.result import encoder_of
 from parafair.guarantees.certificate import CERTIFICATE_FILE, Certificate
 from parafair.guarantees.releases import Release
 from parafair.losses import is_squared
-from parafair.model.exact import new_release, people_to_certify, training_release
+from parafair.model.exact import check_held_out, new_release, people_to_certify, training_release
 from parafair.model.fitted_side import FittedSide
 from parafair.model.mapping import MappingCP
 from parafair.model.matrices import as_frame, validate_matrix
@@ -208,9 +208,9 @@ class FittedCP(
             warn_without_features(features, data, self.training_.mode)
         more = self._required_side(match_index(side, X), data)
         people = people_to_certify(self.training_, data, features, more)
+        note = check_held_out(self.training_, data.take(self.training_.mode, people))
         rows = self._embed(data, None if encodes else features, None, more)
-        plain = rows if encodes else self._least_squares(data, None, None, more)
-        return new_release(self, data, people, rows=rows, plain=plain, features=features, side=more)
+        return new_release(self, people, rows=rows, features=features, side=more, note=note)
 
     def _labeled(
         self, rows: NDArray[Any], modes: Sequence[str], labels: Sequence[NDArray[Any]]
@@ -340,7 +340,7 @@ class FittedCP(
     def write(self, folder: Path, *, keep_exact: bool = False) -> None:
         """Write the files of the fitted model into an existing folder; see `save`."""
         self.fit_.write(folder, keep_exact=keep_exact)
-        self.training_.write(folder)
+        self.training_.write(folder, keep_exact=keep_exact)
         self.record_.write(folder)
         if hasattr(self, "certificate_"):
             self.certificate_.write(folder / CERTIFICATE_FILE)

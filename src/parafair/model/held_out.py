@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from parafair.data.raw_features import check_index
 from parafair.data.tensor_data import TensorData
 from parafair.model.checks import POPULATION
-from parafair.model.exact import check_marks, people_to_certify
+from parafair.model.exact import check_held_out, people_to_certify
 from parafair.model.notices import read_new_features
 from parafair.model.training import Training
 
@@ -32,7 +32,7 @@ def check_people(
         data = read(held_out[0])
         features = read_new_features(training, data, held_out[1])
         people = people_to_certify(training, data, features, unread=len(held_out) == 3)
-        check_marks(training, data.take(training.mode, people))
+        check_held_out(training, data.take(training.mode, people))
 
 
 def certified_leakage(model: FittedCP, held_out: Sequence[Any], confidence: float) -> float:

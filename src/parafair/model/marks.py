@@ -4,7 +4,8 @@ Each person's entries are hashed to one of 16 bits per person, and that bit is s
 person is always recognized, and one in 16 others is too, by coincidence: whoever has the bits and
 guesses the entries of somebody rules out 15 of 16 wrong guesses, and learns no more. A whole hash
 of a person's entries would confirm a guess with certainty, and entries with few possible values
-could be found by trying all. The bits are in no order of people, and know no groups.
+could be found by trying all. The bits are in no order of people, and know no groups. A model in
+memory, and one that is saved with its exact rows, has the whole hashes as well.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ class Marks:
         people: Number of people with entries.
         repeated: The share of them whose entries another one has too.
         bits: The bits, eight in each byte, shape (2 people,).
+        words: The whole hashes, in order of size; None if only the bits were kept.
     """
 
     salt: str = field(repr=False)
     people: int
     repeated: float
     bits: NDArray[np.uint8] = field(repr=False)
+    words: Words | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, data: TensorData, mode: int, secret: str) -> Marks:
@@ -57,35 +60,42 @@ class Marks:
         bits = np.zeros(BITS * len(words), np.bool_)
         bits[words % np.uint64(len(bits))] = True
         repeated = float((counts[places] > 1).mean())
-        return cls(salt, len(words), repeated, np.packbits(bits))
+        return cls(salt, len(words), repeated, np.packbits(bits), np.sort(words))
 
     @property
     def by_chance(self) -> float:
         """The share of other people who have a mark too."""
         return float(np.unpackbits(self.bits).mean())
 
-    def count(self, data: TensorData, mode: int, *, zeros: bool) -> tuple[int, int]:
-        """Return how many different people have a mark, and how many different people there are.
-
-        Of several people with equal entries, one counts.
+    def words_of(self, data: TensorData, mode: int, *, zeros: bool) -> Words:
+        """Return a hash of the entries of each of some people with entries.
 
         Args:
             data: Their entries, as the model sees them.
             mode: The mode of the people.
             zeros: Whether entries that a list does not have are zeros for the model.
         """
-        words = np.unique(_words(data, mode, self.salt, zeros=zeros))
-        places = words % np.uint64(BITS * self.people)
-        return int(np.unpackbits(self.bits)[places].sum()), len(words)
+        return _words(data, mode, self.salt, zeros=zeros)
 
-    def to_record(self) -> dict[str, Any]:
-        """Return values for JSON."""
-        return {
+    def count(self, words: Words) -> int:
+        """Return how many of some people have a mark."""
+        return int(np.unpackbits(self.bits)[words % np.uint64(BITS * self.people)].sum())
+
+    def to_record(self, *, whole: bool = False) -> dict[str, Any]:
+        """Return values for JSON.
+
+        Args:
+            whole: Whether to add the whole hashes, if there are any.
+        """
+        record = {
             "salt": self.salt,
             "people": self.people,
             "repeated": self.repeated,
             "bits": b64encode(self.bits.tobytes()).decode(),
         }
+        if whole and self.words is not None:
+            record["words"] = b64encode(self.words.astype("<u8").tobytes()).decode()
+        return record
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Marks:
@@ -96,7 +106,15 @@ class Marks:
             raise ValueError(
                 f"it has {8 * len(bits)} bits for {people} people, not {BITS} for each"
             )
-        return cls(str(record["salt"]), people, repeated, bits)
+        words = None
+        if "words" in record:
+            stored = np.frombuffer(b64decode(record["words"], validate=True), "<u8")
+            words = stored.astype(np.uint64)
+            if len(words) != people:
+                raise ValueError(
+                    f"it has {len(words)} hashes for {people} people, not one for each"
+                )
+        return cls(str(record["salt"]), people, repeated, bits, words)
 
 
 def _words(data: TensorData, mode: int, key: str, *, zeros: bool) -> Words:

@@ -278,8 +278,8 @@ class Training(Axes):
             )
         return refined
 
-    def write(self, folder: Path) -> None:
-        """Write the metadata into an existing folder."""
+    def write(self, folder: Path, *, keep_exact: bool = False) -> None:
+        """Write the metadata into an existing folder; see `FairCP.save`."""
         offsets, features = self.offsets, self.features
         record = {
             "format": FORMAT,
@@ -299,7 +299,7 @@ class Training(Axes):
             "ridge": self.ridge,
             "loss": stored_loss(self.loss),
             "secret": self.secret,
-            "marks": self.marks and self.marks.to_record(),
+            "marks": self.marks and self.marks.to_record(whole=keep_exact),
             "non_negative": self.non_negative,
             "unfolding": self.unfolding and self.unfolding.to_record(),
             "absent": self.absent,
