@@ -171,6 +171,14 @@ def test_a_module_is_no_side_information():
         model.fit(TENSOR, sensitive_features=["a", "b"] * 4, side=np)
 
 
+def test_a_module_is_no_person(model, labeled):
+    for fitted in (model, labeled):
+        with pytest.raises(
+            ValueError, match="people must hold labels such as text or numbers, got"
+        ):
+            fitted.recommend(np, k=1, exclude=None)
+
+
 def test_a_file_with_control_characters_in_its_name_is_named_with_escapes(tmp_path):
     path = tmp_path / "\u202e\x1b[31m"
     path.write_text("{}")
