@@ -275,6 +275,28 @@ def test_a_tucker_model_without_its_unfolding_is_refused(tmp_path):
         see_tucker(tmp_path / "model")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "dtype",
+            {"name": "x"},
+            r"model\.json: dtype must be one of float32, float64; got {'name': 'x'}",
+        ),
+        ("dtype", "float16", r"model\.json: dtype must be one of float32, float64; got 'float16'"),
+        ("device", [1], r"model\.json: device must be the name of a device or null, got \[1\]"),
+    ],
+)
+def test_a_model_of_a_forged_precision_or_device_is_not_loaded(
+    tmp_path, model, name, value, message
+):
+    model.save(tmp_path / "model")
+    record = json.loads((tmp_path / "model" / "model.json").read_text())
+    _forge(tmp_path / "model" / "model.json", params={**record["params"], name: value})
+    with pytest.raises(ValueError, match=message):
+        FairCP.load(tmp_path / "model")
+
+
 def test_a_checkpoint_with_an_endless_number_is_refused(tmp_path):
     write_checkpoint(tmp_path / "checkpoint", 0)
     _forge(tmp_path / "checkpoint" / CURRENT_FILE, number=1e300)
