@@ -24,6 +24,7 @@ from tests.campaign.counts import Counts
 from tests.campaign.judging import judge_exception, undefined
 from tests.campaign.outcomes import Kind, Outcome
 from tests.campaign.surroundings import changes, fingerprint, restore, state
+from tests.campaign.target import of
 from tests.campaign.targets import TARGETS
 
 # Public names that take no arguments of a caller, and why.
@@ -180,6 +181,20 @@ def test_every_argument_has_values():
 def test_a_case_is_known_by_its_seed_and_number():
     assert api.draw_case(3, 14).source == api.draw_case(3, 14).source
     assert api.draw_case(3, 14).source != api.draw_case(3, 15).source
+
+
+def work():
+    while True:
+        pass
+
+
+def test_a_call_is_slow_by_the_time_of_the_processor(monkeypatch):
+    monkeypatch.setattr(api, "LONGEST", 0.2)
+    monkeypatch.setitem(api.NAMES, "wait", lambda: time.sleep(0.5))
+    monkeypatch.setitem(api.NAMES, "work", work)
+    with api.stop_slow_calls():
+        for name, kind in (("wait", Kind.FINE), ("work", Kind.SLOW)):
+            assert api.run_case(api.Case(of(name, api.NAMES[name]), ({},))).kind is kind
 
 
 def raised(function, *arguments, names=("random_state",)):

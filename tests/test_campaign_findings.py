@@ -12,7 +12,10 @@ import torch
 from parafair import (
     FairCP,
     FairTucker,
+    Fit,
+    Measure,
     Problem,
+    Rankings,
     SensitiveFeatures,
     TensorData,
     audit,
@@ -22,7 +25,8 @@ from parafair import (
     parity_limit,
     tune,
 )
-from parafair.audits import rankings
+from parafair.audits import draw, rankings
+from parafair.audits.evaluation import Evaluation
 from parafair.data.raw_features import check_order
 from parafair.data.streamed import drawn_people
 from parafair.solvers.checkpoints import CURRENT_FILE
@@ -171,6 +175,40 @@ def test_a_module_is_no_side_information():
         model.fit(TENSOR, sensitive_features=["a", "b"] * 4, side=np)
 
 
+def test_a_module_is_no_person(model, labeled):
+    for fitted in (model, labeled):
+        with pytest.raises(
+            ValueError, match="people must hold labels such as text or numbers, got"
+        ):
+            fitted.recommend(np, k=1, exclude=None)
+
+
+def test_what_reads_records_and_folders_refuses_others():
+    for read in (Rankings.from_list, Evaluation.from_list):
+        for records in (None, "abc", [1], [{}]):
+            with pytest.raises(ValueError, match="records must be what to_list returned, got"):
+                read(records)
+    for record in (None, {}, {"value": 1.0}, np.int8(2)):
+        with pytest.raises(ValueError, match="record must have the attributes of a Measure by"):
+            Measure.from_dict(record)
+    for folder in (None, "é" * 300):
+        with pytest.raises(REFUSALS, match="folder must be a path"):
+            Fit.load(folder)
+
+
+def test_what_draws_people_and_pictures_refuses_others():
+    features = SensitiveFeatures.of(["a", "b"] * 4)
+    for size in (None, np.nan, -1):
+        with pytest.raises(ValueError, match="size must be a whole number of at least 0, got"):
+            features.sample(size, np.random.RandomState(0))
+    with pytest.raises(TypeError, match="random must be a RandomState, got None; pass numpy"):
+        features.sample(2, None)
+    with pytest.raises(TypeError, match="prototype must be a Tensor, got True; pass a tensor"):
+        features.encode(prototype=True)
+    with pytest.raises(TypeError, match="audit must be a Audit, got None; pass what audit"):
+        draw(None)
+
+
 def test_a_file_with_control_characters_in_its_name_is_named_with_escapes(tmp_path):
     path = tmp_path / "\u202e\x1b[31m"
     path.write_text("{}")
@@ -235,6 +273,28 @@ def test_a_tucker_model_without_its_unfolding_is_refused(tmp_path):
     _forge(tmp_path / "model" / "training.json", unfolding=None)
     with pytest.raises(ValueError, match=r"training.json is damaged .*unfolding is None, but a"):
         see_tucker(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "dtype",
+            {"name": "x"},
+            r"model\.json: dtype must be one of float32, float64; got {'name': 'x'}",
+        ),
+        ("dtype", "float16", r"model\.json: dtype must be one of float32, float64; got 'float16'"),
+        ("device", [1], r"model\.json: device must be the name of a device or null, got \[1\]"),
+    ],
+)
+def test_a_model_of_a_forged_precision_or_device_is_not_loaded(
+    tmp_path, model, name, value, message
+):
+    model.save(tmp_path / "model")
+    record = json.loads((tmp_path / "model" / "model.json").read_text())
+    _forge(tmp_path / "model" / "model.json", params={**record["params"], name: value})
+    with pytest.raises(ValueError, match=message):
+        FairCP.load(tmp_path / "model")
 
 
 def test_a_checkpoint_with_an_endless_number_is_refused(tmp_path):

@@ -1,7 +1,9 @@
 import errno
+import io
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -198,6 +200,23 @@ def test_strange_headers_of_arrays_are_refused(tmp_path, header):
     (tmp_path / "a.npy").write_bytes(data)
     with pytest.raises(ValueError, match="a.npy could not be read as a NumPy array"):
         read_tensor(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_an_array_that_claims_more_than_any_memory_is_named(tmp_path, suffix):
+    header = io.BytesIO()
+    claimed = {"descr": "<f8", "fortran_order": False, "shape": (10**15,)}
+    np.lib.format.write_array_header_1_0(header, claimed)
+    file = tmp_path / f"a{suffix}"
+    if suffix == ".npy":
+        file.write_bytes(header.getvalue())
+    else:
+        with zipfile.ZipFile(file, "w") as packed:
+            packed.writestr("a.npy", header.getvalue())
+    with pytest.raises(
+        MemoryError, match=r"a\.np[yz] does not fit into memory .*; check that it is"
+    ):
+        read_tensor(file)
 
 
 def test_the_input_of_a_run_protects_its_folder(tmp_path):

@@ -271,6 +271,11 @@ def read_tensor(path: Path, *, mapped: bool = False) -> NDArray[Any]:
             f"{path} could not be read as a NumPy array ({reason}); write it again with "
             "numpy.save, without Python objects"
         ) from error
+    except MemoryError as error:  # the size is what the header claims
+        raise MemoryError(
+            f"{path} does not fit into memory ({error}); check that it is whole, or write a list "
+            "of entries and sort it with parafair sort"
+        ) from error
 
 
 def check_file(path: Path, suffixes: tuple[str, ...]) -> None:

@@ -32,7 +32,8 @@ from tests.campaign.values import Draw
 
 # How often an optional argument is given, and how often all arguments are plausible.
 OPTIONAL, PLAUSIBLE, FAST = 0.15, 0.3, 0.9
-LONGEST = 60.0
+# Seconds that a call may take: of the processor, and on the clock, where it waits for others.
+LONGEST, LONGEST_WAIT = 60.0, 600.0
 
 # Numbers of steps: a large one is a long wait, which is what was asked for.
 LONG = {"max_iter", "inner_steps", "epochs", "hidden", "permutations", "repeats", "window", "draws"}
@@ -117,7 +118,7 @@ def _make_hostile(case: Case, draw: Draw) -> Case:
 
 
 class TooLong(BaseException):
-    """A call took longer than `LONGEST` seconds."""
+    """A call took longer than `LONGEST` seconds of the processor, or `LONGEST_WAIT` in all."""
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -126,13 +127,26 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def stop_slow_calls() -> Iterator[None]:
-    """Let the timer raise `TooLong` within the block, and nothing be downloaded."""
-    handler = signal.signal(signal.SIGALRM, _stop)
+    """Let the timers raise `TooLong` within the block, and nothing be downloaded."""
+    handlers = {each: signal.signal(each, _stop) for each in (signal.SIGALRM, signal.SIGPROF)}
     try:
         with patch.dict(os.environ, {"PARAFAIR_DATA": str(namespace.FOLDER / "empty")}):
             yield
     finally:
-        signal.signal(signal.SIGALRM, handler)
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+
+
+def begin_timers() -> None:
+    """Begin to wait for a call."""
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_WAIT)
+
+
+def end_timers() -> None:
+    """Do not wait any more."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def run_case(case: Case) -> Outcome | None:
@@ -174,7 +188,7 @@ def _attempt(case: Case, values: dict[str, Any], filters: str) -> tuple[tuple[Ki
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter(filters)  # type: ignore[arg-type]
         before = state()
-        signal.setitimer(signal.ITIMER_REAL, LONGEST)
+        begin_timers()
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 result = eval(case.called(), {**NAMES, **values})
@@ -183,14 +197,14 @@ def _attempt(case: Case, values: dict[str, Any], filters: str) -> tuple[tuple[Ki
                     result._repr_html_()
             kind, detail = Kind.FINE, ""
         except TooLong:
-            kind, detail = Kind.SLOW, f"not finished after {LONGEST:g} seconds"
+            kind, detail = Kind.SLOW, f"not finished after {LONGEST:g} seconds of the processor"
         except ParafairWarning:  # if warnings are errors
             kind, detail = Kind.FINE, ""
         except (Exception, SystemExit) as error:
             kind, detail = judge_exception(error, names_of(case, values))
             message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            end_timers()
         after = state()
         if kind is Kind.FINE and (where := undefined(result)) and not says_undefined(caught):
             kind, detail = Kind.NAN, where

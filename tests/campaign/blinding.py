@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,8 +12,10 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from parafair import audit
+from parafair import SensitiveFeatures, audit
 from parafair.audits import Audit, Verdict
+from parafair.audits.dependence import dependence_rows
+from parafair.audits.trials import Plan
 from tests.campaign.outcomes import Kind, Outcome
 
 Rows = NDArray[np.float64]
@@ -40,8 +43,23 @@ ATTACKERS_ALONE = patch.multiple(
 # One in so many attempts is judged by the default audit alone, which checks the stages as well.
 DEFAULT_EVERY = 100
 
+# One in so many attempts is also about the criterion, after one distortion.
+CRITERION_EVERY = 10
+
 # Share of people whose rows may be anything.
 MOST_ARBITRARY = 0.05
+
+# The least share of the criterion, above its level under independence, that a distortion leaves.
+# docs/measures.md states them.
+LEAST = {
+    "shift": 1 - 1e-4,
+    "scale": 1 - 1e-9,
+    "duplicate": 0.5,
+    "mix": 0.3,
+    "bend": 0.15,
+    "replace_rows": 0.1,
+    "add_noise": 0.08,
+}
 
 
 @dataclass(frozen=True)
@@ -156,6 +174,9 @@ CHANGES: dict[str, Change] = {
     "replace_rows": replace_rows,
 }
 
+# Distortions that hide a kind from everybody: other columns hide a spread.
+HIDING = {"nested": {"add_noise", "mix"}}
+
 
 def attempt(random: np.random.Generator) -> Attempt:
     """Draw an embedding and up to three distortions."""
@@ -165,9 +186,7 @@ def attempt(random: np.random.Generator) -> Attempt:
     chosen = set(random.choice(list(CHANGES), size=random.integers(1, 4), replace=False))
     if {"mix", "bend"} <= chosen:  # what is mixed with a huge column is lost to rounding
         chosen.discard("mix")
-    if kind == "nested":  # many columns of noise hide a spread from everybody
-        chosen.discard("add_noise")
-        chosen.discard("mix")
+    chosen -= HIDING.get(kind, set())
     steps = [name for name in CHANGES if name in chosen]
     for name in steps:
         rows = CHANGES[name](rows, random)
@@ -192,10 +211,50 @@ def passes_by_default(found: Attempt) -> bool:
     return audit(found.rows, sensitive_features=found.features).verdict() is not Verdict.LEAKS
 
 
+def excess(rows: Rows, features: NDArray[np.generic]) -> float:
+    """Return the criterion of the audit above its level under independence."""
+    column = SensitiveFeatures.of(features).columns[0]
+    plan = Plan(folds=2, repeats=1, n_jobs=None, precision=2.0**-52, seed=0)
+    criterion, _ = dependence_rows(rows, column, permutations=40, plan=plan)
+    return criterion.value - criterion.chance
+
+
+@lru_cache(maxsize=8)
+def undistorted(kind: str, seed: int) -> tuple[Rows, NDArray[np.generic], float]:
+    """Return a random embedding of 120 people, their features and the excess of its criterion."""
+    random = np.random.default_rng([seed, 2])
+    rows, features = KINDS[kind](120, int(random.integers(1, 7)), random)
+    return rows, features, excess(rows, features)
+
+
+def share_left(kind: str, change: str, seed: int) -> float:
+    """Return the share of the criterion that a distortion leaves of a random embedding."""
+    rows, features, before = undistorted(kind, seed)
+    return excess(CHANGES[change](rows, np.random.default_rng([seed, 3])), features) / before
+
+
+def lowering(seed: int) -> Outcome:
+    """Distort an embedding in one way, and compare the criterion with the share that is stated."""
+    random = np.random.default_rng([seed, 1])
+    kind = str(random.choice(list(KINDS)))
+    change = str(random.choice([name for name in CHANGES if name not in HIDING.get(kind, ())]))
+    left = share_left(kind, change, seed)
+    target = f"criterion of {kind}"
+    if left >= LEAST[change]:
+        return Outcome(target, Kind.FINE)
+    show = (
+        f"from tests.campaign.blinding import share_left\nshare_left({kind!r}, {change!r}, {seed})"
+    )
+    detail = f"{change} leaves less than the share {LEAST[change]}"
+    return Outcome(target, Kind.BLINDED, detail, reproduction=show)
+
+
 def blinding(seed: int, folder: Path) -> Iterator[Outcome]:
-    """Distort embeddings and audit them."""
+    """Distort embeddings and audit them, and look at the criterion of some."""
     number = 0
     while True:
+        if number % CRITERION_EVERY == CRITERION_EVERY - 1:
+            yield lowering(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
         found = attempt(np.random.default_rng([seed, number]))
         blinded = passes if (number + 1) % DEFAULT_EVERY else passes_by_default
         target = f"audit of {found.kind}"

@@ -91,7 +91,7 @@ FILES = (
     "notes.txt", "nothing", "run", "curve", "plain", "damaged", "out", ".", "/", "sorted", "parts",
     "tucker", "encoded", "some.csv", "counts.tns", "positions.csv", "broken",
     "run/embedding.csv", "curve/invariant", "run/model.json", "nothing.csv", "nothing.npy",
-    "/dev/null", "x" * 300, "people.csv/x", "mapped", "~/x.npy",
+    "/dev/null", "x" * 300, "people.csv/x", "mapped", "~/x.npy", "claims.npy",
 )  # fmt: skip
 WORDS = (
     "", "0", "1", "2", "-1", "1.5", "nan", "inf", "1e400", "1e30", "99999999999999999999",

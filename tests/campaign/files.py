@@ -76,6 +76,8 @@ def _write_arrays(folder: Path) -> None:
     np.savez(folder / "two.npz", a=tensor, b=tensor)
     data = (folder / "tensor.npy").read_bytes()
     (folder / "cut.npy").write_bytes(data[:300])
+    claim = data.replace(b"(8, 4, 3), }" + b" " * 10, b"(9999999999999999,), }")
+    (folder / "claims.npy").write_bytes(claim)
     (folder / "nested.npy").write_bytes(b"\x93NUMPY\x01\x00\x2c\x01" + b"(" * 300)
 
 

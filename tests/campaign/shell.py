@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import warnings
@@ -20,7 +19,14 @@ import numpy as np
 from typer.testing import CliRunner
 
 from parafair.cli import app
-from tests.campaign.api import LONGEST, TooLong, stop_slow_calls
+from tests.campaign.api import (
+    LONGEST,
+    LONGEST_WAIT,
+    TooLong,
+    begin_timers,
+    end_timers,
+    stop_slow_calls,
+)
 from tests.campaign.command_lines import Line, arguments, draw_line, options
 from tests.campaign.files import write_files
 from tests.campaign.judging import CAME, REMEDY, frames_of, place_of
@@ -122,19 +128,19 @@ def _invoke(line: Line) -> tuple[Kind, str, str]:
     """Run a line in this process."""
     with warnings.catch_warnings():
         before = state()
-        signal.setitimer(signal.ITIMER_REAL, LONGEST)
+        begin_timers()
         try:
             result = CliRunner().invoke(app, list(line.words))
         except TooLong:
-            return Kind.SLOW, f"not finished after {LONGEST:g} seconds", ""
+            return Kind.SLOW, f"not finished after {LONGEST:g} seconds of the processor", ""
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            end_timers()
         if different := changes(before, state()):
             restore(before)
             return Kind.STATE, ", ".join(different), ""
     error = result.exception
     if isinstance(error, TooLong):
-        return Kind.SLOW, f"not finished after {LONGEST:g} seconds", ""
+        return Kind.SLOW, f"not finished after {LONGEST:g} seconds of the processor", ""
     if error is not None and not isinstance(error, SystemExit):
         where = place_of(error.__traceback__)
         message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
@@ -148,7 +154,7 @@ def _start(line: Line) -> tuple[Kind, str, str]:
     words = [word for word in line.words if "\0" not in word]
     done = subprocess.run(
         [sys.executable, "-m", "parafair", *words],
-        env={**os.environ, **terminal}, capture_output=True, timeout=120, check=False,
+        env={**os.environ, **terminal}, capture_output=True, timeout=LONGEST_WAIT, check=False,
     )  # fmt: skip
     return _judge(line, done.returncode, done.stderr.decode(errors="replace"))
 

@@ -44,6 +44,8 @@ new_people = {"X": NEW_PEOPLE, "sensitive_features": NEW_FEATURES}
 FITTED = choice(
     ("encoded", "model", "labeled", "tucker", "sided", "plain_model"), ("unfitted", "tensor")
 )
+# Of a figure that nothing keeps, other than those of pyplot.
+AXES = choice(("__import__('matplotlib.figure').figure.Figure().subplots()",), ("1", "'ax'", "np"))
 BYTES = choice(("None", "'1GB'", "10**8"), ("0", "'1kB'", "1", "'much'", "-1", "True", "1e300"))
 
 # An audit of a search uses all attackers, which takes minutes.
@@ -178,6 +180,18 @@ TARGETS = (
     of("frontiers.load", path=SORTS["folder"]),
     of("report.write_report", path=PAGES, weight=0.2),
     of("found.verdict"),
+    of("solvers.Fit.load", weight=0.3),
+    of("parafair.Rankings.from_list", records=choice(("ranked.to_list()",)), weight=0.3),
+    of(
+        "parafair.Measure.from_dict",
+        record=choice(("found.to_dict()['rows'][0]", "found.to_dict()")),
+        weight=0.3,
+    ),
+    *(
+        of(f"{each}.plot", ax=AXES, usual={"ax": 1.0}, weight=0.1)
+        for each in ("found", "model", "tucker", "certificate", "curve")
+    ),
+    of("curve.model", point=choice(("curve.points[0]", "curve.points[1]")), weight=0.3),
     of("parafair.Audit.from_dict"),
     of("parafair.Audit.load", path=AUDIT_FILES),
     of("found.save", path=OUT_FILES),

@@ -157,7 +157,7 @@ def test_labels_and_processes_change_nothing(marks):
         ({"grid": []}, "grid must name arguments of the model with values to try"),
     ],
 )
-def test_bad_input_is_refused(marks, settings, message):
+def test_what_cannot_be_compared_is_refused(marks, settings, message):
     with pytest.raises(ValueError, match=message):
         tune(FairCP(method="none"), marks[0], **settings)
 

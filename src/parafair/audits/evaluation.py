@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import mean_absolute_error
 
-from parafair.arguments import instance_of, one_of, real_number, to_numpy, whole_number
+from parafair.arguments import instance_of, items, one_of, real_number, to_numpy, whole_number
 from parafair.data.arrays import as_tensor, to_tensor
 from parafair.data.column import Column
 from parafair.data.frames import frame_of
@@ -106,11 +106,17 @@ class Evaluation:
     @classmethod
     def from_list(cls, records: Sequence[Mapping[str, Any]]) -> Self:
         """Return the evaluation that `to_list` was called on."""
-        rows: list[dict[str, Any]] = [
-            {name: nan if value is None else value for name, value in record.items()}
-            for record in records
-        ]
-        return cls(tuple(cls._row(**row) for row in rows))
+        try:
+            rows: list[dict[str, Any]] = [
+                {name: nan if value is None else value for name, value in record.items()}
+                for record in items("records", records, "scores")
+            ]
+            return cls(tuple(cls._row(**row) for row in rows))
+        except Exception as error:  # records may be anything
+            raise ValueError(
+                f"records must be what to_list returned, got {shown(records)} "
+                f"({type(error).__name__}: {error})"
+            ) from error
 
     def to_frame(self) -> pandas.DataFrame:
         """Return the table as a data frame."""

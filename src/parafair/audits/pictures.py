@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parafair.arguments import flag, one_of
+from parafair.arguments import flag, instance_of, one_of
 from parafair.audits.inputs import INPUTS
 from parafair.audits.result import ACCURACY, R_SQUARED, Audit, Measure, ordered
 from parafair.pictures import axes_for, check_figure, check_matplotlib, legend_above
@@ -29,6 +29,7 @@ def draw(audit: Audit, path: str | Path | None = None, *, overwrite: bool = Fals
         path: A .png, .pdf or .svg file to write; None writes nothing.
         overwrite: Whether to replace a file of that name.
     """
+    instance_of("audit", audit, Audit, "pass what audit returns")
     check_matplotlib()
     flag("overwrite", overwrite)
     if path is not None:

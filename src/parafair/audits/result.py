@@ -76,8 +76,14 @@ class Measure:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Measure:
         """Return a measure from plain values; None is an undefined value."""
-        value = record["value"]
-        found = cls(**{**record, "value": nan if value is None else value})
+        try:
+            value = record["value"]
+            found = cls(**{**record, "value": nan if value is None else value})
+        except Exception as error:  # a record may be anything
+            raise ValueError(
+                f"record must have the attributes of a Measure by name, got {shown(record)} "
+                f"({type(error).__name__}: {error})"
+            ) from error
         one_of("section", found.section, get_args(Section))
         for text in (found.feature, found.measure, found.model, found.input, found.about):
             _text(text)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parafair.arguments import whole_number
+from parafair.arguments import instance_of, whole_number
 from parafair.data.column import Column, Kind
 from parafair.data.labels import check_positions
 from parafair.data.raw_features import Missing, RawFeatures
@@ -197,6 +197,8 @@ class SensitiveFeatures:
             prototype: A tensor with the dtype and device to use; None is float64 on the CPU.
         """
         self._check_complete()
+        if prototype is not None:
+            instance_of("prototype", prototype, Tensor, "pass a tensor of PyTorch, or None")
         matrix = torch.from_numpy(np.hstack([column.encode() for column in self.columns]))
         if prototype is None:
             return matrix
@@ -229,6 +231,9 @@ class SensitiveFeatures:
 
         This is everybody if there are at most `size`, and more than `size` if the groups need it.
         """
+        size = whole_number("size", size, least=0)
+        remedy = "pass numpy.random.RandomState(seed)"
+        instance_of("random", random, np.random.RandomState, remedy)
         self._check_complete()
         order = random.permutation(len(self))
         if len(order) <= size:

@@ -301,7 +301,8 @@ class Recommender:
 
 def _read_people(people: Any) -> NDArray[Any]:
     """Return the labels of people: one, or a list of different ones."""
-    if getattr(people, "ndim", 1) > 1:
+    order = getattr(people, "ndim", 1)
+    if isinstance(order, int) and order > 1:  # of a module it is a function
         raise ValueError(f"people must be a list of labels, got {shown(people)}; pass one column")
     single = isinstance(people, (str, int, float, np.generic)) or not hasattr(people, "__iter__")
     found = as_labels([people] if single else people, "people")

@@ -13,7 +13,9 @@ import numpy as np
 import torch
 
 from parafair.algebra.cp_tensor import CPTensor
+from parafair.data.devices import resolve_dtype
 from parafair.encoders.learned import Learned
+from parafair.errors import shown
 from parafair.losses.registry import stored_classes as stored_losses
 from parafair.model.methods import stored_classes as stored_methods
 from parafair.model.trials import Trial
@@ -154,6 +156,10 @@ def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
 def rebuild_params(params: Mapping[str, Any], *, classes: Iterable[type] = ()) -> dict[str, Any]:
     """Return the arguments of a model from the result of `plain_params`."""
     found, own = dict(params), tuple(classes)
+    resolve_dtype(found.get("dtype"))
+    device = found.get("device")
+    if not isinstance(device, (str, type(None))):
+        raise ValueError(f"device must be the name of a device or null, got {shown(device)}")
     families: dict[str, Mapping[str, type]] = {
         "method": stored_methods(own),
         "solver": stored_solvers(own),

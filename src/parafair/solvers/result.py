@@ -12,7 +12,7 @@ from torch import Tensor
 
 from parafair.algebra.cp_tensor import CPTensor, Factors
 from parafair.algebra.quadratic import QuadraticForm
-from parafair.arguments import real_number, whole_number
+from parafair.arguments import as_path, real_number, whole_number
 from parafair.dependence.quantile_map import QuantileMap
 from parafair.display import view
 from parafair.solvers.objective import Objective
@@ -309,7 +309,7 @@ class Fit:
     @classmethod
     def load(cls, folder: str | Path) -> Fit:
         """Read a fit that `write` wrote."""
-        folder = Path(folder)
+        folder = as_path("folder", folder)
         record = read_record(folder / FIT_FILE, file_format=FORMAT)
         arrays = read_arrays(folder / FACTORS_FILE)
         with reading(folder / FACTORS_FILE):
