@@ -154,6 +154,13 @@ def test_a_phone_shows_one_column_without_scrolling_sideways(visit, frontier):
     assert len(set(page.evaluate(lefts))) == 1
 
 
+def test_long_settings_have_room_on_a_phone(visit, frontier):
+    settings = {"model (CP + correlation removal)": "center=False, dtype=none, " * 12}
+    page = visit({**frontier, "settings": settings}, viewport={"width": 390, "height": 844})
+    name, value = page.locator("table.listing", has_text="dtype").locator("th, td").all()
+    assert value.bounding_box()["width"] > name.bounding_box()["width"] > 80
+
+
 def test_numbers_color_people_where_there_are_no_groups(visit, frontier):
     changed = deepcopy(frontier) | {"groups": [], "before": None}
     page = visit(changed)
