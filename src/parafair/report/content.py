@@ -321,11 +321,13 @@ def _settings(frontier: Frontier) -> Iterable[tuple[str, str]]:
     params = [dict(settings.pop("params")) for settings in every]
     shared = {name for name in params[0] if all(p.get(name) == params[0][name] for p in params)}
     own = [{name: value for name, value in p.items() if name not in shared} for p in params]
-    for method, values in zip(methods, own, strict=True):
-        if values:
-            yield f"model ({method})", _text(values)
-    name_shared = "model" if len(methods) == 1 else "model (all methods)"
-    yield name_shared, _text({name: params[0][name] for name in params[0] if name in shared})
+    for method, different in zip(methods, own, strict=True):
+        if different:
+            yield f"model ({method})", _text(different)
+    yield (
+        "model" if len(methods) == 1 else "model (all methods)",
+        _text({name: params[0][name] for name in params[0] if name in shared}),
+    )
     for name in every[0]:
         values = [settings.get(name) for settings in every]
         if name in ("parafair", "torch", "method", "name"):
