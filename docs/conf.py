@@ -35,7 +35,6 @@ templates_path = ["_templates"]
 default_role = "code"  # `name` in docstrings
 smartquotes = False  # quotes in prose are often those of code
 highlight_language = "text"  # a block without a language is output or a formula
-pygments_style = "tango"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
@@ -68,8 +67,9 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "pygments_light_style": "tango",
-    "pygments_dark_style": "github-dark",
+    # Their contrast is that of WCAG 2, which those of other styles is not.
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"index": [], "faq": [], "glossary": [], "comparison": []}
 

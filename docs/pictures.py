@@ -1,17 +1,24 @@
-"""Draw pictures of the site: of the home page, and of examples that the build does not run.
+"""Draw pictures of the site: of the home page, notebooks, and examples that the build does not run.
 
     python docs/pictures.py
 
 reads docs/data/theorem.json and the tables of docs/oulad.md and docs/unknown-groups.md. The picture
-of the home page is that of its code, which is run.
+of the home page is that of its code, which is run, and so are those of docs/notebooks.md, in a
+browser. With names, such as `oulad notebooks`, it draws those.
 """
 
 import json
 import re
+import shutil
+import sys
+from base64 import b64decode
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import nbclient
+import nbformat.v4
 import numpy as np
+from playwright.sync_api import sync_playwright
 from sklearn.decomposition import PCA
 
 from parafair import FairCP, datasets
@@ -48,11 +55,14 @@ def theorem(axis):
 
 def oulad(axis):
     """Draw error against leakage for gender."""
-    for _, method, error, leakage, _ in table("oulad.md", "attribute")[:4]:
+    for number, row in enumerate(table("oulad.md", "attribute")[:4]):
+        _, method, error, leakage, _ = row
         color = BLUE if method.startswith("ours") else ORANGE
         axis.plot(float(error), float(leakage), "o", color=color, markersize=9)
-        place = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center"}
-        axis.annotate(method.replace("strength ", ""), (float(error), float(leakage)), **place)
+        # The last two are near each other.
+        place = {"xytext": (0, -19 if number == 3 else 9), "textcoords": "offset points"}
+        name = method.replace("strength ", "").removesuffix(" (the default)")
+        axis.annotate(name, (float(error), float(leakage)), ha="center", **place)
     axis.set(xlabel="RMSE of held-out marks", ylabel="leakage of the gender", ylim=(-0.02, 0.33))
     axis.set_title("marks of the Open University")
 
@@ -91,10 +101,35 @@ def home():
     figure.savefig(DOCS / "images" / "home.png", dpi=130)
 
 
+def notebooks():
+    """Draw what the cells of docs/notebooks.md show."""
+    cells = re.findall(r"```python\n(.*?)```", (DOCS / "notebooks.md").read_text("utf-8"), re.S)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    shown = [[out["data"] for out in cell.outputs if "data" in out] for cell in notebook.cells]
+    images = DOCS / "images"
+    with sync_playwright() as control:
+        browser = control.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        page = browser.new_page(viewport={"width": 778, "height": 100})
+        for name, outputs in zip(("model", "certificate", "audit"), shown, strict=False):
+            html = outputs[-1]["text/html"]
+            page.set_content(f"<body style='margin: 8px; font-family: sans-serif'>{html}")
+            page.screenshot(path=images / f"notebook-{name}.png", full_page=True)
+        browser.close()
+    (picture,) = (out["image/png"] for out in shown[3] if "image/png" in out)
+    (images / "notebook-frontier.png").write_bytes(b64decode(picture))
+
+
+def example(name):
+    """Draw the picture of one example."""
+    figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
+    {"theorem": theorem, "oulad": oulad, "adult": adult}[name](axis)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(DOCS / "images" / f"{name}.png", dpi=120)
+
+
 if __name__ == "__main__":
-    home()
-    for draw in (theorem, oulad, adult):
-        figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
-        draw(axis)
-        axis.spines[["top", "right"]].set_visible(False)
-        figure.savefig(DOCS / "images" / f"{draw.__name__}.png", dpi=120)
+    for name in sys.argv[1:] or ("home", "notebooks", "theorem", "oulad", "adult"):
+        {"home": home, "notebooks": notebooks}.get(name, lambda name=name: example(name))()

@@ -15,6 +15,11 @@ def process_count() -> int:
     return int(size) if "RANK" in os.environ and size.isdigit() else 1
 
 
+def prints_results() -> bool:
+    """Tell whether this process prints: of those that torchrun has started, process 0 does."""
+    return process_count() == 1 or os.environ["RANK"] == "0"
+
+
 def tell_torchrun(text: str) -> None:
     """Leave a message where torchrun looks for it: its own report, which comes last, ends with it.
 

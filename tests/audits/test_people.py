@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from parafair import audit
+from parafair import FairCP, audit
 from parafair.audits import Verdict
 from parafair.testing import example_groups, example_rows
 
@@ -16,6 +16,11 @@ QUICK = {"attackers": ["linear", "neighbors"], "repeats": 1, "permutations": 20}
 
 def values(result):
     return {row.measure: row.value for row in result.rows if not row.model}
+
+
+def test_a_model_instead_of_its_rows_is_refused_with_a_remedy():
+    with pytest.raises(TypeError, match="got a FairCP; pass model.embedding_"):
+        audit(FairCP(2), sensitive_features=GROUPS)
 
 
 class TestFewPeople:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,3 +40,20 @@ def test_columns_in_another_order_are_refused_with_the_right_remedy(model, table
 def test_other_columns_are_refused_with_a_remedy(model, table, change, remedy):
     with pytest.raises(ValueError, match=remedy):
         model.transform(change(table))
+
+
+@pytest.mark.parametrize(
+    ("X", "remedy"),
+    [
+        ("scores.csv", r"read the file first: TensorData.from_table\(path"),
+        (Path("scores.csv"), r"read the file first: TensorData.from_table\(path"),
+        (
+            pd.DataFrame({"user": ["a", "b"], "film": ["x", "y"], "stars": [1, 2]}),
+            r"one row per entry is TensorData.from_table\(X, modes=",
+        ),
+        ([["a", "b"], ["c", "d"]], "convert it first, for example with numpy.asarray"),
+    ],
+)
+def test_files_and_tables_of_entries_are_refused_with_how_to_read_them(X, remedy):
+    with pytest.raises((TypeError, ValueError), match=f"one row per person, got .*{remedy}"):
+        FairCP(2).fit(X, sensitive_features=["a", "b"])

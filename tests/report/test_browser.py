@@ -7,7 +7,7 @@ from math import nan
 
 import pytest
 
-from tests.report.conftest import put_off_chance
+from tests.report.conftest import certify_point, put_off_chance
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -152,6 +152,13 @@ def test_a_phone_shows_one_column_without_scrolling_sideways(visit, frontier):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     lefts = "[...document.querySelectorAll('.card')].map(c => c.getBoundingClientRect().left)"
     assert len(set(page.evaluate(lefts))) == 1
+
+
+def test_long_settings_have_room_on_a_phone(visit, frontier):
+    settings = {"model (CP + correlation removal)": "center=False, dtype=none, " * 12}
+    page = visit({**frontier, "settings": settings}, viewport={"width": 390, "height": 844})
+    name, value = page.locator("table.listing", has_text="dtype").locator("th, td").all()
+    assert value.bounding_box()["width"] > name.bounding_box()["width"] > 80
 
 
 def test_numbers_color_people_where_there_are_no_groups(visit, frontier):
@@ -357,6 +364,24 @@ UNNAMED = """
         || document.getElementById(e.getAttribute('aria-labelledby') ?? '')))
     .map((e) => e.outerHTML.slice(0, 80))
 """
+
+
+# Names of the parts that a screen reader lists.
+PARTS = """
+[...document.querySelectorAll('section, [role=region]')].filter((e) => e.offsetParent)
+    .map((e) => e.getAttribute('aria-label')
+        || document.getElementById(e.getAttribute('aria-labelledby') ?? '')?.textContent)
+    .filter((name) => name)
+"""
+
+
+def test_no_two_parts_have_one_name(visit, frontier):
+    changed = deepcopy(frontier)
+    for point in changed["points"]:
+        certify_point(point)
+    names = visit(changed).evaluate(PARTS)
+    assert "Attackers" in names
+    assert len(names) == len(set(names))
 
 
 def test_everything_has_a_name_for_screen_readers_and_can_be_reached(visit, frontier):

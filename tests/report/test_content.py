@@ -20,6 +20,16 @@ def curve():
     return small(strengths=(0.01, 3.0, 30.0)) + small(model={"method": "none"})
 
 
+def test_settings_of_all_methods_are_shown_once(curve):
+    shown = content(curve, title="A title")["settings"]
+    assert shown["model (none)"] == "method=none"
+    assert "rank=" in shown["model (all methods)"]
+    assert "method=" not in shown["model (all methods)"]
+    one = content(curve.of(curve.methods[0]), title="A title")["settings"]
+    assert "rank=" in one["model"]
+    assert "method=" in one["model"]
+
+
 def test_numbers_are_those_of_the_table(curve):
     shown = content(curve, title="A title")
     table = curve.to_frame()

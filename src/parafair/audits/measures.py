@@ -293,6 +293,9 @@ def pair(
         name: What messages call the embedding.
         least: The smallest number of people with features.
     """
+    if hasattr(type(embedding), "fit"):
+        got = type(embedding).__name__
+        raise TypeError(f"{name} must hold the rows of people, got a {got}; pass model.embedding_")
     check_index(sensitive_features, embedding)
     rows = as_tensor(embedding, name=name, dtype=torch.float64)
     if rows.ndim != 2 or not rows.shape[1]:

@@ -14,7 +14,6 @@ import torch
 from torch import distributed
 
 from parafair.cli.options import COMPUTE, defaults, is_given, option
-from parafair.cli.shell import output
 from parafair.model.estimator import FairCP
 from parafair.solvers.checkpoints import CURRENT_FILE
 from parafair.team import PATIENCE
@@ -70,7 +69,7 @@ class CheckpointOptions:
 def process_group(device: str | None) -> Iterator[Any]:
     """Yield the process group of torchrun; None without torchrun.
 
-    Only process 0 prints results and writes files.
+    Only process 0 prints results (`prints_results`) and writes files.
 
     Args:
         device: The device of the fit: nccl is between GPUs, gloo between CPUs.
@@ -80,11 +79,9 @@ def process_group(device: str | None) -> Iterator[Any]:
         return
     distributed.init_process_group(_backend_for(device), timeout=PATIENCE)
     signal.signal(signal.SIGINT, _interrupt_once)
-    before, output.quiet = output.quiet, distributed.get_rank() > 0
     try:
         yield distributed.group.WORLD
     finally:
-        output.quiet = before
         distributed.destroy_process_group()
 
 

@@ -27,7 +27,7 @@ from rich.text import Text
 
 from parafair.cli.lazy import LazyGroup
 from parafair.cli.wording import in_shell_words
-from parafair.torchrun import tell_torchrun
+from parafair.torchrun import prints_results, tell_torchrun
 
 app = typer.Typer(
     name="parafair",
@@ -84,7 +84,7 @@ def visible(text: str) -> str:
 
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-output, errors = SafeConsole(), SafeConsole(stderr=True)
+output, errors = SafeConsole(quiet=not prints_results()), SafeConsole(stderr=True)
 
 INTERRUPTED, TERMINATED, BAD_INPUT = 130, 143, 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -33,13 +34,26 @@ def validate_matrix(model: BaseEstimator, X: Any, *, reset: bool) -> NDArray[Any
         )
     except Exception as error:  # whatever a library makes of what is no matrix
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        remedy = None if reset else _remedy_for_columns(model, X)
+        remedy = _remedy_for_tables(X) if reset else _remedy_for_columns(model, X)
         if remedy is None:
             remedy = "convert it first, for example with numpy.asarray(X, dtype=float)"
+        expected = "numbers with one row per person" + ("" if reset else ", columns as in training")
         raise kind(
-            f"X must be a matrix of numbers with one row per person, and columns as in "
-            f"training, got {shown(X)} ({' '.join(str(error).split())}); {remedy}"
+            f"X must be a matrix of {expected}, got {shown(X)} "
+            f"({' '.join(str(error).split())}); {remedy}"
         ) from error
+
+
+def _remedy_for_tables(X: Any) -> str | None:
+    """Return how to read what may be a file or a table of entries; None if it is neither."""
+    if isinstance(X, (str, PathLike)):
+        return "read the file first: TensorData.from_table(path, modes=[...], value=...)"
+    if hasattr(X, "columns"):
+        return (
+            "a table with one row per entry is TensorData.from_table(X, modes=[...], value=...), "
+            "one with a row per person has columns of numbers alone"
+        )
+    return None
 
 
 def _remedy_for_columns(model: BaseEstimator, X: Any) -> str | None:

@@ -312,16 +312,30 @@ def _mode(frontier: Frontier, point: Point) -> int:
 
 
 def _settings(frontier: Frontier) -> Iterable[tuple[str, str]]:
-    """Yield each setting: once if all methods agree, otherwise once per method."""
-    every = [dict(frontier.settings[method]) for method in frontier.methods]
+    """Yield each setting: once if all methods agree, otherwise once per method.
+
+    Of the parameters of models, those that all methods share are one entry.
+    """
+    methods = frontier.methods
+    every = [dict(frontier.settings[method]) for method in methods]
+    params = [dict(settings.pop("params")) for settings in every]
+    shared = {name for name in params[0] if all(p.get(name) == params[0][name] for p in params)}
+    own = [{name: value for name, value in p.items() if name not in shared} for p in params]
+    for method, different in zip(methods, own, strict=True):
+        if different:
+            yield f"model ({method})", _text(different)
+    yield (
+        "model" if len(methods) == 1 else "model (all methods)",
+        _text({name: params[0][name] for name in params[0] if name in shared}),
+    )
     for name in every[0]:
         values = [settings.get(name) for settings in every]
-        if name in ("parafair", "torch", "method"):
+        if name in ("parafair", "torch", "method", "name"):
             continue
         if all(value == values[0] for value in values):
             yield name, _text(values[0])
         else:
-            for method, value in zip(frontier.methods, values, strict=True):
+            for method, value in zip(methods, values, strict=True):
                 yield f"{name} ({method})", _text(value)
     seeds = sorted({point.member.seed for point in frontier.points})
     yield "seeds", ", ".join(map(str, seeds))

@@ -39,6 +39,9 @@ SCRIPTS = (
     "page.js",
 )
 
+# Characters of a value that fit on one line.
+ONE_LINE = 40
+
 # Characters that could end a script element or begin markup, and their JSON escapes.
 ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
@@ -144,8 +147,9 @@ def _headed(texts: Mapping[str, str]) -> str:
 
 
 def _listing(entries: Mapping[str, Any]) -> str:
-    """Return names and values as the rows of a table."""
+    """Return names and values as the rows of a table; values of several lines begin on the left."""
     return "\n".join(
-        f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(str(value))}</td></tr>'
+        f'<tr><th scope="row">{escape(str(name))}</th>'
+        f"<td{' class=long' if len(str(value)) > ONE_LINE else ''}>{escape(str(value))}</td></tr>"
         for name, value in entries.items()
     )

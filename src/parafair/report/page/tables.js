@@ -32,7 +32,7 @@ function table(columns, entries, { label, caption = null, onRow = null }) {
   body.append(...lines.map(({ line }) => line));
   const words = caption ? html("caption", {}, html("span", {}, caption)) : null;
   // A region that scrolls can be reached with the keyboard.
-  const region = { class: "scroll", tabindex: 0, role: "region", "aria-label": label };
+  const region = { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table: ${label}` };
   return html("div", region, html("table", {}, words, html("thead", {}, head), body));
 }
 
