@@ -241,6 +241,7 @@ SORTS: dict[str, Sort] = {
     "max_iter": COUNTS,
     "tol": choice(("0.0", "1e-4", "0.1"), ("-1e-3", "1", "'a'", "True")),
     "enough": choice(("0.0", "1e-8"), ("-1e-3", "nan", "'a'")),
+    "noise_cost": choice(("0.0", "1e-2"), ("-1e-3", "nan", "'a'")),
     "random_state": SEEDS,
     "verbose": choice(("0", "1", "2"), ("3", "True", "-1", "'yes'")),
     "device": choice(
