@@ -46,7 +46,10 @@ MODELS: dict[str, tuple[dict[str, Any] | None, bool]] = {
     "sliced-transport": ({"method": "sliced-transport"}, True),
     "linear encoder": ({"encoder": "linear"}, False),
     "network encoder": ({"encoder": "network"}, False),
+    "sliced-transport, noise 0.1": ({"method": "sliced-transport", "noise": 0.1}, True),
+    "network encoder, noise 0.6": ({"encoder": "network", "noise": 0.6}, False),
 }
+OF_NOISE = tuple(name for name in MODELS if "noise" in name)
 OF_RACE = ("rows drawn at random", "plain", "sliced-transport", "network encoder")
 STUDENTS: dict[str, dict[str, Any]] = {
     "plain": {"method": "none"},
@@ -62,14 +65,22 @@ def adult_methods() -> Iterable[Row]:
     "leakage" is the balanced accuracy above chance of the strongest of five attackers, after
     training on the fitted people; "within new": on other new people.
     """
-    names = [name for name in MODELS if "encoder" not in name]
+    names = [name for name in MODELS if "encoder" not in name and name not in OF_NOISE]
     yield from _splits([("sex", name, split) for name in names for split in range(SPLITS)])
 
 
 def adult_blind() -> Iterable[Row]:
     """Adult: learned encoders, measured like the methods of `adult_methods`."""
-    names = [name for name in MODELS if "encoder" in name]
+    names = [name for name in MODELS if "encoder" in name and name not in OF_NOISE]
     yield from _splits([("sex", name, split) for name in names for split in range(SPLITS)])
+
+
+def adult_noise() -> Iterable[Row]:
+    """Adult: models with less or more noise than by default, measured like the others: one split.
+
+    It is the first of the splits of `adult_methods` and `adult_blind`.
+    """
+    yield from _splits([("sex", name, 0) for name in OF_NOISE])
 
 
 def adult_race() -> Iterable[Row]:
