@@ -72,6 +72,7 @@ STUDENT_MEASURES = ("leakage", "same marks", "within new")
 TABLES = {
     "adult_methods": adult_lines,
     "adult_blind": lambda: adult_lines("adult_blind"),
+    "adult_noise": lambda: adult_lines("adult_noise"),
     "adult_limit": limit_lines,
     "adult_holes": hole_lines,
     "adult_time": time_lines,
@@ -143,11 +144,28 @@ def test_the_text_says_what_misses_its_aim_and_by_how_much():
     ) in TEXT
 
 
+def test_the_text_about_noise_is_what_was_measured():
+    known, encoder = stored("adult_noise")
+    most = max(encoder[each] for each in MEASURES)
+    assert most < 0.05
+    assert f"With noise 0.6 it is below 0.05, at an AUC of {encoder['income AUC']:.3f}." in TEXT
+    told = "With noise 0.1 the AUC is {:.3f}, and the leakage {:.3f}."
+    assert told.format(known["income AUC"], known["within new"]) in TEXT
+
+
 def test_the_time_is_what_was_measured():
     rows = {row["model"]: row for row in stored("adult_time") if row["device"] == "cpu"}
     times = (rows[name]["transform, seconds"] for name in ("sliced-transport", "network encoder"))
     told = 'again takes {:.1f} s with "sliced-transport" and {:.1f} s with the encoder'
     assert told.format(*times) in TEXT
+
+
+def test_the_text_about_holes_is_what_was_measured():
+    rows = stored("adult_holes")
+    within = [row["within new"] for row in rows]
+    told = f"attackers reach {min(within):.3f} to {max(within):.3f} within new people. The AUC of"
+    assert told in TEXT
+    assert f"the income falls to {rows[-1]['income AUC']:.3f}." in TEXT
 
 
 def test_a_part_is_measured_once(tmp_path, monkeypatch):
