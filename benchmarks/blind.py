@@ -216,7 +216,7 @@ def oulad_blind() -> Iterable[Row]:
     A fifth of the students are new. They are embedded from four fifths of their marks, and the
     others are predicted. "leakage": attackers are trained on the fitted people; "same marks": on
     those of them who have about as many marks; "within new": on other new people. These are the
-    mean and the largest value of STUDENT_SPLITS splits.
+    mean and the largest value of all splits.
     """
     jobs = [(feature, name) for feature in ("gender", "disability") for name in STUDENTS]
     tasks = [

@@ -76,6 +76,7 @@ TABLES = {
     "adult_limit": limit_lines,
     "adult_holes": hole_lines,
     "adult_time": time_lines,
+    "oulad_blind": student_lines,
 }
 
 
@@ -151,6 +152,28 @@ def test_the_text_about_noise_is_what_was_measured():
     assert f"With noise 0.6 it is below 0.05, at an AUC of {encoder['income AUC']:.3f}." in TEXT
     told = "With noise 0.1 the AUC is {:.3f}, and the leakage {:.3f}."
     assert told.format(known["income AUC"], known["within new"]) in TEXT
+
+
+def test_the_text_about_students_is_what_was_measured():
+    rows = {(row["feature"], row["model"]): row for row in stored("oulad_blind")}
+    few, many = "1 to 3", "8 to 100"
+
+    def most(row, *parts):
+        return max(row[f"{each}, {part}"] for each in STUDENT_MEASURES for part in parts)
+
+    people = [sum(part) for part in zip(*rows["gender", "plain"]["people"], strict=True)]
+    assert f"{people[0]:,} new ones" in TEXT
+    plain, blind = rows["gender", "plain"], rows["gender", "network encoder"]
+    told = (
+        "reach {:.3f} with few marks and {:.3f} with many, where a plain embedding reveals {:.3f} "
+        "and {:.3f}"
+    )
+    values = [most(row, part) for row in (blind, plain) for part in (few, many)]
+    assert told.format(*values) in TEXT
+    assert f"the RMSE is {blind['RMSE']:.2f}." in TEXT
+    plain, blind = rows["disability", "plain"], rows["disability", "network encoder"]
+    assert most(blind, few, "4 to 7", many) < 0.05
+    assert f"the RMSE is {blind['RMSE']:.2f} instead of {plain['RMSE']:.2f}" in TEXT
 
 
 def test_the_time_is_what_was_measured():
