@@ -74,6 +74,7 @@ TABLES = {
     "adult_blind": lambda: adult_lines("adult_blind"),
     "adult_noise": lambda: adult_lines("adult_noise"),
     "adult_limit": limit_lines,
+    "adult_race": lambda: adult_lines("adult_race"),
     "adult_holes": hole_lines,
     "adult_time": time_lines,
     "oulad_blind": student_lines,
@@ -181,6 +182,19 @@ def test_the_time_is_what_was_measured():
     times = (rows[name]["transform, seconds"] for name in ("sliced-transport", "network encoder"))
     told = 'again takes {:.1f} s with "sliced-transport" and {:.1f} s with the encoder'
     assert told.format(*times) in TEXT
+
+
+def test_the_text_about_race_is_what_was_measured():
+    rows = {row["model"]: row for row in stored("adult_race")}
+    blind, plain = (
+        [rows[name][each] for each in MEASURES] for name in ("network encoder", "plain")
+    )
+    told = "leaves {:.3f} and {:.3f}, where a plain embedding reveals {:.3f} and {:.3f}"
+    assert told.format(*blind, *plain) in TEXT
+    known = rows["sliced-transport"]
+    assert known["leakage"] > plain[0]
+    assert known["residual"] > 1
+    assert f"it reveals {known['leakage']:.3f}, more than a plain embedding" in TEXT
 
 
 def test_the_text_about_holes_is_what_was_measured():
