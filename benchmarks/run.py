@@ -14,8 +14,8 @@ Names, the default being all of them:
 * guarantees: certified_auto, certified_and_audited, certificate_time, simulated_releases,
   population, population_noise, oulad_population, release_descent, criterion_descent,
   place_restarts
-* encoders: adult_methods, adult_blind, adult_race, adult_limit, adult_holes, adult_time,
-  oulad_blind
+* encoders: adult_methods, adult_blind, adult_noise, adult_race, adult_limit, adult_holes,
+  adult_time, oulad_blind
 * several processes: many_processes, chance_shared
 * recommenders: recommend; fair scores: fair_scores; other models: non_negative_cp, tucker; events
   and counts: losses, linked_noise, zeros_time, zeros_fairness; all of these: unseen_data,
@@ -330,6 +330,7 @@ BENCHMARKS = {
     "place_restarts": descents.place_restarts,
     "adult_methods": blind.adult_methods,
     "adult_blind": blind.adult_blind,
+    "adult_noise": blind.adult_noise,
     "adult_holes": blind.adult_holes,
     "adult_time": blind.adult_time,
     "oulad_blind": blind.oulad_blind,
