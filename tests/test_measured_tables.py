@@ -370,3 +370,22 @@ def test_paths_of_strengths_end_where_measured():
     poor = sum(row["random, objective"] > 1.01 * row["default, objective"] for row in rows)
     assert f"{poor} of the {len(rows)} objectives are more than 1 % above" in text
     assert {row["status"] for row in rows} == {"CONVERGED"}
+
+
+def test_plain_decompositions_are_as_fast_beside_others_as_measured():
+    text, rows = page("measured"), stored("plain_cp")
+    readme = (ROOT / "README.md").read_text("utf-8")
+    ratios = []
+    for shape in ("200x100x100", "400x300x200"):
+        for busy in (False, True):
+            own = [row for row in rows if (row["shape"], row["busy machine"]) == (shape, busy)]
+            seconds = {row["contender"]: row["seconds"] for row in own if row["seconds"]}
+            peers = {name: s for name, s in seconds.items() if "parafair" not in name}
+            assert min(peers, key=peers.get) == "pyttb"
+            ratios.append(f"{peers['pyttb'] / seconds['parafair']:.1f}")
+            times = f"{peers['pyttb']:.3f} s | {seconds['parafair']:.3f} s"
+            assert f"{times} | {ratios[-1]} |" in text
+    assert f"1.59 s | 0.19 s | {ratios[2]} |" in readme
+    small, small_busy, large, large_busy = (f"{ratio}\N{MULTIPLICATION SIGN}" for ratio in ratios)
+    shown = f"{small}, {large}; beside a busy process {small_busy}, {large_busy}"
+    assert shown in page("profile")

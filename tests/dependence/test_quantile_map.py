@@ -29,7 +29,12 @@ def move_slowly(found, row, group):
         for direction in range(len(turned)):
             own = quantiles[group, direction]
             mean = found.shares.numpy() @ quantiles[:, direction]
-            turned[direction] += np.interp(turned[direction], own, mean - own)
+            here, by = turned[direction], np.interp(turned[direction], own, mean - own)
+            if here > own[-1]:  # inwards like the last knot, outwards up to where that goes
+                by = min(by, max(mean[-1] - here, 0))
+            elif here < own[0]:
+                by = max(by, min(mean[0] - here, 0))
+            turned[direction] = here + by
         point = turned @ turn.T
     return point @ np.linalg.inv(found.basis.numpy()) + found.mean.numpy()
 
@@ -173,3 +178,29 @@ def test_arrays_of_another_model_are_refused():
     flat = {**found.arrays, "moves_basis": torch.zeros(3, 3, dtype=torch.float64)}
     with pytest.raises(ValueError, match="its moves_basis has no inverse"):
         QuantileMap.pop(flat, rank=3)
+
+
+def test_people_of_a_rare_group_stay_among_the_others():
+    random = np.random.default_rng(0)
+    rows = torch.as_tensor(random.standard_normal((6000, 6)))
+    groups = torch.as_tensor((np.arange(6000) >= 5950).astype(int))
+    rows[groups == 1] = 0.5 * rows[groups == 1] + 1
+    found = QuantileMap.of(rows, groups, torch.eye(6, dtype=torch.float64))
+    assert len(found.turns) == 150
+    more = 0.5 * torch.as_tensor(random.standard_normal((500, 6))) + 1
+    new = found.move(more, torch.ones(500, dtype=torch.long))
+    for moved in (found.move(rows, groups)[groups == 1], new):
+        assert moved.abs().max() < rows.abs().max()
+        assert 0.7 < moved.std() < 1.3
+
+
+def test_rounding_does_not_tear_apart_people_with_equal_rows():
+    random = np.random.default_rng(1)
+    types = torch.as_tensor(random.standard_normal((8, 3)))
+    which = torch.as_tensor(random.integers(8, size=900))
+    rows = types[which]
+    groups = torch.as_tensor(random.integers(2, size=900))
+    found = QuantileMap.of(rows, groups, torch.eye(3, dtype=torch.float64), rotations=4)
+    noise = 1e-13 * torch.as_tensor(random.standard_normal(rows.shape))
+    near, exact = found.move(rows + noise, groups), found.move(rows, groups)
+    assert (near - exact).abs().max() < 1e-6

@@ -178,34 +178,48 @@ def _quantiles(turned: Tensor, knots: int) -> Tensor:
 def _moved(turned: Sequence[Tensor], quantiles: Tensor, shares: Tensor) -> list[Tensor]:
     """Return the people of every group at the mean quantile of their level.
 
-    Between two knots people move in proportion, and beyond the last one like the last one. At
-    several equal knots, as of a group with fewer people than knots, they move to the middle of
-    their levels.
+    Between two knots people move in proportion, and beyond the last one like the last one.
     """
     target = (shares[:, None, None] * quantiles).sum(0)
     found = []
     for part, own in zip(turned, quantiles, strict=True):
         columns, own = part.mT.contiguous(), own.contiguous()
-        by = _shifts(columns, own, target - own, right=False)
-        if bool((own.diff() == 0).any()):
-            by = (by + _shifts(columns, own, target - own, right=True)) / 2
-        found.append((columns + by).mT)
+        found.append((columns + _shifts(columns, own, _of_runs(own, target - own))).mT)
     return found
 
 
-def _shifts(columns: Tensor, own: Tensor, by: Tensor, *, right: bool) -> Tensor:
-    """Return how far people move: between knots in proportion, at equal knots like the last one.
+def _of_runs(own: Tensor, by: Tensor) -> Tensor:
+    """Return the moves of knots, with one move for knots that are equal: to the middle level.
+
+    A group with fewer people than knots has such knots, as have people with equal rows. Rounding
+    decides on which side of them a person is, so all sides must move alike.
+
+    Args:
+        own: Quantiles of a group, shape (columns, knots).
+        by: How far they move, of the same shape.
+    """
+    near = ROUNDING * own.abs().amax(1, keepdim=True)
+    first = torch.searchsorted(own, own - near)
+    last = torch.searchsorted(own, own + near, right=True) - 1
+    return (by.gather(1, first) + by.gather(1, last)) / 2
+
+
+def _shifts(columns: Tensor, own: Tensor, by: Tensor) -> Tensor:
+    """Return how far people move: between knots in proportion, beyond the last one like this one.
+
+    But outwards nobody moves further than the last knot does: the knots of a rare group end far
+    inside, and over many rotations people beyond them would move away without limit.
 
     Args:
         columns: People, shape (columns, people).
         own: Quantiles of their group, shape (columns, knots).
         by: How far these move, shape (columns, knots).
-        right: Whether "the last one" is the highest of several equal knots, or the lowest.
     """
-    above = torch.searchsorted(own, columns, right=right).clamp(1, own.shape[-1] - 1)
+    above = torch.searchsorted(own, columns).clamp(1, own.shape[-1] - 1)
     low, high = own.gather(1, above - 1), own.gather(1, above)
     tiny = torch.finfo(columns.dtype).tiny
     share = ((columns - low) / (high - low).clamp_min(tiny)).clamp(0, 1)
-    if right:  # the highest knots may be equal
-        share = share.where(columns < high, 1.0)
-    return torch.lerp(by.gather(1, above - 1), by.gather(1, above), share)
+    found = torch.lerp(by.gather(1, above - 1), by.gather(1, above), share)
+    beyond = columns - columns.clamp(own[:, :1], own[:, -1:])
+    outwards = found.sign() * (found.abs() - beyond.abs()).clamp_min(0)
+    return torch.where(found * beyond > 0, outwards, found)
