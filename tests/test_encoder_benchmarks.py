@@ -193,7 +193,6 @@ def test_the_text_about_race_is_what_was_measured():
     assert told.format(*blind, *plain) in TEXT
     known = rows["sliced-transport"]
     assert known["leakage"] > plain[0]
-    assert known["residual"] > 1
     assert f"it reveals {known['leakage']:.3f}, more than a plain embedding" in TEXT
 
 
