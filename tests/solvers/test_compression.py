@@ -19,6 +19,14 @@ def problem_of(noise=0.0, sizes=SIZES, rank=RANK):
     return Problem(TensorData.from_array(tensor + noise * tensor.std() * drawn), rank)
 
 
+@pytest.fixture(params=[False, True], ids=["directions of all", "in turn"])
+def in_turn(request, monkeypatch):
+    """Whether later modes see what is left after earlier ones, as those of large tensors do."""
+    if request.param:
+        monkeypatch.setattr(compression, "LEAST_IN_TURN", 0)
+
+
+@pytest.mark.usefixtures("in_turn")
 def test_an_exact_model_is_found_in_the_compressed_tensor():
     problem = problem_of()
     starts = make_starts(problem, "normal", count=2, seed=0)
@@ -30,6 +38,7 @@ def test_an_exact_model_is_found_in_the_compressed_tensor():
     assert min(fit.residual for fit in found) < 1e-3
 
 
+@pytest.mark.usefixtures("in_turn")
 def test_fits_continue_near_the_end():
     problem = problem_of(noise=0.5)
     starts = make_starts(problem, "normal", count=1, seed=0)

@@ -2,9 +2,10 @@
 
 A decomposition of rank R needs few directions of each mode. So the tensor is projected on the first
 few left singular vectors of each of its unfoldings, and fits begin there: Bro and Andersson,
-"Improving the speed of multiway algorithms, part II: compression", 1998. One mode after the other
-is projected, so that only the first sees the whole tensor: Vannieuwenhoven, Vandebril and
-Meerbergen, "A new truncation strategy for the higher-order singular value decomposition", 2012.
+"Improving the speed of multiway algorithms, part II: compression", 1998. Of a large tensor, one
+mode after the other is projected, so that only the first sees all of it: Vannieuwenhoven,
+Vandebril and Meerbergen, "A new truncation strategy for the higher-order singular value
+decomposition", 2012.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ DIRECTIONS = 3
 # directions grows with the square of the smaller number. Many people with few entries each have
 # few columns.
 MOST_INDICES = 2000
+
+# From so many entries on, directions are those of what is left after the modes before. Those of the
+# whole take milliseconds with fewer.
+LEAST_IN_TURN = 10**6
 
 # A tensor is compressed if it becomes smaller by at least this factor.
 LEAST_GAIN = 8
@@ -132,14 +137,16 @@ def _projected(problem: Problem, kept: list[int]) -> tuple[Tensor, list[Tensor |
     """
     tensor = problem.data.values
     bases: list[Tensor | None] = [None] * problem.order
+    in_turn = prod(problem.shape) >= LEAST_IN_TURN
     for mode in _cheapest_first(problem.shape, kept):
         # Once the people are projected, every process has the whole tensor.
-        shared = bases[problem.mode] is None
-        unfolded = tensor.movedim(mode, 0).flatten(1)
-        basis = _directions(problem, unfolded, mode, kept[mode], shared=shared)
-        projected = _over(problem, mode, basis.mT @ unfolded)
-        rest = tensor.movedim(mode, 0).shape[1:]
-        tensor, bases[mode] = projected.unflatten(1, rest).movedim(0, mode), basis
+        shared = bases[problem.mode] is None or not in_turn
+        seen = tensor if in_turn else problem.data.values
+        unfolded = seen.movedim(mode, 0).flatten(1)
+        basis = bases[mode] = _directions(problem, unfolded, mode, kept[mode], shared=shared)
+        moved = tensor.movedim(mode, 0)
+        projected = _over(problem, mode, basis.mT @ moved.flatten(1))
+        tensor = projected.unflatten(1, moved.shape[1:]).movedim(0, mode)
     return tensor, bases
 
 
