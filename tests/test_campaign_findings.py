@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -302,3 +303,18 @@ def test_a_checkpoint_with_an_endless_number_is_refused(tmp_path):
     _forge(tmp_path / "checkpoint" / CURRENT_FILE, number=1e300)
     with pytest.raises(ValueError, match=r"current.json is damaged .*number must be a whole"):
         see_checkpoint(tmp_path / "checkpoint")
+
+
+def test_a_feature_that_nobody_has_is_shown():
+    table = pd.DataFrame({"group": ["a", "b", "a"], "age": [None] * 3})
+    features = SensitiveFeatures.from_table(table.iloc[:, :1])
+    column = replace(features.columns[0], kind="numeric", categories=(), values=np.full(3, np.nan))
+    shown = replace(features, columns=(column,))._repr_html_()
+    assert "people" in shown
+
+
+def test_a_penalty_far_larger_than_the_loss_is_solved():
+    X = np.random.default_rng(0).normal(size=(7, 3))
+    groups = pd.Series(["a", "b", "a", "b", "a", "b", "a"])
+    found = tune(FairCP(2, method="hsic", max_iter=2, tol=0.0), X, sensitive_features=groups, cv=2)
+    assert np.isfinite(found.model.embedding_).all()

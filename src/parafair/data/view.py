@@ -56,6 +56,8 @@ def feature_parts(features: SensitiveFeatures) -> list[Html]:
                 rest = len(pairs) - MOST_GROUPS
                 rows.append([f"{rest} more groups", sum(sizes[MOST_GROUPS:]), ""])
             found.append(table(rows, header=[column.name, "people", ""]))
+        elif not len(values):  # of whom nobody has this feature
+            found.append(table([["people", 0]], header=[column.name, ""]))
         else:
             low, high = float(np.min(values)), float(np.max(values))
             counts = _count_bars(values, low, high)

@@ -134,7 +134,7 @@ class RowwiseBlock:
         scaled = root[:, :, None, None, None] * middle * root[:, None, None, :, None]
         system = scaled.reshape(-1, k * rank, k * rank) + identity(k * rank, right)
         along = root.unsqueeze(-1) * form.along(plain)
-        held = torch.linalg.solve(system, along.reshape(-1, k * rank, 1)).reshape(along.shape)
+        held = _solve_symmetric(system, along.reshape(-1, k * rank, 1)).reshape(along.shape)
         change = directions @ (root.unsqueeze(-1) * held)
         return plain - self._solve(change, more)
 
@@ -210,3 +210,15 @@ class RowwiseBlock:
         for rows, curvature in self._curvatures(more).parts():
             found[:, rows] = solve_rows(curvature, right[:, rows])
         return found
+
+
+def _solve_symmetric(system: Tensor, right: Tensor) -> Tensor:
+    """Solve systems that are the identity plus a positive semidefinite matrix.
+
+    If that matrix is so large that rounding hides the identity, it is singular to a solver.
+    """
+    found, failed = torch.linalg.solve_ex(system, right)
+    if bool(failed.any()):
+        values, vectors = torch.linalg.eigh((system + system.mT) / 2)
+        found = vectors @ ((vectors.mT @ right) / values.clamp_min(1.0).unsqueeze(-1))
+    return found
