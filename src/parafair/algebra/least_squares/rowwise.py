@@ -217,6 +217,7 @@ def _solve_symmetric(system: Tensor, right: Tensor) -> Tensor:
 
     If that matrix is so large that rounding hides the identity, it is singular to a solver.
     """
+    found: Tensor
     found, failed = torch.linalg.solve_ex(system, right)
     if bool(failed.any()):
         values, vectors = torch.linalg.eigh((system + system.mT) / 2)
