@@ -15,14 +15,8 @@ from parafair import (
 )
 from parafair.algebra.segments import Segments
 from parafair.data.sensitive import SensitiveFeatures
-from parafair.dependence import fused
-from parafair.dependence.criterion import Criterion
-from parafair.dependence.gram import CenteredGram, kernel_sum
 from parafair.dependence.hsic import khsic
-from parafair.dependence.kernels import Gaussian
 from parafair.dependence.sliced import move_together
-from parafair.dependence.views import compare_columns, compare_rows, row_sums
-from parafair.dependence.whitening import RowViews
 from parafair.losses import LOSSES, needs_non_negative
 from parafair.paper import compare_readings, make_tables
 from parafair.paper.table import read_rows
@@ -131,25 +125,6 @@ def test_large_samples_need_no_square_matrix():
     assert torch.cuda.max_memory_allocated() < 4e9  # one n x n matrix would be 10 GB
 
 
-@pytest.mark.parametrize("estimator", ["biased", "unbiased"])
-@pytest.mark.parametrize("groups", [2, 12])
-@pytest.mark.parametrize("rank", [1, 7, 40])
-def test_fused_sums_of_a_kernel_agree_with_double_precision(rank, groups, estimator):
-    n = 20_011  # more than one tile of plain PyTorch, and the last tile is not full
-    codes = torch.arange(n, device="cuda") % groups
-    rows = example_rows(n, rank, seed=0).cuda() + codes[:, None] / 5 + 10  # far from the origin
-    rows = torch.stack([rows, 0.5 * rows])
-    features = torch.nn.functional.one_hot(codes).double()
-    kernel = Gaussian(0.1)
-    exact, single = (
-        kernel_sum(rows.to(t), kernel, CenteredGram.of(features.to(t), Gaussian(1.0), estimator))
-        for t in (torch.float64, torch.float32)
-    )
-    # The value is a small difference of sums of size 1, which round to about 1e-7.
-    torch.testing.assert_close(single[0].double(), exact[0], rtol=1e-4, atol=1e-6)
-    assert float((single[1].double() - exact[1]).norm() / exact[1].norm()) < 1e-4
-
-
 def test_figures_of_the_paper_are_made_on_the_device(tmp_path):
     pytest.importorskip("ot")  # without it a warning says that the limit is left out
     for device in ("cpu", "cuda"):
@@ -235,51 +210,6 @@ def test_many_people_with_missing_entries_fit_on_the_device():
     assert np.isfinite(model.fit_.residual)
 
 
-@pytest.mark.parametrize("groups", [2, 12])
-@pytest.mark.parametrize("rank", [1, 7, 16, 40])
-def test_fused_rows_agree_with_double_precision(rank, groups, monkeypatch):
-    n = 2105  # three chunks of different sizes
-    rows = example_rows(n, rank, seed=0).cuda()
-    sensitive = SensitiveFeatures.of(
-        np.arange(n) % groups < 1 if groups == 2 else np.arange(n) % 12
-    )
-    rows = torch.stack([rows, rows + 0.3 * torch.arange(n, device="cuda")[:, None] % groups])
-    single, double = (
-        Criterion(sensitive, rows[:, :0].to(dtype).flatten(), chunk_size=700)
-        for dtype in (torch.float32, torch.float64)
-    )
-    whitened = RowViews(rows).whitened
-    exact = compare_rows(whitened, double.scorers(rank).rows, double.places)
-    scorer = single.scorers(rank).rows
-    assert fused.is_fused(whitened.float(), scorer.weights.columns)
-    found = compare_rows(whitened.float(), scorer, single.places)
-    again = compare_rows(whitened.float(), scorer, single.places)
-    sums = row_sums(whitened.float(), scorer.weights.columns, single.places)
-    monkeypatch.setattr(fused, "row_kernels", None)
-    assert not fused.is_fused(whitened.float(), scorer.weights.columns)
-    plain = row_sums(whitened.float(), scorer.weights.columns, single.places)
-    torch.testing.assert_close(found[0].double(), exact[0], rtol=1e-3, atol=1e-8)
-    error = (found[1].double() - exact[1]).norm() / exact[1].norm()
-    assert float(error) < 1e-3
-    # In standard deviations of independent rows.
-    torch.testing.assert_close(
-        scorer.deviations(sums), scorer.deviations(plain), rtol=1e-3, atol=0.01
-    )
-    assert torch.equal(again[0], found[0])
-
-
-def test_a_million_people_fit_into_memory():
-    n = 1_000_000
-    rows = example_rows(n, 16, seed=0).float().cuda()[None]
-    sensitive = SensitiveFeatures.of(np.arange(n) % 2)
-    criterion = Invariant().criterion(sensitive, rows)
-    torch.cuda.reset_peak_memory_stats()
-    value, gradient = criterion.value_and_gradient(rows)
-    assert torch.isfinite(value).all()
-    assert torch.isfinite(gradient).all()
-    assert torch.cuda.max_memory_allocated() < 10e9
-
-
 def test_sums_over_entries_are_the_same_every_time():
     data = datasets.synthetic(0, shape=(300, 40, 30), rank=4)
     tensor = data.tensor.copy()
@@ -319,22 +249,6 @@ def test_fused_sums_over_entries_agree_with_plain_pytorch(rank, dtype, monkeypat
         expected = plain.errors(factors)
         torch.testing.assert_close(error.cpu(), expected[0], rtol=digits["rtol"], atol=0)
         torch.testing.assert_close(slopes.cpu(), expected[1], **digits)
-
-
-def test_waves_of_many_people_agree_with_double_precision():
-    n = 30_000
-    rows = example_rows(n, 5, seed=0).cuda()
-    groups = SensitiveFeatures.of(np.arange(n) % 7 < 2)
-    values, gradients = [], []
-    for dtype in (torch.float32, torch.float64):
-        criterion = Criterion(groups, rows[:0].to(dtype))
-        columns = criterion._columns(RowViews(rows[None]))
-        scorers = criterion.scorers(5)
-        value, gradient = compare_columns(columns, scorers.columns, scorers.pairs, criterion.alike)
-        values.append(value.double())
-        gradients.append(gradient.double())
-    torch.testing.assert_close(values[0], values[1], rtol=1e-3, atol=1e-8)
-    assert float((gradients[0] - gradients[1]).norm() / gradients[1].norm()) < 1e-3
 
 
 @pytest.mark.skipif(not torch.distributed.is_nccl_available(), reason="no nccl")

@@ -98,6 +98,107 @@ def gradient_kernel(
 
 
 @triton.jit
+def _gather(
+    table, places, numbers, PEOPLE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr
+):
+    """Load rows of a table at the places of some people of a chunk; zeros beyond its end."""
+    columns, inside = tl.arange(0, PADDED), numbers < PEOPLE
+    where = tl.load(places + numbers, mask=inside, other=0)
+    mask = inside[:, None] & (columns < WIDTH)[None, :]
+    return tl.load(table + where[:, None] * WIDTH + columns[None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def _alike(x, y, rows, columns, end):
+    """Return the widest kernel of a tile of pairs; zero for a person with itself, and from the end.
+
+    Rows are in units in which the kernel is ``2 ** -|x - y| ** 2``, and the first are doubled.
+    """
+    cross = tl.dot(x, tl.trans(y), input_precision="tf32x3")
+    nobody = tl.where(columns < end, 0.0, float("inf"))
+    found = cross - 0.25 * tl.sum(x * x, 1)[:, None] - (tl.sum(y * y, 1) + nobody)[None, :]
+    return tl.where(rows[:, None] == columns[None, :], 0.0, tl.exp2(tl.minimum(found, 0.0)))
+
+
+@triton.jit
+def alike_sums_kernel(
+    table, places, bounds, tiles, parts, chunks, everybody, unit,
+    PEOPLE: tl.constexpr, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, RUNS: tl.constexpr,
+    SCALES: tl.constexpr, PADDED_SCALES: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """Write ``sum over i in the tile, j != i in a run of k(x_i, x_j)`` for all runs and scales."""
+    member, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    chunk = member % chunks
+    table += member // chunks * everybody * WIDTH
+    places += chunk * PEOPLE
+    bounds += chunk * (RUNS + 1)
+    tiles += (chunk * tl.num_programs(1) + tile) * 2
+    begin, last = tl.load(tiles), tl.load(bounds + tl.load(tiles + 1) + 1)
+    if begin >= last:
+        return
+    rows = begin + tl.arange(0, TILE)
+    x = 2 * unit * _gather(table, places, rows, PEOPLE, WIDTH, PADDED_WIDTH)
+    scales = tl.arange(0, PADDED_SCALES)
+    parts += (member * tl.num_programs(1) + tile) * RUNS * SCALES
+    for other in range(0, RUNS):
+        end = tl.load(bounds + other + 1)
+        found = tl.zeros((PADDED_SCALES, TILE), tl.float32)
+        for start in range(tl.load(bounds + other), end, TILE):
+            columns = start + tl.arange(0, TILE)
+            y = unit * _gather(table, places, columns, PEOPLE, WIDTH, PADDED_WIDTH)
+            similar = _alike(x, y, rows, columns, end)
+            for scale in tl.static_range(SCALES):
+                found += tl.where(scales[:, None] == scale, tl.sum(similar, 1)[None, :], 0.0)
+                squared = similar * similar
+                similar = squared * squared  # the gammas grow fourfold
+        total = tl.sum(tl.where(rows[None, :] < last, found, 0.0), 1)
+        tl.store(parts + other * SCALES + scales, total, mask=scales < SCALES)
+
+
+@triton.jit
+def alike_gradient_kernel(
+    table, places, bounds, tiles, pull, moved, chunks, everybody, unit,
+    PEOPLE: tl.constexpr, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, RUNS: tl.constexpr,
+    SCALES: tl.constexpr, PADDED_SCALES: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """Write ``sum over j of w_ij (x_j - x_i)``, with w one number for two runs and a scale."""
+    member, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    chunk = member % chunks
+    table += member // chunks * everybody * WIDTH
+    moved += member // chunks * everybody * WIDTH
+    places += chunk * PEOPLE
+    bounds += chunk * (RUNS + 1)
+    tiles += (chunk * tl.num_programs(1) + tile) * 2
+    begin, run = tl.load(tiles), tl.load(tiles + 1)
+    last = tl.load(bounds + run + 1)
+    if begin >= last:
+        return
+    pull += (member * RUNS + run) * RUNS * SCALES
+    rows = begin + tl.arange(0, TILE)
+    x = 2 * unit * _gather(table, places, rows, PEOPLE, WIDTH, PADDED_WIDTH)
+    toward = tl.zeros((TILE, PADDED_WIDTH), tl.float32)
+    away = tl.zeros((TILE,), tl.float32)
+    for other in range(0, RUNS):
+        end = tl.load(bounds + other + 1)
+        for start in range(tl.load(bounds + other), end, TILE):
+            columns = start + tl.arange(0, TILE)
+            y = unit * _gather(table, places, columns, PEOPLE, WIDTH, PADDED_WIDTH)
+            similar = _alike(x, y, rows, columns, end)
+            pair = tl.zeros((TILE, TILE), tl.float32)
+            for scale in tl.static_range(SCALES):
+                pair += tl.load(pull + other * SCALES + scale) * similar
+                squared = similar * similar
+                similar = squared * squared
+            toward += tl.dot(pair, y, input_precision="tf32x3")
+            away += tl.sum(pair, 1)
+    found = (toward - 0.5 * away[:, None] * x) / unit
+    width, present = tl.arange(0, PADDED_WIDTH), rows < last
+    where = tl.load(places + rows, mask=present, other=0)
+    inside = present[:, None] & (width < WIDTH)[None, :]
+    tl.store(moved + where[:, None] * WIDTH + width[None, :], found, mask=inside)
+
+
+@triton.jit
 def weighted_kernel(
     points, left, right, moved, masses, gamma,
     PEOPLE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTS: tl.constexpr,

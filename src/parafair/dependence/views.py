@@ -41,7 +41,7 @@ def compare_rows(
             a last person without weight belongs to the last of them.
     """
     if fused.is_fused(rows, scorer.weights.columns):
-        return fused.compare_rows(rows, scorer, places)
+        return fused.compare_rows(rows, scorer, places, runs)
     in_pieces = runs is not None and rows.device.type == "cpu"
     parts = [slice(k, k + 1) for k in range(len(places))] if in_pieces else _parts(rows, places)
 
@@ -162,15 +162,7 @@ def compare_columns(
     of_single, of_pairs, scores = waves.total(tiles, kept, scores)
     value, for_single = waves.score_single(of_single, single)
     more, for_pairs = waves.score_pairs(of_pairs, pairs)
-    gradient = torch.empty_like(waves.places)
-
-    def pull(people: slice) -> None:
-        phases = kept.get(people.start) or waves.of(people)
-        gradient[..., people] = waves.pull(phases, people, for_single, for_pairs)
-
-    for _ in waves.each(pull, tiles, kept):
-        pass
-    gradient = gradient.mT * compression_slope(columns)
+    gradient = waves.gradient(tiles, kept, for_single, for_pairs).mT * compression_slope(columns)
     return scores + (value + more), gradient if alike is None else gradient[:, alike.back]
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.devices import by_device, tile_of
+from parafair.dependence import fused_columns
 from parafair.dependence.scales import COLUMN_GAMMAS, PAIR_GAMMAS, compress, spectrum
 from parafair.dependence.score import Score
 from parafair.team import ALONE, Team
@@ -108,7 +109,7 @@ class Waves:
 
     def kept(self, tiles: Sequence[slice]) -> dict[int, Phases]:
         """Return the waves of all tiles, by first person, if they fit into memory together."""
-        few = self.places.shape[-1] <= self._tile
+        few = self.places.shape[-1] <= self._tile and not fused_columns.is_fused(self)
         return {people.start: self.of(people) for people in tiles} if few else {}
 
     def _weights_of(self, people: slice) -> Tensor:
@@ -173,12 +174,7 @@ class Waves:
             Shapes (batch, columns, waves, r), and (batch, 2, r, size, size) with one row
             and one column for each feature of each paired column of a half; and the sum of scores.
         """
-        single, pairs = None, None
-        for sums, products in self.each(partial(self._total_of, kept=kept), tiles, kept):
-            single = sums if single is None else single.add_(sums)
-            pairs = products if pairs is None else pairs.add_(products)
-        assert single is not None
-        assert pairs is not None
+        single, pairs = self._own_total(tiles, kept)
         if self.team.is_alone:
             return single, pairs, scores
         # Of two columns, one product is needed, and none of a column with itself.
@@ -188,7 +184,46 @@ class Waves:
         self._apart(pairs)[..., self.first, :, self.second, :] = blocks
         return single, pairs, scores
 
-    def each(
+    def _own_total(self, tiles: Sequence[slice], kept: dict[int, Phases]) -> tuple[Tensor, Tensor]:
+        """Return the first two results of `total`, of the people of this process."""
+        if fused_columns.is_fused(self):
+            return fused_columns.total(self)
+        single, pairs = None, None
+        for sums, products in self._each(partial(self._total_of, kept=kept), tiles, kept):
+            single = sums if single is None else single.add_(sums)
+            pairs = products if pairs is None else pairs.add_(products)
+        assert single is not None
+        assert pairs is not None
+        return single, pairs
+
+    def gradient(
+        self,
+        tiles: Sequence[slice],
+        kept: dict[int, Phases],
+        for_single: Tensor,
+        for_pairs: Tensor,
+    ) -> Tensor:
+        """Return the gradient in compressed columns, shape (batch, columns, people).
+
+        Args:
+            tiles: As in `total`.
+            kept: As in `total`.
+            for_single: How waves pull; see `score_single`.
+            for_pairs: How features pull; see `score_pairs`.
+        """
+        if fused_columns.is_fused(self):
+            return fused_columns.gradient(self, for_single, for_pairs)
+        found = torch.empty_like(self.places)
+
+        def pull(people: slice) -> None:
+            phases = kept.get(people.start) or self.of(people)
+            found[..., people] = self._pull(phases, people, for_single, for_pairs)
+
+        for _ in self._each(pull, tiles, kept):
+            pass
+        return found
+
+    def _each(
         self, function: Callable[[slice], Found], tiles: Sequence[slice], kept: dict[int, Phases]
     ) -> Iterator[Found]:
         """Yield what a function returns for each tile; those of many people are side by side."""
@@ -255,24 +290,24 @@ class Waves:
         return self._squares_of(self._blocks(sums))
 
     def _squares_of(self, blocks: Tensor) -> Tensor:
-        weights = self.pair_weights
-        found: Tensor = torch.einsum("kf,pbhrfg,kg->bhpkr", weights, blocks.square(), weights)
-        return found.flatten(1, 2) - self.alone
+        by = self.pair_weights.mT
+        found: Tensor = (blocks.square() @ by).mul_(by).sum(-2)  # (pairs, batch, 2, r, kernels)
+        return found.permute(1, 2, 0, 4, 3).flatten(1, 2) - self.alone
 
     def score_pairs(self, sums: Tensor, scorer: Score) -> tuple[Tensor, Tensor]:
         """Return the score of pairs, and how features pull those of other columns, `_turned`."""
         blocks = self._blocks(sums)
         value, slopes = scorer.score(self._squares_of(blocks))
         weights, found = self.pair_weights, torch.zeros_like(sums)
-        slopes = 2 * slopes.unflatten(1, (2, -1))
-        pulled = torch.einsum("kf,bhpkr,kg->pbhrfg", weights, slopes, weights) * blocks
+        slopes = 2 * slopes.unflatten(1, (2, -1)).permute(2, 0, 1, 4, 3).unsqueeze(-2)
+        pulled = (weights.mT * slopes @ weights).mul_(blocks)
         apart, frequencies = self._apart(found), self.frequencies[: self.coarse]
         apart[..., self.first, :, self.second, :] = _turned(pulled, frequencies)
         apart[..., self.second, :, self.first, :] = _turned(pulled.mT, frequencies)
         return value, found
 
-    def pull(self, phases: Phases, people: slice, for_single: Tensor, for_pairs: Tensor) -> Tensor:
-        """Return the gradient in compressed columns, shape (batch, columns, people)."""
+    def _pull(self, phases: Phases, people: slice, for_single: Tensor, for_pairs: Tensor) -> Tensor:
+        """Return the gradient of a tile in compressed columns, shape (batch, columns, people)."""
         features, weights = self._features(phases), self._weights_of(people)
         if self.sizes:
             single = (for_single @ weights[0]).unsqueeze(-2)
