@@ -4,8 +4,8 @@ import torch
 
 from parafair import FairTucker, SensitiveFeatures, TensorData
 from parafair.solvers.init import make_starts
-from parafair.solvers.lbfgs import evaluate, flatten
-from parafair.solvers.parameters import to_parameters
+from parafair.solvers.lbfgs import evaluate
+from parafair.solvers.parameters import flatten, to_parameters
 from parafair.solvers.problem import Problem
 
 

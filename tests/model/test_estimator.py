@@ -22,7 +22,7 @@ from parafair.solvers import GradientBCD
 
 
 @pytest.mark.parametrize("method", ["invariant", "khsic", "hsic", "fatr", "none"])
-@pytest.mark.parametrize("solver", ["block", GradientBCD(inner_steps=20)])
+@pytest.mark.parametrize("solver", ["block", GradientBCD((0.02, 0.2), inner_steps=20)])
 def test_every_method_runs_with_every_solver(data, method, solver):
     model = FairCP(3, method=method, solver=solver, max_iter=5, tol=0, n_init=1, random_state=0)
     model.fit(data.tensor, sensitive_features=data.sensitive_features)

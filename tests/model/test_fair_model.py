@@ -8,7 +8,7 @@ from parafair.penalties import Invariant, Transport
 
 SHAPE, RANK = (40, 6, 5), 3
 GROUPS = np.array(["a", "b"] * 20)
-QUICK = {"max_iter": 30, "tol": 1e-3}
+QUICK = {"max_iter": 200, "tol": 1e-3}
 
 
 @pytest.fixture(scope="module")

@@ -318,7 +318,7 @@ def test_saved_twice_is_the_same_model(marks, model, tmp_path):
 
 class TestCertificates:
     def test_a_certified_model_is_saved_with_its_certificate(self, marks, tmp_path):
-        model = fitted(marks, max_iter=10)
+        model = fitted(marks, max_iter=40)
         assert not hasattr(model, "certificate_")
         model.save(tmp_path / "bare")
         found = certify(model, draws=200)

@@ -12,7 +12,7 @@ from parafair.losses import LOSSES, Binomial, needs_non_negative
 SHAPE, ITEM, DAY = (20, 7, 6), 3, 5
 GROUPS = np.arange(20) % 2
 STORED = ["complete", "missing", pytest.param("listed", marks=pytest.mark.slow), "zero"]
-QUICK = {"max_iter": 8, "tol": 1e-2}
+QUICK = {"max_iter": 20, "tol": 1e-2}
 
 
 def entries_of(name):

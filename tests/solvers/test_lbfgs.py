@@ -8,7 +8,8 @@ from parafair.data.tensor_data import TensorData
 from parafair.errors import Interrupted
 from parafair.penalties import HSIC, Invariant, Orthogonality
 from parafair.solvers import LBFGS, BlockDescent, solve_batch, wolfe
-from parafair.solvers.lbfgs import flatten, inverse_times, shapes_of, unflatten
+from parafair.solvers.lbfgs import inverse_times, shapes_of
+from parafair.solvers.parameters import flatten, unflatten
 from parafair.solvers.preconditioner import preconditioner
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Status, Stop

@@ -8,7 +8,8 @@ from parafair.data.tensor_data import TensorData
 from parafair.penalties import HSIC, KHSIC, Invariant
 from parafair.solvers import LBFGS, BlockDescent, GradientBCD, solve_batch
 from parafair.solvers.init import make_starts
-from parafair.solvers.lbfgs import evaluate, flatten
+from parafair.solvers.lbfgs import evaluate
+from parafair.solvers.parameters import flatten
 from parafair.solvers.problem import Problem
 from parafair.solvers.result import Stop
 

@@ -18,11 +18,12 @@ from parafair.model.task import Task
 from parafair.model.trials import OnTrial, Selection, Trial
 from parafair.penalties import CalibratedPenalty, Dependence
 from parafair.solvers import Fit, Status, decompose_from
-from parafair.solvers.contest import ROUNDS
-from parafair.solvers.fitting import complete
+from parafair.solvers.fitting import complete, ladder_of
+from parafair.solvers.ladder import LEAST, Ladder
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
+from parafair.solvers.race import ROUNDS
 
 # Rough fits follow a path of strengths until the criterion is at chance.
 FIRST_STRENGTH, LAST_STRENGTH = 2.0**-4, 2.0**12
@@ -112,7 +113,7 @@ def select_strength(
             way = search.on_the_way()
             strength = way.first_strength(keep)
             too_weak: set[float] = set()
-            for more, noisier in search.ladder(many=way.people is not None):
+            for more, noisier in search.audited_in_order(many=way.people is not None):
                 audited = strength * more
                 if audited in too_weak:
                     continue
@@ -162,7 +163,7 @@ class Search:
     growth: float = 1.0
     fits: dict[float, Fit] = field(default_factory=dict)
 
-    def ladder(self, *, many: bool) -> Sequence[tuple[float, float]]:
+    def audited_in_order(self, *, many: bool) -> Sequence[tuple[float, float]]:
         """Return the multiples of strength and noise that are audited, in order.
 
         Args:
@@ -231,8 +232,22 @@ class Search:
             torch.tensor([strength], dtype=torch.float64, device=problem.prototype.device)
         )
 
+    @cached_property
+    def ladder(self) -> Ladder:
+        """Rough fits to everybody, with which fits in full begin."""
+        settings = self.task.settings
+        return ladder_of(
+            self.task.problem,
+            settings.solver,
+            plain=[self.plain],
+            stop=settings.stop,
+            counted=self.counted,
+        )
+
     def rough(self, strength: float, start: Fit) -> Fit:
         """Return a rough fit from another one; less rough to a sample, which takes little time."""
+        if self.people is None and strength >= LEAST:
+            return self.ladder.rung(self.plain, strength)
         (fit,) = solve_single(
             self.at(strength),
             self.task.settings.solver,
@@ -258,6 +273,7 @@ class Search:
                 self.task.settings.solver,
                 plain=[self.plain],
                 stop=self.task.settings.stop,
+                ladder=self.ladder,
                 on_iteration=self.counted.later(),
             )
         return self.fits[strength]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import Fit, Status, best
+from parafair.solvers.result import Fit, Status
 
 
 @packed
@@ -32,26 +32,16 @@ class Contender:
     n_iter: int = 0
     seconds: float = 0.0
 
+    @property
+    def fit(self) -> Fit:
+        """The last rough fit."""
+        assert self.rough is not None
+        return self.rough
+
     def after(self, rough: Fit) -> Contender:
         """Return the contender after one more rough fit."""
         n_iter, seconds = self.n_iter + rough.n_iter, self.seconds + rough.seconds
         return Contender(self.member, rough.cp.factors, rough, n_iter, seconds)
-
-
-def close_to_best(contenders: list[Contender], close: float) -> list[Contender]:
-    """Return the contenders that stay in, the best one first."""
-    fits = [contender.rough for contender in contenders if contender.rough is not None]
-    winner = contenders[fits.index(best(fits))]
-    most = (1 + close) * best(fits).objective
-    others = [
-        contender
-        for contender, fit in zip(contenders, fits, strict=True)
-        if contender is not winner
-        and fit.status is not Status.DIVERGED
-        and close
-        and fit.objective <= most
-    ]
-    return [winner, *others]
 
 
 def of_members(problem: Problem, members: Sequence[int]) -> Problem:
@@ -62,12 +52,18 @@ def of_members(problem: Problem, members: Sequence[int]) -> Problem:
     return problem.take(torch.tensor(members, dtype=torch.long, device=device))
 
 
+def strengths_of(problem: Problem, count: int) -> list[float]:
+    """Return the strength of each of so many members."""
+    if problem.strengths is not None:
+        found: list[float] = problem.strengths.tolist()
+        return found
+    assert problem.penalty is not None
+    return [problem.penalty.strength] * count
+
+
 def worth_another(problem: Problem, plain: Sequence[Fit]) -> list[int]:
     """Return the members that have a second start: with a penalty, and a plain decomposition."""
-    assert problem.penalty is not None
-    strengths = [problem.penalty.strength] * len(plain)
-    if problem.strengths is not None:
-        strengths = problem.strengths.tolist()
+    strengths = strengths_of(problem, len(plain))
     return [
         member
         for member, (fit, strength) in enumerate(zip(plain, strengths, strict=True))

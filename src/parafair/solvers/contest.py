@@ -1,15 +1,15 @@
 """Starts of fits with a scale-free penalty, and the contest between them.
 
-One start is the plain decomposition. At the other, all groups have the same distribution: that is
-the transport repair of few people, and more are moved along random directions. Rough fits from both
-decide. People who are compared in chunks have a contest of their own.
+One start is a fit with a weaker penalty, which began at the plain decomposition. At the other, all
+groups have the same distribution: that is the transport repair of few people, and more are moved
+along random directions. Fits run from both, until one of them has fallen behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from torch import Tensor
@@ -17,12 +17,14 @@ from torch import Tensor
 from parafair.algebra.cp_tensor import stack_factors
 from parafair.penalties import Transport
 from parafair.penalties.base import ScorePenalty
-from parafair.solvers.contenders import Contender, close_to_best, of_members, worth_another
-from parafair.solvers.contest_of_many import ContestOfMany
+from parafair.solvers.checkpoints import stage
+from parafair.solvers.contenders import Contender, of_members, strengths_of, worth_another
 from parafair.solvers.decomposition import repair
+from parafair.solvers.ladder import Ladder
 from parafair.solvers.loop import Counted, Solver
-from parafair.solvers.precision import solve_single
+from parafair.solvers.precision import first_stop, has_two_runs, solve_again, solve_single
 from parafair.solvers.problem import Problem
+from parafair.solvers.race import Race
 from parafair.solvers.result import Fit, Stop
 from parafair.solvers.sharing import gather_fit, gather_problem, own_rows
 from parafair.solvers.slicing import can_slice, sliced_start
@@ -31,61 +33,99 @@ from parafair.solvers.slicing import can_slice, sliced_start
 MOST_REPAIRED = 1000
 
 
-@dataclass(frozen=True)
-class Round:
-    """A round of the contest between starts.
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """Starts of the members of a batch that compete.
 
     Attributes:
-        tol: The decrease of the objective per iteration at which its fits stop.
-        window: Iterations to average over.
-        close: Fits whose objectives exceed the lowest by no more than this share stay in.
+        problem: What to minimize; its members may differ in strength.
+        solver: The solver.
+        plain: A plain decomposition for each member; several members may share one.
+        stop: When a fit stops.
+        counted: Numbers the iterations.
+        ladder: Rough fits with weaker penalties.
     """
 
-    tol: float
-    window: int
-    close: float
+    problem: Problem
+    solver: Solver[Any]
+    plain: Sequence[Fit]
+    stop: Stop
+    counted: Counted
+    ladder: Ladder
 
-    def stop(self, stop: Stop) -> Stop:
-        """Return when fits of this round stop; as late as given, at the latest."""
-        return replace(
-            stop,
-            tol=max(stop.tol, self.tol) if stop.tol else 0.0,
-            window=min(stop.window, self.window),
-        )
+    @cached_property
+    def starts(self) -> list[Contender]:
+        """The starts of all members."""
+        return stage(self._starts)
 
+    def _starts(self) -> list[Contender]:
+        """Return the rung below or a plain decomposition, and the second start.
 
-# Rough fits decide between starts. Some that are close after the first round end far apart, but
-# none that are after the second.
-ROUNDS = (Round(1e-3, 5, 0.05), Round(2e-4, 10, 0.0))
+        A member above the ground without another start has the plain decomposition as its second.
+        """
+        problem, plain = self.problem, self.plain
+        if isinstance(problem.penalty, ScorePenalty):  # equal scores need far less than equal rows
+            return [Contender(member, fit.cp.factors) for member, fit in enumerate(plain)]
+        first = self.ladder.contenders(plain, strengths_of(problem, len(plain)))
+        second = []
+        for each, factors in zip(first, _second_starts(problem, plain), strict=True):
+            if factors is not None or each.n_iter:
+                others = plain[each.member].cp.factors if factors is None else factors
+                second.append(Contender(each.member, others))
+        return first + second
 
+    def winners(self, stop: Stop) -> list[Contender]:
+        """Return the best start of each member, after its fit in single precision.
 
-def find_winners(
-    problem: Problem, solver: Solver[Any], *, plain: Sequence[Fit], stop: Stop, counted: Counted
-) -> list[Contender]:
-    """Return the best start of each member, of those that the number of people allows."""
-    if _is_free(problem) and problem.people_in_chunks:
-        sampled = ROUNDS[-1].stop(stop)
-        return ContestOfMany(problem, solver, plain, stop, sampled, counted).winners()
-    each_member = [[Contender(member, fit.cp.factors)] for member, fit in enumerate(plain)]
-    for member, factors in enumerate(_second_starts(problem, plain)):
-        if factors is not None:
-            each_member[member].append(Contender(member, factors))
-    for current in ROUNDS:
-        each = [one for contenders in each_member if len(contenders) > 1 for one in contenders]
-        if not each:
-            break
+        All of them run at once. Those that fall behind leave, and the last one runs until it stops.
+        The weaker penalties of a member come before, whichever start wins.
+        """
+        starts, problem = self.starts, self.problem
+        race = Race(tuple(each.member for each in starts), self.stop)
         found = solve_single(
-            of_members(problem, [contender.member for contender in each]),
-            solver,
-            starts=stack_factors([contender.factors for contender in each]),
-            stop=current.stop(stop),
-            on_iteration=counted.later(),
+            of_members(problem, race.fits),
+            self.solver,
+            starts=stack_factors([each.factors for each in starts]),
+            stop=stop,
+            on_iteration=self.counted.later(),
+            race=race,
         )
-        tried = [contender.after(fit) for contender, fit in zip(each, found, strict=True)]
-        for member in dict.fromkeys(contender.member for contender in tried):
-            own = [contender for contender in tried if contender.member == member]
-            each_member[member] = close_to_best(own, current.close)
-    return [contenders[0] for contenders in each_member]
+        winners = enumerate(race.winners(found))
+        return [
+            replace(starts[member], factors=starts[winner].factors).after(found[winner])
+            for member, winner in winners
+        ]
+
+    def solve(self, on_fit: Callable[[int, Fit, int, float], None]) -> None:
+        """Fit each member, of a problem that is not compared in chunks.
+
+        Args:
+            on_fit: Called with the position of a member, its fit, and the iterations and the time
+                of fits with weaker penalties.
+        """
+        problem, stop = self.problem, self.stop
+        twice = has_two_runs(problem, stop)
+        won = self.winners(first_stop(stop) if twice else stop)
+        first = [each.fit for each in won]
+
+        def finish(member: int, fit: Fit) -> None:
+            before = first[member]
+            rough = won[member].n_iter - before.n_iter
+            on_fit(member, fit, rough, won[member].seconds - before.seconds)
+
+        if not twice:
+            for member, fit in enumerate(first):
+                finish(member, fit)
+            return
+        solve_again(
+            problem,
+            self.solver,
+            first,
+            starts=stack_factors([fit.cp.factors for fit in self.plain]),
+            stop=stop,
+            counted=self.counted,
+            on_fit=finish,
+        )
 
 
 def _second_starts(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor, ...] | None]:
@@ -100,7 +140,7 @@ def _second_starts(problem: Problem, plain: Sequence[Fit]) -> list[tuple[Tensor,
 def _how_to_move(problem: Problem) -> Callable[[Fit], tuple[Tensor, ...]] | None:
     """Return what gives the groups of a plain decomposition one distribution; None without it."""
     if len(problem.penalized_features) > MOST_REPAIRED:
-        if not _is_free(problem) or not can_slice(problem):
+        if not is_free(problem) or not can_slice(problem):
             return None
         return lambda fit: sliced_start(problem, fit.cp.factors)
     if not _repairable(problem):
@@ -109,15 +149,13 @@ def _how_to_move(problem: Problem) -> Callable[[Fit], tuple[Tensor, ...]] | None
     return lambda fit: own_rows(problem, repair(whole, gather_fit(problem, fit).cp.factors))
 
 
-def _is_free(problem: Problem) -> bool:
+def is_free(problem: Problem) -> bool:
     """Tell whether rows may be anywhere; others would leave constraints, or overflow in a link."""
     return problem.is_squared and not problem.constrained
 
 
 def _repairable(problem: Problem) -> bool:
     """Tell whether there is a repair."""
-    if isinstance(problem.penalty, ScorePenalty):  # equal scores need far less than equal rows
-        return False
     try:
         Transport().check(problem.penalized_features)
     except ValueError:  # numbers, or too many groups

@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import stack_factors
-from parafair.solvers.contenders import Contender, close_to_best, of_members, worth_another
+from parafair.solvers.contenders import Contender, of_members, worth_another
+from parafair.solvers.contest import Contest, is_free
 from parafair.solvers.dealing import ITERATIONS, solve_dealt
 from parafair.solvers.loop import Counted, Solver
 from parafair.solvers.problem import Problem
-from parafair.solvers.result import Fit, Stop
+from parafair.solvers.race import ROUNDS
+from parafair.solvers.result import Fit, Stop, best
 from parafair.solvers.sampling import LEAST_PEOPLE, factors_of, solve_sample, take_sample
 from parafair.solvers.slicing import can_slice, sliced_start
 
@@ -28,6 +30,16 @@ CONTEST_DEALS = 4
 
 # The people among whom starts compete, if there are at least twice as many.
 CONTEST_PEOPLE = 4800
+
+
+def find_winners(contest: Contest) -> list[Contender]:
+    """Return the best start of each member of a problem that is compared in chunks."""
+    problem, sampled = contest.problem, ROUNDS[-1].stop(contest.stop)
+    if is_free(problem) and problem.people_in_chunks:
+        return ContestOfMany(
+            problem, contest.solver, contest.plain, contest.stop, sampled, contest.counted
+        ).winners()
+    return contest.starts if len(contest.starts) == len(contest.plain) else contest.winners(sampled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +130,7 @@ class ContestOfMany:
         if not first:
             return []
         pairs = zip(*(self._iterated(problem, some) for some in (first, second)), strict=True)
-        winners = [(close_to_best([*pair], 0.0)[0] is pair[0], pair) for pair in pairs]
+        winners = [(best([pair[0].fit, pair[1].fit]) is pair[0].fit, pair) for pair in pairs]
         # Rounding may differ between machines.
         device = first[0].factors[0].device
         is_first = torch.tensor([won for won, _ in winners], dtype=torch.float64, device=device)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -27,11 +26,12 @@ from parafair.penalties.postprocessing import (
     SeededPostprocessing,
 )
 from parafair.solvers.checkpoints import stage
-from parafair.solvers.contest import find_winners
-from parafair.solvers.contest_of_many import CONTEST_DEALS
+from parafair.solvers.contest import Contest
+from parafair.solvers.contest_of_many import CONTEST_DEALS, find_winners
 from parafair.solvers.dealing import solve_dealt
 from parafair.solvers.decomposition import Decomposition
 from parafair.solvers.inner import sum_people
+from parafair.solvers.ladder import Ladder
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
 from parafair.solvers.precision import solve_twice
 from parafair.solvers.problem import Problem
@@ -110,6 +110,7 @@ def decompose_from(
     *,
     plain: Sequence[Fit],
     stop: Stop,
+    ladder: Ladder | None = None,
     on_iteration: OnIteration | None = None,
     on_fit: OnFit | None = None,
 ) -> tuple[Fit, ...]:
@@ -122,36 +123,41 @@ def decompose_from(
         solver: The solver.
         plain: A plain decomposition for each member; several members may share one.
         stop: When a member stops.
+        ladder: Rough fits with weaker penalties, some of which may be there already.
         on_iteration: Called after each iteration, as in `solve_batch`, of the rough fits and then
             of the others.
         on_fit: Called with the position of a member and its fit as soon as it is finished.
     """
     finished: dict[int, Fit] = {}
 
-    def finish(member: int, fit: Fit) -> None:
-        begun, winner = plain[member], first[member]
+    def finish(member: int, fit: Fit, rough: int, seconds: float = 0.0) -> None:
+        begun = plain[member]
         finished[member] = complete(problem, fit).after(
-            begun.seconds + winner.seconds,
-            {"plain iterations": begun.n_iter, "rough iterations": winner.n_iter},
+            begun.seconds + seconds, {"plain iterations": begun.n_iter, "rough iterations": rough}
         )
         if on_fit is not None:
             on_fit(member, finished[member])
 
     counted = Counted(on_iteration)
-    stop = replace(stop, noise_cost=noise_cost(problem, plain))
+    if ladder is None:
+        ladder = ladder_of(problem, solver, plain=plain, stop=stop, counted=counted)
+    ladder, stop = replace(ladder, counted=counted), ladder.stop
+    contest = Contest(problem, solver, plain, stop, counted, ladder)
     try:
-        first = stage(
-            lambda: find_winners(problem, solver, plain=plain, stop=stop, counted=counted)
-        )
-        dealt = partial(solve_dealt, dealt=CONTEST_DEALS)
-        solve = dealt if problem.in_chunks else solve_twice
-        solve(
+        if not problem.in_chunks:
+            contest.solve(finish)
+            return tuple(finished[member] for member in range(len(plain)))
+        first = stage(lambda: find_winners(contest))
+        solve_dealt(
             problem,
             solver,
             starts=stack_factors([winner.factors for winner in first]),
             stop=stop,
+            dealt=CONTEST_DEALS,
             on_iteration=counted.later(),
-            on_fit=finish,
+            on_fit=lambda member, fit: finish(
+                member, fit, first[member].n_iter, first[member].seconds
+            ),
         )
     except Interrupted as interruption:
         # The best may be a rough fit that had converged.
@@ -161,6 +167,14 @@ def decompose_from(
         fit = replace(best(list(plain)), status=Status.INTERRUPTED)
         raise Interrupted(fit, strength=0.0) from error
     return tuple(finished[member] for member in range(len(plain)))
+
+
+def ladder_of(
+    problem: Problem, solver: Solver[Any], *, plain: Sequence[Fit], stop: Stop, counted: Counted
+) -> Ladder:
+    """Return the ladder of fits that begin at plain decompositions, without any rung."""
+    stop = replace(stop, noise_cost=noise_cost(problem, plain))
+    return Ladder(problem, solver, stop, counted)
 
 
 def complete(problem: Problem, fit: Fit) -> Fit:

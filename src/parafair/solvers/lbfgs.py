@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import prod
 
 import torch
 from torch import Tensor
 
-from parafair.algebra.cp_tensor import Factors, gram, product_of
+from parafair.algebra.cp_tensor import gram, product_of
 from parafair.algebra.tucker_tensor import Multilinear
 from parafair.arguments import whole_number
-from parafair.losses import needs_non_negative
 from parafair.penalties import BoundInvariant
 from parafair.solvers.block import carry_scale
+from parafair.solvers.face import Face
 from parafair.solvers.inner import USUAL, Inner, Shapes, sum_people
-from parafair.solvers.non_negative import held, project
+from parafair.solvers.non_negative import project
 from parafair.solvers.objective import Objective
 from parafair.solvers.packing import packed
 from parafair.solvers.parameters import (
+    flatten,
     parameter_of,
     parameter_shapes,
     to_factors,
     to_parameters,
+    unflatten,
 )
 from parafair.solvers.preconditioner import RowWeights, preconditioner
 from parafair.solvers.problem import Problem
 from parafair.solvers.start import scale_down
 from parafair.solvers.sweep import Sweep
 from parafair.solvers.wolfe import Point, search
+from parafair.threads import one_thread
 
 # A decrease below this many rounding errors cannot be told from none.
 ROUNDINGS = 10
 
+# Up to this many entries, a second thread saves less than a tenth of a step, if people are in one
+# chunk. While another process is busy, threads that share small operations wait for each other: a
+# fit then took ten times as long.
+MOST_ALONE = 4_000_000
+
 # Iterations after which the weights of a loss that is no squared error are computed again.
 REFRESH = 5
-
-# A full step makes no entry smaller by a larger share, if the loss has the logarithm of a mean.
-MOST_SMALLER = 0.9
 
 
 @packed
@@ -189,6 +195,11 @@ class LBFGS:
 
     def step(self, problem: Problem, state: LBFGSState) -> LBFGSState:
         """Take one step; a second search follows for members that found none."""
+        in_parts = problem.in_chunks or problem.count > MOST_ALONE
+        with nullcontext() if in_parts else one_thread():
+            return self._step(problem, state)
+
+    def _step(self, problem: Problem, state: LBFGSState) -> LBFGSState:
         start, inner = state.point, Inner.of(problem)
         before = unflatten(start.vector, state.shapes)
         if not problem.is_squared and state.age >= REFRESH:
@@ -326,65 +337,6 @@ def evaluate(problem: Problem, vector: Tensor) -> Point:
         vector = flatten(parameters)
     objective, gradients, slopes = problem.value_and_gradients(parameters)
     return Point(vector, objective, flatten(gradients), slopes)
-
-
-@dataclass(frozen=True, eq=False)
-class Face:
-    """The free entries of non-negative factors; all others go to zero and stay there.
-
-    This is the two-metric projection of Bertsekas, "Projected Newton methods for optimization
-    problems with simple constraints", 1982: curvature counts among the free entries alone, and
-    points are projected.
-
-    Attributes:
-        held: Entries that are not free, shape (batch, N); None if all are.
-        share: The share of an entry by which a full step may make it smaller; None for any.
-    """
-
-    held: Tensor | None
-    share: float | None = None
-
-    @classmethod
-    def of(cls, problem: Problem, point: Point, shapes: Shapes) -> Face:
-        """Return the free entries at a point."""
-        if not problem.non_negative:
-            return cls(None)
-        factors, gradients = unflatten(point.vector, shapes), unflatten(point.gradient, shapes)
-        # The logarithm of a mean is steep near zero: a fit that jumps there does not return.
-        share = MOST_SMALLER if needs_non_negative(problem.loss) else None
-        where = held(problem.non_negative, factors, gradients, problem.teams)
-        return cls(flatten(where), share)
-
-    def free(self, vector: Tensor) -> Tensor:
-        """Return a vector with zero for the entries that are not free."""
-        return vector if self.held is None else vector.masked_fill(self.held, 0.0)
-
-    def pairs(self, steps: Tensor, changes: Tensor, inner: Inner) -> tuple[Tensor, Tensor]:
-        """Return differences of the free entries; zero where their curvature is not positive."""
-        if self.held is None:
-            return steps, changes
-        steps, changes = (part.masked_fill(self.held[:, None], 0.0) for part in (steps, changes))
-        curved = inner.is_curved(steps, changes).unsqueeze(-1)
-        return torch.where(curved, steps, 0.0), torch.where(curved, changes, 0.0)
-
-    def towards(self, vector: Tensor, direction: Tensor) -> Tensor:
-        """Return a direction that takes the entries that are not free to zero."""
-        if self.held is None:
-            return direction
-        if self.share is not None:
-            direction = torch.maximum(direction, -self.share * vector)
-        return torch.where(self.held, -vector, direction)
-
-
-def flatten(factors: Factors) -> Tensor:
-    """Return all parameters as one vector per member, shape (batch, N)."""
-    return torch.cat([factor.flatten(1) for factor in factors], 1)
-
-
-def unflatten(vector: Tensor, shapes: Shapes) -> tuple[Tensor, ...]:
-    """Return the parameters of vectors (batch, N), each (batch, size, rank)."""
-    parts = vector.split([size * rank for size, rank in shapes], 1)
-    return tuple(part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True))
 
 
 def shapes_of(problem: Problem) -> Shapes:

@@ -16,6 +16,7 @@ from parafair.solvers.checkpoints import current_journal
 from parafair.solvers.objective import Objective
 from parafair.solvers.packing import packed
 from parafair.solvers.problem import Problem
+from parafair.solvers.race import Race
 from parafair.solvers.result import Fit, Iteration, Status, Stop, best
 from parafair.tiles import in_smaller_tiles
 
@@ -110,6 +111,7 @@ def solve_batch(
     on_iteration: OnIteration | None = None,
     on_fit: OnFit | None = None,
     before: Sequence[Fit] = (),
+    race: Race | None = None,
 ) -> tuple[Fit, ...]:
     """Run a solver from many starts at once; a finished member leaves the batch.
 
@@ -123,6 +125,7 @@ def solve_batch(
         on_fit: Called with the number of a member and its fit as soon as it is finished.
         before: Fits that ended at the starts. Their iterations, time and counts are continued, and
             the limits of `stop` count for all together.
+        race: Which members are starts of the same fit. Those that fall behind leave the batch.
 
     Returns:
         One fit per start, in order.
@@ -137,7 +140,9 @@ def solve_batch(
         for member, fit in enumerate(ended if on_fit is not None else ()):
             on_fit(member, fit)  # type: ignore[misc]
         return ended
-    batch = _Batch(problem, solver, starts, stop=stop or Stop(), on_fit=on_fit, before=before)
+    batch = _Batch(
+        problem, solver, starts, stop=stop or Stop(), on_fit=on_fit, before=before, race=race
+    )
     stored: Running | None = None if journal is None else journal.state(key)
     if stored is not None:
         batch.resume(stored)
@@ -169,9 +174,11 @@ class _Batch:
         stop: Stop,
         on_fit: OnFit | None,
         before: Sequence[Fit],
+        race: Race | None,
     ) -> None:
         """Begin at the starts; the arguments are those of `solve_batch`."""
         self.whole, self.solver, self.stop, self.on_fit = problem, solver, stop, on_fit
+        self.race = race
         self.device = starts[0].device
         # A smaller objective is rounding error.
         least = max(torch.finfo(problem.prototype.dtype).eps ** 2, stop.enough)
@@ -238,9 +245,23 @@ class _Batch:
                 self._end(previous, position, running[position], status)
             else:
                 self._end(state, position, running[position], status)
+        for position in self._beaten(running, kept):
+            kept.remove(position)
+            self._end(state, position, running[position], Status.BEATEN)
         objective: Objective = state.objective
         self._keep(state, running, kept, iterations + 1)
         return objective
+
+    def _beaten(self, running: list[int], kept: list[int]) -> list[int]:
+        """Return the positions of members that have fallen behind other starts of their fit."""
+        if self.race is None:
+            return []
+        by_themselves = {running[position] for position in kept}
+        for member, fit in self.fits.items():
+            if fit.status not in (Status.BEATEN, Status.DIVERGED):
+                by_themselves.add(member)
+        beaten = self.race.beaten({m: self.histories[m] for m in sorted(by_themselves)})
+        return [position for position in kept if running[position] in beaten]
 
     def so_far(self) -> Running:
         """Return the solve after the last finished iteration, without what another has added."""

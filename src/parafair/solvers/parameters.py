@@ -7,8 +7,10 @@ problem are the people, the cells, and then the modes that the cells are made of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
+import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import Factors
@@ -73,3 +75,14 @@ def pull_back(
     _, *bases, core = parameters
     for_bases, for_core = structure.pull(bases, core, gradients[1])
     return (gradients[0], *for_bases, for_core)
+
+
+def flatten(factors: Factors) -> Tensor:
+    """Return all parameters as one vector per member, shape (batch, N)."""
+    return torch.cat([factor.flatten(1) for factor in factors], 1)
+
+
+def unflatten(vector: Tensor, shapes: Sequence[tuple[int, int]]) -> tuple[Tensor, ...]:
+    """Return the parameters of vectors (batch, N), each (batch, size, rank)."""
+    parts = vector.split([size * rank for size, rank in shapes], 1)
+    return tuple(part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True))

@@ -14,11 +14,11 @@ from parafair.errors import Interrupted
 from parafair.losses import needs_non_negative
 from parafair.solvers.block import BlockDescent
 from parafair.solvers.compression import compressed_fits
-from parafair.solvers.contest import ROUNDS
 from parafair.solvers.lbfgs import LBFGS
 from parafair.solvers.loop import Counted, OnIteration, Solver
 from parafair.solvers.precision import solve_single, solve_twice
 from parafair.solvers.problem import Problem
+from parafair.solvers.race import ROUNDS
 from parafair.solvers.result import Fit, Stop, best
 
 # Further starts of a compressed tensor, if there are several. On some data more than half of all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from parafair.algebra.cp_tensor import CPTensor, stack_factors
 from parafair.errors import Interrupted
 from parafair.solvers.loop import Counted, OnFit, OnIteration, Solver, solve_batch
 from parafair.solvers.problem import Problem
+from parafair.solvers.race import Race
 from parafair.solvers.result import Fit, Status, Stop
 
 # Below this tolerance, a fit in single precision would follow rounding errors.
@@ -24,11 +26,14 @@ def solve_single(
     starts: tuple[Tensor, ...],
     stop: Stop,
     on_iteration: OnIteration | None = None,
+    race: Race | None = None,
 ) -> tuple[Fit, ...]:
     """Return the fits of `solve_batch` in single precision, with factors of the problem's dtype."""
     single = problem.single
     if single is problem:
-        return solve_batch(problem, solver, starts=starts, stop=stop, on_iteration=on_iteration)
+        return solve_batch(
+            problem, solver, starts=starts, stop=stop, on_iteration=on_iteration, race=race
+        )
     try:
         found = solve_batch(
             single,
@@ -36,6 +41,7 @@ def solve_single(
             starts=tuple(factor.to(single.prototype.dtype) for factor in starts),
             stop=stop,
             on_iteration=on_iteration,
+            race=race,
         )
     except Interrupted as interruption:
         raise Interrupted(in_precision_of(interruption.fit, problem)) from interruption
@@ -56,18 +62,50 @@ def solve_twice(
     Arguments and fits are those of `solve_batch`. Limits count for both runs together. If the
     problem has single precision itself, there is only one.
     """
-    if problem.single is problem or stop.max_iter == 1:
+    if not has_two_runs(problem, stop):
         return solve_batch(
             problem, solver, starts=starts, stop=stop, on_iteration=on_iteration, on_fit=on_fit
         )
     counted = Counted(on_iteration)
     first = solve_single(
-        problem,
-        solver,
-        starts=starts,
-        stop=replace(stop, tol=max(stop.tol, LEAST_TOL), max_iter=stop.max_iter - 1),
-        on_iteration=counted.later(),
+        problem, solver, starts=starts, stop=first_stop(stop), on_iteration=counted.later()
     )
+    return solve_again(
+        problem, solver, first, starts=starts, stop=stop, counted=counted, on_fit=on_fit
+    )
+
+
+def has_two_runs(problem: Problem, stop: Stop) -> bool:
+    """Tell whether fits of a problem run in single precision first."""
+    return problem.single is not problem and stop.max_iter > 1
+
+
+def first_stop(stop: Stop) -> Stop:
+    """Return when the run in single precision stops."""
+    return replace(stop, tol=max(stop.tol, LEAST_TOL), max_iter=stop.max_iter - 1)
+
+
+def solve_again(
+    problem: Problem,
+    solver: Solver[Any],
+    first: Sequence[Fit],
+    *,
+    starts: tuple[Tensor, ...],
+    stop: Stop,
+    counted: Counted,
+    on_fit: OnFit | None = None,
+) -> tuple[Fit, ...]:
+    """Return fits that continue those in single precision in the precision of the problem.
+
+    Args:
+        problem: As in `solve_batch`, like all others but these:
+        solver: The solver.
+        first: The fits in single precision.
+        starts: Where these began.
+        stop: When a fit stops.
+        counted: Numbers the iterations.
+        on_fit: Called with each fit.
+    """
     # What diverged in single precision starts again.
     begun = [
         tuple(factor[member] for factor in starts)

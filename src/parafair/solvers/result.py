@@ -56,6 +56,7 @@ class Status(Enum):
     FINISHED = "took all its steps"
     OUT_OF_ITERATIONS = "did not converge in max_iter iterations; raise max_iter or tol"
     OUT_OF_TIME = "did not converge in max_seconds; raise max_seconds or tol"
+    BEATEN = "another start has a lower objective"
     DIVERGED = "the objective became infinite or undefined; these are the last finite factors"
     INTERRUPTED = "interrupted; these are the factors of the last finished iteration"
 
