@@ -286,7 +286,15 @@ def test_near_people_are_found_by_released_rows_minus_shifts(marks, model):
 @pytest.mark.filterwarnings("ignore:with noise=0")
 def test_new_people_get_noise_of_their_own():
     """A copy of a training person's noise would tell that person's group: the given one."""
-    random = np.random.default_rng(1)
+    found = [noise_attacked(seed) for seed in (1, 2, 3, 4)]
+    assert min(copied for _, copied in found) > 0.8
+    # The interval of one of them at chance, as in the test of Mann and Whitney.
+    assert abs(np.mean([fresh for fresh, _ in found]) - 0.5) < 1.96 * (401 / (12 * 200**2)) ** 0.5
+
+
+def noise_attacked(seed):
+    """Return the AUC of an attacker who knows the training rows: of new noise, and of copies."""
+    random = np.random.default_rng(seed)
     groups, given = np.arange(120) % 2, random.integers(0, 2, 400)
     profiles = random.standard_normal((6, 3))[random.integers(0, 6, 520)]
     people = profiles + 0.05 * random.standard_normal((520, 3))
@@ -305,13 +313,10 @@ def test_new_people_get_noise_of_their_own():
         neighbor = KNeighborsClassifier(1).fit(model.embedding_, groups)
         return new, model, auc(given == 1, neighbor.predict_proba(new)[:, 1])
 
-    assert attack(added, {})[2] > 0.8
     new, model, found = attack(0, {0: matrix})
-    ones = int(given.sum())
-    # Its interval at chance, as in the test of Mann and Whitney.
-    assert abs(found - 0.5) < 1.96 * (401 / (12 * ones * (400 - ones))) ** 0.5
     # Noise of the same size as in training, that depends on the person alone.
     without = model.exact_release(table[120:], given).rows.numpy()
     assert ((new - without) @ matrix.inverse().numpy()).std() == pytest.approx(1, rel=0.1)
     alone = model.transform(table[125:126], sensitive_features=given[5:6])
     np.testing.assert_allclose(alone, new[5:6])
+    return found, attack(added, {})[2]
