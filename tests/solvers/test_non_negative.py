@@ -7,7 +7,9 @@ from parafair.data.sensitive import SensitiveFeatures
 from parafair.data.tensor_data import TensorData
 from parafair.penalties import HSIC, KHSIC, Invariant
 from parafair.solvers import LBFGS, BlockDescent, GradientBCD, solve_batch
+from parafair.solvers.face import Face
 from parafair.solvers.init import make_starts
+from parafair.solvers.inner import USUAL
 from parafair.solvers.lbfgs import evaluate
 from parafair.solvers.parameters import flatten
 from parafair.solvers.problem import Problem
@@ -148,3 +150,14 @@ def test_what_cannot_be_non_negative_is_refused():
     negative = [-factor[0] for factor in starts]
     with pytest.raises(ValueError, match="init must have no negative entries in mode 0"):
         make_starts(problem, negative, count=1, seed=0)
+
+
+def test_a_direction_that_was_cut_short_still_descends():
+    vector, gradient = torch.tensor([[0.1, 1.0, 1.0]]), torch.tensor([[3.0, -1.0, -1.0]])
+    direction = torch.tensor([[-1.0, -1.0, 0.5]])
+    face, inner = Face(held=torch.zeros(1, 3, dtype=torch.bool), share=0.9), USUAL
+    assert inner.dot(gradient, direction) < 0
+    assert inner.dot(gradient, face.towards(vector, direction)) > 0  # the first entry is near zero
+    found = face.surely_down(vector, direction, gradient)
+    assert inner.dot(gradient, found) < 0
+    assert (vector + found >= 0).all()

@@ -64,3 +64,12 @@ class Face:
         if self.share is not None:
             direction = torch.maximum(direction, -self.share * vector)
         return torch.where(self.held, -vector, direction)
+
+    def surely_down(self, vector: Tensor, direction: Tensor, gradient: Tensor) -> Tensor:
+        """Return what `towards` does, without entries along which the objective increases.
+
+        Entries of a direction that descends as a whole may ascend alone. If others are cut short,
+        the whole may ascend too.
+        """
+        found = self.towards(vector, direction)
+        return found if self.share is None else found.masked_fill(found * gradient > 0, 0.0)

@@ -228,7 +228,8 @@ class LBFGS:
         )
         failed = state.stalled.nonzero().flatten()
         if len(failed):
-            direction = face.towards(start.vector, -solve(face.free(start.gradient)))
+            direction = -solve(face.free(start.gradient))
+            direction = face.surely_down(start.vector, direction, start.gradient)
             state = self._restart(problem, state, failed, direction[failed])
         after = unflatten(state.point.vector, state.shapes)
         curvature = {}
