@@ -32,7 +32,6 @@ def test_more_strength_costs_fit_and_buys_fairness(curve):
     assert table.criterion.iloc[-1] < 0.1 * table.criterion.iloc[0]
     assert table.leakage.iloc[-1] < 0.25 * table.leakage.iloc[0]
     every = curve.to_frame()
-    assert (every.low[every.strength == 0.01] > 0).all()
     assert (every.low[every.strength == 300.0] <= 0).all()  # at chance, as far as 60 people tell
 
 
