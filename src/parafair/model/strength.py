@@ -24,6 +24,7 @@ from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
 from parafair.solvers.race import ROUNDS
+from parafair.solvers.steady import steadily
 
 # Rough fits follow a path of strengths until the criterion is at chance.
 FIRST_STRENGTH, LAST_STRENGTH = 2.0**-4, 2.0**12
@@ -246,15 +247,16 @@ class Search:
 
     def rough(self, strength: float, start: Fit) -> Fit:
         """Return a rough fit from another one; less rough to a sample, which takes little time."""
-        if self.people is None and strength >= LEAST:
-            return self.ladder.rung(self.plain, strength)
-        (fit,) = solve_single(
-            self.at(strength),
-            self.task.settings.solver,
-            starts=tuple(factor.unsqueeze(0) for factor in start.cp.factors),
-            stop=ROUNDS[0 if self.people is None else -1].stop(self.task.settings.stop),
-            on_iteration=self.counted.later(),
-        )
+        with steadily(self.task.problem):
+            if self.people is None and strength >= LEAST:
+                return self.ladder.rung(self.plain, strength)
+            (fit,) = solve_single(
+                self.at(strength),
+                self.task.settings.solver,
+                starts=tuple(factor.unsqueeze(0) for factor in start.cp.factors),
+                stop=ROUNDS[0 if self.people is None else -1].stop(self.task.settings.stop),
+                on_iteration=self.counted.later(),
+            )
         return fit
 
     def fit(self, strength: float, noise: float) -> Fit:

@@ -37,6 +37,7 @@ from parafair.solvers.precision import solve_twice
 from parafair.solvers.problem import Problem
 from parafair.solvers.resolution import noise_cost
 from parafair.solvers.result import Fit, Status, Stop, best
+from parafair.solvers.steady import steadily
 
 
 def decompose(
@@ -145,7 +146,8 @@ def decompose_from(
     contest = Contest(problem, solver, plain, stop, counted, ladder)
     try:
         if not problem.in_chunks:
-            contest.solve(finish)
+            with steadily(problem):
+                contest.solve(finish)
             return tuple(finished[member] for member in range(len(plain)))
         first = stage(lambda: find_winners(contest))
         solve_dealt(

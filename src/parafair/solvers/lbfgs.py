@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -33,15 +32,9 @@ from parafair.solvers.problem import Problem
 from parafair.solvers.start import scale_down
 from parafair.solvers.sweep import Sweep
 from parafair.solvers.wolfe import Point, search
-from parafair.threads import one_thread
 
 # A decrease below this many rounding errors cannot be told from none.
 ROUNDINGS = 10
-
-# Up to this many entries, a second thread saves less than a tenth of a step, if people are in one
-# chunk. While another process is busy, threads that share small operations wait for each other: a
-# fit then took ten times as long.
-MOST_ALONE = 4_000_000
 
 # Iterations after which the weights of a loss that is no squared error are computed again.
 REFRESH = 5
@@ -195,11 +188,6 @@ class LBFGS:
 
     def step(self, problem: Problem, state: LBFGSState) -> LBFGSState:
         """Take one step; a second search follows for members that found none."""
-        in_parts = problem.in_chunks or problem.count > MOST_ALONE
-        with nullcontext() if in_parts else one_thread():
-            return self._step(problem, state)
-
-    def _step(self, problem: Problem, state: LBFGSState) -> LBFGSState:
         start, inner = state.point, Inner.of(problem)
         before = unflatten(start.vector, state.shapes)
         if not problem.is_squared and state.age >= REFRESH:

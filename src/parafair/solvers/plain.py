@@ -20,6 +20,7 @@ from parafair.solvers.precision import solve_single, solve_twice
 from parafair.solvers.problem import Problem
 from parafair.solvers.race import ROUNDS
 from parafair.solvers.result import Fit, Stop, best
+from parafair.solvers.steady import steadily
 
 # Further starts of a compressed tensor, if there are several. On some data more than half of all
 # starts end in a poor local optimum.
@@ -75,11 +76,19 @@ def decompose_plain(
     plain = replace(problem, penalty=None, other_sensitive={})
     counted, stop = Counted(on_iteration), replace(stop, enough=max(stop.enough, EXACT))
     try:
-        rough = rough_fits(plain, starts=starts, stop=stop, each=each, on_iteration=counted.later())
-        if rough:
-            starts = stack_factors([fit.cp.factors for fit in rough])
-        solver = plain_solver(problem)
-        return solve_twice(plain, solver, starts=starts, stop=stop, on_iteration=counted.later())
+        with steadily(problem):
+            rough = rough_fits(
+                plain, starts=starts, stop=stop, each=each, on_iteration=counted.later()
+            )
+            if rough:
+                starts = stack_factors([fit.cp.factors for fit in rough])
+            return solve_twice(
+                plain,
+                plain_solver(problem),
+                starts=starts,
+                stop=stop,
+                on_iteration=counted.later(),
+            )
     except Interrupted as interruption:
         raise Interrupted(interruption.fit, strength=0.0) from interruption
 
