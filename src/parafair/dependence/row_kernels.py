@@ -2,7 +2,8 @@
 
 A program compares a tile of people with everybody of their chunk. Names in capitals are constants
 of a compiled kernel. Products are "tf32x3": three products of the tensor cores, about as exact as
-single precision.
+single precision. Numbers of people are no such constants: they differ from fit to fit, and a kernel
+takes seconds to compile.
 """
 
 import triton
@@ -10,10 +11,10 @@ import triton.language as tl
 
 
 @triton.jit
-def _load(table, numbers, PEOPLE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr):
-    """Load rows of a table (PEOPLE, WIDTH); zeros beyond its end."""
+def _load(table, numbers, people, WIDTH: tl.constexpr, PADDED: tl.constexpr):
+    """Load rows of a table (people, WIDTH); zeros beyond its end."""
     columns = tl.arange(0, PADDED)
-    inside = (numbers < PEOPLE)[:, None] & (columns < WIDTH)[None, :]
+    inside = (numbers < people)[:, None] & (columns < WIDTH)[None, :]
     return tl.load(table + numbers[:, None] * WIDTH + columns[None, :], mask=inside, other=0.0)
 
 
@@ -26,26 +27,25 @@ def _similarities(x, y, rows, columns, gamma):
     return tl.where(rows[:, None] == columns[None, :], 0.0, found)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["chunks", "people"])
 def sums_kernel(
-    points, own, parts, chunks, gamma,
-    PEOPLE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTS: tl.constexpr,
+    points, own, parts, chunks, people, gamma, WIDTH: tl.constexpr, WEIGHTS: tl.constexpr,
     PADDED_WIDTH: tl.constexpr, PADDED_WEIGHTS: tl.constexpr,
     SCALES: tl.constexpr, PADDED_SCALES: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """Write ``sum over i in the tile, j != i of u_i k(x_i, x_j) u_j`` for all scales."""
     member, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    points += member * PEOPLE * WIDTH
-    own += (member % chunks) * PEOPLE * WEIGHTS
+    points += member * people * WIDTH
+    own += (member % chunks) * people * WEIGHTS
     rows = tile * TILE + tl.arange(0, TILE)
-    x = _load(points, rows, PEOPLE, WIDTH, PADDED_WIDTH)
-    u = _load(own, rows, PEOPLE, WEIGHTS, PADDED_WEIGHTS)
+    x = _load(points, rows, people, WIDTH, PADDED_WIDTH)
+    u = _load(own, rows, people, WEIGHTS, PADDED_WEIGHTS)
     scales = tl.arange(0, PADDED_SCALES)
     found = tl.zeros((PADDED_SCALES, PADDED_WEIGHTS), tl.float32)
-    for begin in range(0, PEOPLE, TILE):
+    for begin in range(0, people, TILE):
         columns = begin + tl.arange(0, TILE)
-        y = _load(points, columns, PEOPLE, WIDTH, PADDED_WIDTH)
-        v = _load(own, columns, PEOPLE, WEIGHTS, PADDED_WEIGHTS)
+        y = _load(points, columns, people, WIDTH, PADDED_WIDTH)
+        v = _load(own, columns, people, WEIGHTS, PADDED_WEIGHTS)
         similar = _similarities(x, y, rows, columns, gamma)
         for scale in tl.static_range(SCALES):
             total = tl.sum(tl.dot(similar, v, input_precision="tf32x3") * u, 0)
@@ -58,28 +58,27 @@ def sums_kernel(
     tl.store(parts + scales[:, None] * WEIGHTS + weights[None, :], found, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["chunks", "people"])
 def gradient_kernel(
-    points, own, pull, moved, chunks, gamma,
-    PEOPLE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTS: tl.constexpr,
+    points, own, pull, moved, chunks, people, gamma, WIDTH: tl.constexpr, WEIGHTS: tl.constexpr,
     PADDED_WIDTH: tl.constexpr, PADDED_WEIGHTS: tl.constexpr,
     SCALES: tl.constexpr, PADDED_SCALES: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """Write ``sum over j of w_ij (x_j - x_i)``, with w all scales of all weights together."""
     member, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    points += member * PEOPLE * WIDTH
-    own += (member % chunks) * PEOPLE * WEIGHTS
+    points += member * people * WIDTH
+    own += (member % chunks) * people * WEIGHTS
     pull += member * SCALES * WEIGHTS
     rows = tile * TILE + tl.arange(0, TILE)
-    x = _load(points, rows, PEOPLE, WIDTH, PADDED_WIDTH)
-    u = _load(own, rows, PEOPLE, WEIGHTS, PADDED_WEIGHTS)
+    x = _load(points, rows, people, WIDTH, PADDED_WIDTH)
+    u = _load(own, rows, people, WEIGHTS, PADDED_WEIGHTS)
     weights = tl.arange(0, PADDED_WEIGHTS)
     toward = tl.zeros((TILE, PADDED_WIDTH), tl.float32)
     away = tl.zeros((TILE,), tl.float32)
-    for begin in range(0, PEOPLE, TILE):
+    for begin in range(0, people, TILE):
         columns = begin + tl.arange(0, TILE)
-        y = _load(points, columns, PEOPLE, WIDTH, PADDED_WIDTH)
-        v = _load(own, columns, PEOPLE, WEIGHTS, PADDED_WEIGHTS)
+        y = _load(points, columns, people, WIDTH, PADDED_WIDTH)
+        v = _load(own, columns, people, WEIGHTS, PADDED_WEIGHTS)
         similar = _similarities(x, y, rows, columns, gamma)
         pair = tl.zeros((TILE, TILE), tl.float32)
         for scale in tl.static_range(SCALES):
@@ -92,17 +91,15 @@ def gradient_kernel(
         away += tl.sum(pair, 1)
     found = toward - away[:, None] * x
     width = tl.arange(0, PADDED_WIDTH)
-    inside = (rows < PEOPLE)[:, None] & (width < WIDTH)[None, :]
-    places = moved + member * PEOPLE * WIDTH + rows[:, None] * WIDTH + width[None, :]
+    inside = (rows < people)[:, None] & (width < WIDTH)[None, :]
+    places = moved + member * people * WIDTH + rows[:, None] * WIDTH + width[None, :]
     tl.store(places, found, mask=inside)
 
 
 @triton.jit
-def _gather(
-    table, places, numbers, PEOPLE: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr
-):
+def _gather(table, places, numbers, people, WIDTH: tl.constexpr, PADDED: tl.constexpr):
     """Load rows of a table at the places of some people of a chunk; zeros beyond its end."""
-    columns, inside = tl.arange(0, PADDED), numbers < PEOPLE
+    columns, inside = tl.arange(0, PADDED), numbers < people
     where = tl.load(places + numbers, mask=inside, other=0)
     mask = inside[:, None] & (columns < WIDTH)[None, :]
     return tl.load(table + where[:, None] * WIDTH + columns[None, :], mask=mask, other=0.0)
@@ -120,32 +117,32 @@ def _alike(x, y, rows, columns, end):
     return tl.where(rows[:, None] == columns[None, :], 0.0, tl.exp2(tl.minimum(found, 0.0)))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["chunks", "everybody", "people", "runs"])
 def alike_sums_kernel(
-    table, places, bounds, tiles, parts, chunks, everybody, unit,
-    PEOPLE: tl.constexpr, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, RUNS: tl.constexpr,
+    table, places, bounds, tiles, parts, chunks, everybody, people, runs, unit,
+    WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr,
     SCALES: tl.constexpr, PADDED_SCALES: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """Write ``sum over i in the tile, j != i in a run of k(x_i, x_j)`` for all runs and scales."""
     member, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
     chunk = member % chunks
     table += member // chunks * everybody * WIDTH
-    places += chunk * PEOPLE
-    bounds += chunk * (RUNS + 1)
+    places += chunk * people
+    bounds += chunk * (runs + 1)
     tiles += (chunk * tl.num_programs(1) + tile) * 2
     begin, last = tl.load(tiles), tl.load(bounds + tl.load(tiles + 1) + 1)
     if begin >= last:
         return
     rows = begin + tl.arange(0, TILE)
-    x = 2 * unit * _gather(table, places, rows, PEOPLE, WIDTH, PADDED_WIDTH)
+    x = 2 * unit * _gather(table, places, rows, people, WIDTH, PADDED_WIDTH)
     scales = tl.arange(0, PADDED_SCALES)
-    parts += (member * tl.num_programs(1) + tile) * RUNS * SCALES
-    for other in range(0, RUNS):
+    parts += (member * tl.num_programs(1) + tile) * runs * SCALES
+    for other in range(0, runs):
         end = tl.load(bounds + other + 1)
         found = tl.zeros((PADDED_SCALES, TILE), tl.float32)
         for start in range(tl.load(bounds + other), end, TILE):
             columns = start + tl.arange(0, TILE)
-            y = unit * _gather(table, places, columns, PEOPLE, WIDTH, PADDED_WIDTH)
+            y = unit * _gather(table, places, columns, people, WIDTH, PADDED_WIDTH)
             similar = _alike(x, y, rows, columns, end)
             for scale in tl.static_range(SCALES):
                 found += tl.where(scales[:, None] == scale, tl.sum(similar, 1)[None, :], 0.0)
@@ -155,10 +152,10 @@ def alike_sums_kernel(
         tl.store(parts + other * SCALES + scales, total, mask=scales < SCALES)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["chunks", "everybody", "people", "runs"])
 def alike_gradient_kernel(
-    table, places, bounds, tiles, pull, moved, chunks, everybody, unit,
-    PEOPLE: tl.constexpr, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, RUNS: tl.constexpr,
+    table, places, bounds, tiles, pull, moved, chunks, everybody, people, runs, unit,
+    WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr,
     SCALES: tl.constexpr, PADDED_SCALES: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """Write ``sum over j of w_ij (x_j - x_i)``, with w one number for two runs and a scale."""
@@ -166,23 +163,23 @@ def alike_gradient_kernel(
     chunk = member % chunks
     table += member // chunks * everybody * WIDTH
     moved += member // chunks * everybody * WIDTH
-    places += chunk * PEOPLE
-    bounds += chunk * (RUNS + 1)
+    places += chunk * people
+    bounds += chunk * (runs + 1)
     tiles += (chunk * tl.num_programs(1) + tile) * 2
     begin, run = tl.load(tiles), tl.load(tiles + 1)
     last = tl.load(bounds + run + 1)
     if begin >= last:
         return
-    pull += (member * RUNS + run) * RUNS * SCALES
+    pull += (member * runs + run) * runs * SCALES
     rows = begin + tl.arange(0, TILE)
-    x = 2 * unit * _gather(table, places, rows, PEOPLE, WIDTH, PADDED_WIDTH)
+    x = 2 * unit * _gather(table, places, rows, people, WIDTH, PADDED_WIDTH)
     toward = tl.zeros((TILE, PADDED_WIDTH), tl.float32)
     away = tl.zeros((TILE,), tl.float32)
-    for other in range(0, RUNS):
+    for other in range(0, runs):
         end = tl.load(bounds + other + 1)
         for start in range(tl.load(bounds + other), end, TILE):
             columns = start + tl.arange(0, TILE)
-            y = unit * _gather(table, places, columns, PEOPLE, WIDTH, PADDED_WIDTH)
+            y = unit * _gather(table, places, columns, people, WIDTH, PADDED_WIDTH)
             similar = _alike(x, y, rows, columns, end)
             pair = tl.zeros((TILE, TILE), tl.float32)
             for scale in tl.static_range(SCALES):
