@@ -21,9 +21,10 @@ from parafair.solvers.problem import Problem
 from parafair.solvers.race import ROUNDS
 from parafair.solvers.result import Fit, Status, Stop
 
-# A rung has this many times the strength of the one below. The lowest has at least LEAST: weaker
-# penalties need none, and from 4 on fits end no lower but take up to a half longer.
-STEP, LEAST = 4.0, 16.0
+# A rung has this many times the strength of the one below, and the lowest at least LEAST: fits with
+# weaker penalties begin at the plain decomposition. On the paper's data, those of strength 64 end up
+# to 0.6 % higher from a rung of strength 16.
+STEP, LEAST = 4.0, 40.0
 
 
 @dataclass(eq=False)
