@@ -104,9 +104,14 @@ def test_the_number_of_threads_changes_little(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_random_features_of_new_people_are_not_written_into_their_rows(kind):
-    """One audit in twenty finds something by chance: two of four do in one case of seventy."""
     audits = [audit_of_random_features(kind, seed) for seed in range(4)]
-    assert sum(bool(off_chance(known)) for known, _ in audits) <= 1
+    for known, _ in audits:
+        low, high = known.leakage_interval
+        assert low <= 0 <= high
+    # What the training people show by chance is subtracted from new people. An attacker may be off
+    # chance by it, but which answer is right differs from data to data, and nobody knows which.
+    scores = np.mean([[row.value for row in known.scores] for known, _ in audits], 0)
+    assert abs(scores - 0.5).max() < 0.05
     # Few people and no penalty of their own: among themselves they may differ a little.
     assert np.mean([among.leakage for _, among in audits]) < 0.1
 
