@@ -28,14 +28,15 @@ def ladder_of(problem):
 def test_a_rung_begins_at_the_one_below():
     problem = problem_of(mean_shift)
     (plain,) = plain_of(problem)
-    found = ladder_of(problem).rung(plain, 256.0)
-    factors = plain.cp.factors
+    (found,) = ladder_of(problem).contenders([plain], [1024.0])
+    factors, n_iter = plain.cp.factors, 0
     for strength in (64.0, 256.0):
         own, starts = replace(problem, penalty=Invariant(strength)), [f[None] for f in factors]
         (fit,) = solve_batch(own, LBFGS(), starts=tuple(starts), stop=ROUNDS[0].stop(STOP))
-        factors = fit.cp.factors
-    assert found.n_iter == fit.n_iter
-    assert found.objective == pytest.approx(fit.objective, rel=1e-6)
+        factors, n_iter = fit.cp.factors, n_iter + fit.n_iter
+    assert found.n_iter == n_iter
+    for begun, expected in zip(found.factors, factors, strict=True):
+        torch.testing.assert_close(begun, expected, rtol=1e-2, atol=1e-2)  # in single precision
 
 
 def test_weak_penalties_begin_at_the_plain_decomposition():

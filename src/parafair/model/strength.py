@@ -19,7 +19,7 @@ from parafair.model.trials import OnTrial, Selection, Trial
 from parafair.penalties import CalibratedPenalty, Dependence
 from parafair.solvers import Fit, Status, decompose_from
 from parafair.solvers.fitting import complete, ladder_of
-from parafair.solvers.ladder import LEAST, Ladder
+from parafair.solvers.ladder import Ladder
 from parafair.solvers.loop import Counted, OnIteration
 from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
@@ -235,7 +235,7 @@ class Search:
 
     @cached_property
     def ladder(self) -> Ladder:
-        """Rough fits to everybody, with which fits in full begin."""
+        """Rough fits with which fits in full begin."""
         settings = self.task.settings
         return ladder_of(
             self.task.problem,
@@ -248,8 +248,6 @@ class Search:
     def rough(self, strength: float, start: Fit) -> Fit:
         """Return a rough fit from another one; less rough to a sample, which takes little time."""
         with steadily(self.task.problem):
-            if self.people is None and strength >= LEAST:
-                return self.ladder.rung(self.plain, strength)
             (fit,) = solve_single(
                 self.at(strength),
                 self.task.settings.solver,

@@ -1,11 +1,11 @@
 """From initial factors to finished fits: plain decompositions, repairs, the solver, postprocessing.
 
 From a random start, a strong penalty destroys the fit and the solver does not recover it. So a fit
-with a scale-free penalty begins at a converged plain decomposition, and also at its transport
-repair, where all groups have the same distribution. The lower objective wins. With many people it
-begins at a fit to a sample of them, from the plain decomposition, or where the groups were moved to
-the same distribution along random directions. A penalty on predicted scores begins at the plain
-decomposition alone.
+with a scale-free penalty begins at a converged plain decomposition or at fits with weaker penalties
+that began there, and also at its transport repair, where all groups have the same distribution. The
+lower objective wins. With many people it begins at a fit to a sample of them, from the plain
+decomposition, or where the groups were moved to the same distribution along random directions. A
+penalty on predicted scores begins at the plain decomposition alone.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def decompose_from(
 ) -> tuple[Fit, ...]:
     """Return one fit per plain decomposition: from it, or from another start that is made of it.
 
-    Rough fits from both come first; the lower objective wins. See `parafair.solvers.contest`.
+    The lower objective wins. See `parafair.solvers.contest`.
 
     Args:
         problem: What to minimize; its members may differ in strength.
