@@ -88,7 +88,7 @@ def test_ten_seeds_end_at_the_same_objective(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_the_number_of_threads_changes_little(kind):
+def test_the_number_of_threads_changes_nothing(kind):
     tensor, groups, rank = draw(kind, 0, 120)
     residuals, before = [], torch.get_num_threads()
     try:

@@ -126,7 +126,7 @@ def test_both_ends_of_an_exact_problem_are_known_and_a_fit_is_between_them():
 
 
 def test_the_time_and_the_iterations_before_are_reported():
-    problem = problem_of(KINDS[0])
+    problem = problem_of(KINDS[0], strength=200.0)
     (plain,) = plain_of(problem)
     numbers = []
     (fit,) = decompose_from(

@@ -54,7 +54,7 @@ def test_fits_share_rungs():
     one, two = plain_of(problem, seeds=(0, 1))
     ladder = ladder_of(problem)
     starts = ladder.contenders([one, one, two, one], [4096.0, 1024.0, 1024.0, 64.0])
-    rungs = sorted((number == id(one), strength) for number, strength in ladder.rungs)
+    rungs = sorted((plain is one, strength) for plain, strength in ladder.rungs)
     assert rungs == [(False, 64.0), (False, 256.0), (True, 64.0), (True, 256.0), (True, 1024.0)]
     assert starts[0].n_iter > starts[1].n_iter > starts[3].n_iter == 0
     before = dict(ladder.rungs)

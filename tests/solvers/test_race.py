@@ -1,10 +1,10 @@
 import pytest
-import torch
 
 from parafair.solvers import LBFGS, Status, Stop, solve_batch
 from parafair.solvers.init import make_starts
 from parafair.solvers.race import REACH, ROUNDS, Race
 from parafair.solvers.result import Iteration
+from tests.reference.kinds import mean_shift
 from tests.solvers.test_fitting import problem_of
 
 
@@ -52,6 +52,11 @@ def test_a_start_that_will_pass_a_settled_one_stays_and_wins():
     assert beaten(flat(1.0), falling(0.9, 0.01)) == {0}
 
 
+def test_the_lowest_start_stays_although_all_objectives_rise():
+    assert beaten(falling(1.0, -1e-4), falling(1.01, -1e-4)) == {1}
+    assert beaten(falling(1.0, -1e-2), flat(1.1)) != {0, 1}
+
+
 def test_starts_of_other_fits_are_no_rivals():
     assert beaten(flat(1.0), flat(2.0), fits=(0, 1)) == set()
     assert beaten(flat(1.0), flat(2.0), flat(3.0), fits=(0, 1, 0)) == {2}
@@ -83,7 +88,4 @@ def test_without_a_tolerance_nobody_leaves():
 
 
 def problem_of_few():
-    torch.manual_seed(0)
-    from tests.reference.kinds import mean_shift
-
     return problem_of(mean_shift, strength=3.0, n=40)

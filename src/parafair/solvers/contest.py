@@ -21,11 +21,11 @@ from parafair.solvers.checkpoints import stage
 from parafair.solvers.contenders import Contender, of_members, strengths_of, worth_another
 from parafair.solvers.decomposition import repair
 from parafair.solvers.ladder import Ladder
-from parafair.solvers.loop import Counted, Solver
+from parafair.solvers.loop import Counted, Solver, solve_batch
 from parafair.solvers.precision import first_stop, has_two_runs, solve_again, solve_single
 from parafair.solvers.problem import Problem
 from parafair.solvers.race import Race
-from parafair.solvers.result import Fit, Stop
+from parafair.solvers.result import Fit, Status, Stop
 from parafair.solvers.sharing import gather_fit, gather_problem, own_rows
 from parafair.solvers.slicing import can_slice, sliced_start
 
@@ -55,34 +55,39 @@ class Contest:
 
     @cached_property
     def starts(self) -> list[Contender]:
-        """The starts of all members."""
-        return stage(self._starts)
-
-    def _starts(self) -> list[Contender]:
-        """Return the rung below or a plain decomposition, and the second start.
+        """The starts of all members: the rung below or a plain decomposition, and the second start.
 
         A member above the ground without another start has the plain decomposition as its second.
         """
         problem, plain = self.problem, self.plain
         if isinstance(problem.penalty, ScorePenalty):  # equal scores need far less than equal rows
             return [Contender(member, fit.cp.factors) for member, fit in enumerate(plain)]
+        # No stage: another fit may share the rungs, so each of them is stored by itself.
         first = self.ladder.contenders(plain, strengths_of(problem, len(plain)))
-        second = []
-        for each, factors in zip(first, _second_starts(problem, plain), strict=True):
-            if factors is not None or each.n_iter:
-                others = plain[each.member].cp.factors if factors is None else factors
-                second.append(Contender(each.member, others))
-        return first + second
+        return first + stage(lambda: self._second(first))
 
-    def winners(self, stop: Stop) -> list[Contender]:
-        """Return the best start of each member, after its fit in single precision.
+    def _second(self, first: Sequence[Contender]) -> list[Contender]:
+        """Return the second starts of the members that have one."""
+        found = []
+        for each, factors in zip(first, _second_starts(self.problem, self.plain), strict=True):
+            if factors is not None or each.n_iter:
+                others = self.plain[each.member].cp.factors if factors is None else factors
+                found.append(Contender(each.member, others))
+        return found
+
+    def winners(self, stop: Stop, solve: Callable[..., tuple[Fit, ...]]) -> list[Contender]:
+        """Return the best start of each member, after its fit.
 
         All of them run at once. Those that fall behind leave, and the last one runs until it stops.
         The weaker penalties of a member come before, whichever start wins.
+
+        Args:
+            stop: When a fit stops.
+            solve: `solve_batch`, or `solve_single`.
         """
         starts, problem = self.starts, self.problem
         race = Race(tuple(each.member for each in starts), self.stop)
-        found = solve_single(
+        found = solve(
             of_members(problem, race.fits),
             self.solver,
             starts=stack_factors([each.factors for each in starts]),
@@ -104,8 +109,10 @@ class Contest:
                 of fits with weaker penalties.
         """
         problem, stop = self.problem, self.stop
-        twice = has_two_runs(problem, stop)
-        won = self.winners(first_stop(stop) if twice else stop)
+        if has_two_runs(problem, stop):
+            won = self.winners(first_stop(stop), solve_single)
+        else:
+            won = self.winners(stop, solve_batch)
         first = [each.fit for each in won]
 
         def finish(member: int, fit: Fit) -> None:
@@ -113,7 +120,9 @@ class Contest:
             rough = won[member].n_iter - before.n_iter
             on_fit(member, fit, rough, won[member].seconds - before.seconds)
 
-        if not twice:
+        # A start that was beaten wins if all others diverge after that.
+        ended = all(fit.status is not Status.BEATEN for fit in first)
+        if ended and not has_two_runs(problem, stop):
             for member, fit in enumerate(first):
                 finish(member, fit)
             return

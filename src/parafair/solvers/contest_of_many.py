@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 
 from parafair.algebra.cp_tensor import stack_factors
+from parafair.solvers.checkpoints import stage
 from parafair.solvers.contenders import Contender, of_members, worth_another
 from parafair.solvers.contest import Contest, is_free
 from parafair.solvers.dealing import ITERATIONS, solve_dealt
 from parafair.solvers.loop import Counted, Solver
+from parafair.solvers.precision import solve_single
 from parafair.solvers.problem import Problem
 from parafair.solvers.race import ROUNDS
 from parafair.solvers.result import Fit, Stop, best
@@ -36,10 +38,13 @@ def find_winners(contest: Contest) -> list[Contender]:
     """Return the best start of each member of a problem that is compared in chunks."""
     problem, sampled = contest.problem, ROUNDS[-1].stop(contest.stop)
     if is_free(problem) and problem.people_in_chunks:
-        return ContestOfMany(
+        many = ContestOfMany(
             problem, contest.solver, contest.plain, contest.stop, sampled, contest.counted
-        ).winners()
-    return contest.starts if len(contest.starts) == len(contest.plain) else contest.winners(sampled)
+        )
+        return stage(many.winners)
+    if len(contest.starts) == len(contest.plain):
+        return contest.starts
+    return contest.winners(sampled, solve_single)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,6 @@ from parafair.penalties.postprocessing import (
     Postprocessing,
     SeededPostprocessing,
 )
-from parafair.solvers.checkpoints import stage
 from parafair.solvers.contest import Contest
 from parafair.solvers.contest_of_many import CONTEST_DEALS, find_winners
 from parafair.solvers.dealing import solve_dealt
@@ -142,14 +141,17 @@ def decompose_from(
     counted = Counted(on_iteration)
     if ladder is None:
         ladder = ladder_of(problem, solver, plain=plain, stop=stop, counted=counted)
-    ladder, stop = replace(ladder, counted=counted), ladder.stop
+    ladder, stop = (
+        replace(ladder, counted=counted),
+        replace(stop, noise_cost=ladder.stop.noise_cost),
+    )
     contest = Contest(problem, solver, plain, stop, counted, ladder)
     try:
         if not problem.in_chunks:
             with steadily(problem):
                 contest.solve(finish)
             return tuple(finished[member] for member in range(len(plain)))
-        first = stage(lambda: find_winners(contest))
+        first = find_winners(contest)
         solve_dealt(
             problem,
             solver,

@@ -6,7 +6,7 @@ a poor optimum. Reached over weaker penalties, it ends lower on most data, after
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,27 +36,27 @@ class Ladder:
         solver: The solver.
         stop: When a fit stops; rough ones stop earlier.
         counted: Numbers the iterations.
-        rungs: The rough fit of each plain decomposition, by its `id`, and strength.
+        rungs: The rough fit of each plain decomposition and strength.
     """
 
     problem: Problem
     solver: Solver[Any]
     stop: Stop
     counted: Counted
-    rungs: dict[tuple[int, float], Fit] = field(default_factory=dict)
+    rungs: dict[tuple[Fit, float], Fit] = field(default_factory=dict)
 
     def contenders(self, plain: Sequence[Fit], strengths: Sequence[float]) -> list[Contender]:
         """Return where fits of these strengths begin: at the rung below, or at a plain fit."""
         pairs = list(zip(plain, strengths, strict=True))
         below = {
-            member: (id(fit), strength / STEP)
+            member: (fit, strength / STEP)
             for member, (fit, strength) in enumerate(pairs)
             if strength / STEP >= LEAST and fit.status is not Status.DIVERGED
         }
-        self._climb({rung: plain[member] for member, rung in below.items()})
+        self._climb(below.values())
         found = [Contender(member, fit.cp.factors) for member, (fit, _) in enumerate(pairs)]
-        for member, (number, strength) in below.items():
-            passed = [self.rungs[number, each] for each in _rungs(strength)]
+        for member, (begun, strength) in below.items():
+            passed = [self.rungs[begun, each] for each in _rungs(strength)]
             if passed[-1].status is not Status.DIVERGED:
                 found[member] = Contender(
                     member,
@@ -66,12 +66,12 @@ class Ladder:
                 )
         return found
 
-    def _climb(self, tops: Mapping[tuple[int, float], Fit]) -> None:
-        """Compute all rungs up to some, given the plain decomposition of each."""
-        wanted = {(number, s): fit for (number, top), fit in tops.items() for s in _rungs(top)}
+    def _climb(self, tops: Iterable[tuple[Fit, float]]) -> None:
+        """Compute all rungs up to some of them."""
+        wanted = dict.fromkeys((plain, each) for plain, top in tops for each in _rungs(top))
         while missing := [rung for rung in wanted if rung not in self.rungs]:
-            ready = [(number, s) for number, s in missing if (number, s / STEP) not in missing]
-            begin = [self.rungs.get((number, s / STEP), wanted[number, s]) for number, s in ready]
+            ready = [(plain, s) for plain, s in missing if (plain, s / STEP) not in missing]
+            begin = [self.rungs.get((plain, s / STEP), plain) for plain, s in ready]
             device = self.problem.prototype.device
             own = torch.tensor([s for _, s in ready], dtype=torch.float64, device=device)
             try:

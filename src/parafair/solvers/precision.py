@@ -98,10 +98,10 @@ def solve_again(
     """Return fits that continue those in single precision in the precision of the problem.
 
     Args:
-        problem: As in `solve_batch`, like all others but these:
+        problem: What to minimize.
         solver: The solver.
         first: The fits in single precision.
-        starts: Where these began.
+        starts: Where those begin again that diverged.
         stop: When a fit stops.
         counted: Numbers the iterations.
         on_fit: Called with each fit.

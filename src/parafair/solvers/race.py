@@ -103,5 +103,5 @@ def _out_of_reach(history: Sequence[Iteration], lowest: float) -> bool:
     """Tell whether a start would stay above an objective for long."""
     if len(history) <= WINDOW:
         return False
-    each = (history[-1 - WINDOW].objective - history[-1].objective) / WINDOW
+    each = max(0.0, history[-1 - WINDOW].objective - history[-1].objective) / WINDOW
     return history[-1].objective - REACH * each > lowest
