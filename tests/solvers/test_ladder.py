@@ -6,10 +6,12 @@ import torch
 from parafair.errors import Interrupted
 from parafair.penalties import Invariant
 from parafair.solvers import LBFGS, Status, Stop, decompose_from, decompose_plain, solve_batch
+from parafair.solvers.checkpoints import checkpointing
 from parafair.solvers.init import make_starts
 from parafair.solvers.ladder import LEAST, STEP, Ladder
 from parafair.solvers.loop import Counted
 from parafair.solvers.race import ROUNDS
+from parafair.team import ALONE
 from tests.reference.kinds import equal_moments, mean_shift
 from tests.solvers.test_fitting import STOP, plain_of, problem_of
 
@@ -99,3 +101,30 @@ def test_a_strong_penalty_ends_as_low_as_a_path_of_strengths():
         (last,) = solve_batch(own, LBFGS(), starts=starts, stop=Stop())
         factors = last.cp.factors
     assert fit.objective < 1.01 * last.objective
+
+
+def test_shared_rungs_are_continued_after_an_interruption(tmp_path):
+    problem = problem_of(mean_shift)
+    (plain,) = plain_of(problem)
+
+    def starts(on_iteration=None):
+        """Where fits of two strengths on one ladder begin, with checkpoints."""
+        ladder = Ladder(problem, LBFGS(), STOP, Counted(on_iteration))
+        settings = {"seconds": 0.0, "team": ALONE, "settings": {}, "device": torch.device("cpu")}
+        with checkpointing(tmp_path / "checkpoint", **settings):
+            return [ladder.contenders([plain], [s])[0] for s in (256.0, 1024.0)]
+
+    seen = []
+
+    def interrupt(number, objective):
+        seen.append(number)
+        if len(seen) == first.n_iter + 3:  # inside the second rung
+            raise KeyboardInterrupt
+
+    first, second = starts()
+    with pytest.raises(KeyboardInterrupt):
+        starts(interrupt)
+    resumed = starts()
+    for found, expected in zip(resumed, (first, second), strict=True):
+        assert found.n_iter == expected.n_iter
+        assert all(map(torch.equal, found.factors, expected.factors))
