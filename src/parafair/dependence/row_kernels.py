@@ -2,8 +2,8 @@
 
 A program compares a tile of people with everybody of their chunk. Names in capitals are constants
 of a compiled kernel. Products are "tf32x3": three products of the tensor cores, about as exact as
-single precision. Numbers of people of a chunk are no such constants: they differ from fit to fit, and
-a kernel takes seconds to compile.
+single precision. Numbers of people of a chunk are no such constants: they differ from fit to fit,
+and a kernel takes seconds to compile.
 """
 
 import triton
