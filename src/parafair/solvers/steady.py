@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 from parafair.solvers.problem import Problem
 from parafair.threads import one_thread
 
-# Up to this many entries, a second thread saves less than a tenth of a step, if people are in one
-# chunk. While another process is busy, threads that share small operations wait for each other: a
-# fit then took ten times as long.
-MOST_ALONE = 4_000_000
+# Up to this many entries, and people, who are compared in one chunk then, a second thread saves
+# less than a tenth of a step. While another process is busy, threads that share small operations
+# wait for each other: a fit then took ten times as long.
+MOST_ENTRIES, MOST_PEOPLE = 4_000_000, 1500
 
 
 def steadily(problem: Problem) -> AbstractContextManager[None]:
@@ -18,5 +18,5 @@ def steadily(problem: Problem) -> AbstractContextManager[None]:
 
     Sums round differently with more threads, and the path of a fit amplifies that.
     """
-    in_parts = problem.in_chunks or problem.count > MOST_ALONE
-    return nullcontext() if in_parts else one_thread()
+    few = problem.count <= MOST_ENTRIES and problem.shape[problem.mode] <= MOST_PEOPLE
+    return one_thread() if few else nullcontext()
