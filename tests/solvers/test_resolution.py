@@ -64,7 +64,7 @@ def test_penalties_without_a_resolution_have_no_noise():
 
 
 def test_a_fit_ends_when_it_gains_little_beside_the_noise(monkeypatch):
-    problem, stop = problem_of(strength=100.0), Stop(tol=1e-5)
+    problem, stop = problem_of(strength=100.0), Stop(tol=1e-6)
     fits, found = plain_of(problem), []
     for cost in (0.0, 100.0):
         monkeypatch.setattr(module, "noise_cost", lambda problem, plain, cost=cost: cost)
